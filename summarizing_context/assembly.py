@@ -54,7 +54,7 @@ from summarizing_context.settings.sizes import summary_sizes
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.chroma import ChromaVectors
-from summarizing_context.stores.sqlite.engine import Engine
+from summarizing_context.stores.sqlite.engine import SqliteEngine
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.parameters import load_parameters
@@ -141,7 +141,7 @@ class Options:
     ledger_rules: Sequence[LedgerRule] = ()
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
-    engine: Engine | None = None  # what sessions of one process share of their file
+    engine: SqliteEngine | None = None  # what sessions of one process share of their file
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +436,7 @@ def _origin(base: _Base) -> Origin:
     return Origin(base.recipe.maker, None if own else base.settings.summarizer, base.caller.model)
 
 
-def _make_store(path: str | Path, engine: Engine | None, **how: Any) -> SqliteStore | PostgresStore:
+def _make_store(path: str | Path, engine: SqliteEngine | None, **how: Any) -> SqliteStore | PostgresStore:
     check_scheme(path)
     if not is_address(path):
         return SqliteStore(path, engine=engine, **how)
@@ -448,7 +448,11 @@ def _make_store(path: str | Path, engine: Engine | None, **how: Any) -> SqliteSt
 
 
 async def open_store(
-    path: str | Path, *, read_only: bool = False, gives_way: Callable[[], bool] = bool, engine: Engine | None = None
+    path: str | Path,
+    *,
+    read_only: bool = False,
+    gives_way: Callable[[], bool] = bool,
+    engine: SqliteEngine | None = None,
 ) -> SessionStore:
     """A store, opened; the caller closes it. While `gives_way` says so, it indexes nothing in spare time.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.sqlite.engine import Engine, engine_of
+from summarizing_context.stores.sqlite.engine import SqliteEngine, engine_of
 from summarizing_context.summarizers.base import Summarizer
 
 
@@ -57,12 +57,12 @@ class Sessions:
             if len(self._sessions) > self._most and (self._closing is None or self._closing.done()):
                 self._closing = asyncio.create_task(self._close_oldest())
 
-    def _usable_engine(self) -> Engine | None:
+    def _usable_engine(self) -> SqliteEngine | None:
         if self._engine is not None and not self._engine.is_usable:
             self._engine = self._new_engine()
         return self._engine
 
-    def _new_engine(self) -> Engine | None:
+    def _new_engine(self) -> SqliteEngine | None:
         return engine_of(self._settings.store, flushes_behind=self._flushes_behind)
 
     def contexts(self) -> dict[str, SummarizingContext]:

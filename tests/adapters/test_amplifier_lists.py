@@ -90,7 +90,7 @@ async def test_a_list_whose_folder_may_not_be_written_is_read_into_memory(
     path = tmp_path / "context.json"
     path.write_text(json.dumps(ROWS))
     monkeypatch.setattr(
-        "summarizing_context.stores.sqlite.connections.os.access", lambda *_: False
+        "summarizing_context.stores.sqlite.engine.os.access", lambda *_: False
     )  # as for any user but root
     manager = manager_of(path)
     assert unstamped(await manager.get_messages()) == ROWS

@@ -82,7 +82,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_to_be_looked_at(run: 
 @pytest.mark.parametrize("command", [("sessions", "list"), ("search", "tulip"), ("view", "s1")])
 def test_an_older_store_that_may_not_be_written_is_told_as_one(run: Runner, tmp_path, monkeypatch, command):
     monkeypatch.setattr(
-        "summarizing_context.stores.sqlite.connections.os.access", lambda _, mode: mode != os.W_OK
+        "summarizing_context.stores.sqlite.engine.os.access", lambda _, mode: mode != os.W_OK
     )  # no root
     ran = run(*command, "--store", older_store(tmp_path / "old.db"))
     assert (ran.status, ran.err.count("\n")) == (4, 1)

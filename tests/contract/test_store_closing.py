@@ -15,8 +15,7 @@ from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import StoredEntry
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.writer import Writer
-from summarizing_context.stores.sqlite.connections import open_memory
-from summarizing_context.stores.sqlite.driver import SqliteDriver
+from summarizing_context.stores.sqlite.engine import SqliteEngine, open_memory
 from summarizing_context.stores.sqlite.schema import SQL, transaction
 from summarizing_context.stores.sqlite.search import catch_up, index_before_leaving
 from tests.contract.store_builders import opened
@@ -25,12 +24,12 @@ pytestmark = pytest.mark.anyio
 NAME = "closing"
 
 
-class Spending(SqliteDriver):
+class Spending(SqliteEngine):
     """Spends its spare time on what it is given."""
 
     def __init__(self, spare: Callable[[sqlite3.Connection], bool] | None) -> None:
-        super().__init__(None, read_only=False, busy_timeout=1, max_pages=None, gives_way=lambda: False)
         self._spare = spare
+        super().__init__(":memory:")
 
     def has_spare(self) -> bool:
         return self._spare is not None

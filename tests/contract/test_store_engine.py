@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
-from summarizing_context.stores.sqlite.engine import Engine
+from summarizing_context.stores.sqlite.engine import SqliteEngine
 from summarizing_context.stores.sqlite.files import Claims
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import entries, locks, log_of, nothing
@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.db"
 
 
-async def joined(engine: Engine, path: Path, *sessions: str) -> SqliteStore:
+async def joined(engine: SqliteEngine, path: Path, *sessions: str) -> SqliteStore:
     store = SqliteStore(path, engine=engine)
     await store.open()
     for session in sessions:
@@ -39,7 +39,7 @@ def threads() -> int:
 
 
 async def test_stores_share_a_thread_and_each_has_its_own_sessions(path: Path):
-    engine = Engine(path)
+    engine = SqliteEngine(path)
     one, other = await asyncio.gather(joined(engine, path, "a", "b"), joined(engine, path, "c"))
     assert threads() == 1
     with pytest.raises(SessionInUseError):
@@ -56,7 +56,7 @@ async def test_stores_share_a_thread_and_each_has_its_own_sessions(path: Path):
 
 
 async def test_a_store_that_leaves_gives_up_its_sessions_and_the_others_go_on(path: Path):
-    engine = Engine(path)
+    engine = SqliteEngine(path)
     one, other = await joined(engine, path, "a"), await joined(engine, path, "b")
     last = one.append("a", entries("last"), nothing)
     await one.close()
@@ -78,7 +78,7 @@ async def test_a_store_that_leaves_gives_up_its_sessions_and_the_others_go_on(pa
 async def test_where_the_file_is_locked_those_that_wait_behind_another_fail_with_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    engine = Engine(path, busy_timeout=0.2)
+    engine = SqliteEngine(path, busy_timeout=0.2)
     first = await joined(engine, path, "first")
     tried: list[str] = []
     take = Claims.take
@@ -101,7 +101,7 @@ async def test_where_the_file_is_locked_those_that_wait_behind_another_fail_with
 
 
 async def test_an_engine_whose_file_is_gone_takes_no_more_stores(path: Path):
-    engine = Engine(path)
+    engine = SqliteEngine(path)
     store = await joined(engine, path, "a")
     os.remove(path)
     with pytest.raises(StoreError, match="removed"):
@@ -112,7 +112,7 @@ async def test_an_engine_whose_file_is_gone_takes_no_more_stores(path: Path):
 
 
 async def test_an_engine_that_cannot_start_is_not_used_again(path: Path):
-    engine = Engine(path.parent)  # a folder
+    engine = SqliteEngine(path.parent)  # a folder
     for _ in range(2):
         with pytest.raises(StoreError):
             await joined(engine, path)
@@ -130,7 +130,7 @@ async def test_what_is_flushed_behind_is_acknowledged_first_and_on_the_disk_befo
         permits.acquire(timeout=20)
 
     monkeypatch.setattr(os, "fsync", flush)
-    engine = Engine(path, flushes_behind=True)
+    engine = SqliteEngine(path, flushes_behind=True)
     store = await joined(engine, path, "a")
     await store.append("a", entries("one"), nothing)  # not held up
     later = asyncio.ensure_future(store.append("a", entries("two"), nothing))
@@ -154,7 +154,7 @@ async def test_where_flushing_behind_fails_commits_wait_for_the_disk_again(
         found = await engine.writer.submit(lambda connection: connection.execute("pragma synchronous").fetchone())
         return int(found[0])
 
-    engine = Engine(path, flushes_behind=True)
+    engine = SqliteEngine(path, flushes_behind=True)
     store = await joined(engine, path, "a")
     assert await waits() == 1
     monkeypatch.setattr(os, "fsync", fail)
@@ -167,7 +167,7 @@ async def test_where_flushing_behind_fails_commits_wait_for_the_disk_again(
 
 
 async def _stored(path: Path) -> list[str]:
-    store = await joined(Engine(path), path)
+    store = await joined(SqliteEngine(path), path)
     found = await log_of(store, "a")
     await store.close()
     return found

@@ -15,7 +15,7 @@ from summarizing_context import MissingExtraError, Settings, SettingsError, Stor
 from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
 from summarizing_context.stores.base import MemoryScope, NewMemory
-from summarizing_context.stores.sqlite.connections import open_memory
+from summarizing_context.stores.sqlite.engine import open_memory
 from summarizing_context.stores.sqlite.schema import SQL
 from tests.contract.store_builders import make_store, sql
 from tests.laws.builders import user

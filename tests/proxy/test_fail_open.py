@@ -25,7 +25,7 @@ from summarizing_context.proxy.feed import Feed, UsageReader
 from summarizing_context.proxy.rewriter import Rewriter
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.sqlite import engine
-from summarizing_context.stores.sqlite.engine import Engine
+from summarizing_context.stores.sqlite.engine import SqliteEngine
 from summarizing_context.views.builder import Viewer
 from tests.proxy.clients import AnthropicAgent, proxied, status
 from tests.proxy.fake import Fake, served
@@ -113,7 +113,7 @@ def small_store(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Stores made from now on with other bounds."""
 
     def bound(**options: Any) -> None:
-        monkeypatch.setattr(engine, "Engine", partial(Engine, **options))
+        monkeypatch.setattr(engine, "SqliteEngine", partial(SqliteEngine, **options))
 
     return bound
 

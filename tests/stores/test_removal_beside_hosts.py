@@ -13,7 +13,7 @@ from summarizing_context.errors import CheckpointNotFoundError, SessionInUseErro
 from summarizing_context.stores.base import Place
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.connection import PostgresConnection
-from summarizing_context.stores.postgres.driver import PostgresDriver
+from summarizing_context.stores.postgres.engine import PostgresEngine
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered
 from tests.making import user
@@ -56,7 +56,7 @@ async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(a
 
 async def test_what_a_host_begins_renews_a_lease_that_is_about_to_end(address, monkeypatch):
     """Also a reading, and work that fails: nothing of that renews it by itself."""
-    monkeypatch.setattr(PostgresDriver, "beat", lambda self, connection: None)
+    monkeypatch.setattr(PostgresEngine, "beat", lambda self, connection: None)
     left = "select until > now() + make_interval(secs => 1) from writers"
 
     def fails(connection: PostgresConnection) -> None:

@@ -1,19 +1,32 @@
-"""One thread and one connection for all stores of a process and event loop that name the same address."""
+"""The engine of a PostgreSQL store: one thread and one connection for all stores of a process and event loop that name
+the same address; and the claims of sessions."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import threading
+import uuid
 from collections.abc import Callable, Coroutine, Hashable
+from contextlib import suppress
 from typing import Any
 
-from summarizing_context.concurrency import running_loop
-from summarizing_context.stores.postgres.address import Address
-from summarizing_context.stores.postgres.driver import PostgresDriver
-from summarizing_context.stores.postgres.notices import Notices
-from summarizing_context.stores.relational.writer import Writer
+import psycopg
 
-_engines: dict[Hashable, Engine] = {}
+from summarizing_context.concurrency import running_loop
+from summarizing_context.errors import SessionInUseError, StoreError
+from summarizing_context.stores.postgres.address import Address
+from summarizing_context.stores.postgres.connection import PostgresConnection
+from summarizing_context.stores.postgres.faults import translate
+from summarizing_context.stores.postgres.notices import Notices
+from summarizing_context.stores.postgres.schema import check_version, known_migrations, migrate
+from summarizing_context.stores.postgres.search import index_before_leaving, index_own
+from summarizing_context.stores.postgres.vectors import find_pgvector
+from summarizing_context.stores.relational import log
+from summarizing_context.stores.relational.writer import Engine
+
+_engines: dict[Hashable, PostgresEngine] = {}
 _guard = threading.Lock()  # loops of several threads look here
 
 
@@ -41,56 +54,133 @@ class Once:
             self._task = None
 
 
-class Engine:
-    """A writer with the number of stores that use it."""
+class PostgresEngine(Engine):
+    """The engine of one address, for one event loop."""
 
-    def __init__(self, address: Address, key: Hashable, *, read_only: bool) -> None:
-        self.giving_way: list[Callable[[], bool]] = []
-        driver = PostgresDriver(
-            address,
-            read_only=read_only,
-            is_leaving=lambda: self.writer.is_stopping,
-            may_index=lambda: not any(gives_way() for gives_way in list(self.giving_way)),
-        )
-        self.writer = Writer(address.name, driver)
+    def __init__(self, address: Address, *, read_only: bool) -> None:
+        super().__init__(address.name, read_only=read_only)
         self.notices = Notices(address)
         self.installing = Once()  # of the queue
-        self._key = key
-        self._users = 0
-        self._starting: asyncio.Task[None] | None = None
+        self._address = address
 
     @classmethod
-    def joined(cls, address: Address, gives_way: Callable[[], bool], *, read_only: bool) -> Engine:
-        """The engine of this address and event loop, with one user more."""
+    def shared(cls, address: Address, *, read_only: bool) -> PostgresEngine:
+        """The engine of this address and event loop."""
         key = (address, read_only, id(running_loop()))
         with _guard:
             engine = _engines.get(key)
-            if engine is None or engine.writer.is_stopping:
-                engine = _engines[key] = cls(address, key, read_only=read_only)
-            engine._users += 1
-        engine.giving_way.append(gives_way)
+            if engine is None or not engine.is_usable:
+                engine = _engines[key] = cls(address, read_only=read_only)
         return engine
 
-    async def started(self) -> None:
-        """Wait until the connection is there."""
-        if self._starting is None:
-            self._starting = asyncio.create_task(self.writer.start())
-        await asyncio.shield(self._starting)
-
-    async def leave(self, gives_way: Callable[[], bool]) -> None:
-        """One user less; the last one ends the thread."""
-        self.giving_way.remove(gives_way)
+    async def stop(self) -> None:
+        """End the thread; any number of times."""
         with _guard:
-            self._users -= 1
-            if self._users:
-                return
-            if _engines.get(self._key) is self:
-                del _engines[self._key]
+            for key in [key for key, engine in _engines.items() if engine is self]:
+                del _engines[key]
         await self.installing.stop()
         await self.notices.stop()
-        await self.writer.stop()
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait([self._starting])
-            if not self._starting.cancelled():
-                self._starting.exception()  # told already to who waited
+        await super().stop()
+
+    def open(self) -> PostgresConnection:
+        """A connection to a store whose schema is up to date."""
+        writer = None if self.read_only else uuid.uuid4().hex
+        connection = PostgresConnection(self._address, writer, is_leaving=lambda: self.writer.is_stopping)
+        try:
+            self._check_encoding(connection)
+            if writer is None:
+                check_version(connection.raw, self._address.schema, self._address.name)
+            else:
+                migrate(connection.raw, self._address.schema, self._address.name, known_migrations())
+                self._register(connection)
+            place = find_pgvector(connection.raw, self._address.schema, may_add=writer is not None)
+            if place is not None:
+                connection.use_pgvector(place)
+        except BaseException:
+            connection.raw.close()
+            raise
+        return connection
+
+    def close(self, connection: PostgresConnection) -> None:
+        """Give up what is held still, and end the connection."""
+        try:
+            if connection.writer is not None and not connection.raw.closed:
+                release(connection, list(connection.fences))
+                connection.run("remove_claims", {"writer": connection.writer})
+                connection.run("remove_writer", {"writer": connection.writer})
+        finally:
+            connection.raw.close()
+
+    def translate(self, error: Exception) -> Exception:
+        """The error to raise in place of one of PostgreSQL."""
+        return translate(error, self._address)
+
+    def spend(self, connection: PostgresConnection) -> bool:
+        """Index a slice of the sessions that this writer has; whether there is more."""
+        connection.begin_work()
+        more = index_own(connection)
+        connection.commit_work()
+        return more
+
+    def beat(self, connection: PostgresConnection) -> float | None:
+        """Renew the lease; seconds until the next time."""
+        if connection.writer is None:
+            return None
+        return connection.keep_lease()
+
+    def _register(self, connection: PostgresConnection) -> None:
+        me = {"host": socket.gethostname(), "pid": os.getpid(), "lease": self._address.lease}
+        connection.run("add_writer", {"writer": connection.writer, **me})
+        connection.run("tidy_writers")
+
+    def _check_encoding(self, connection: PostgresConnection) -> None:
+        (encoding,) = connection.raw.execute("show server_encoding").fetchone() or ("",)
+        if encoding != "UTF8":
+            raise StoreError(
+                f"{self._address.name}: the database has the encoding {encoding}; create one with encoding 'UTF8'"
+            )
+
+
+def take(connection: PostgresConnection, session_id: str, project: str | None) -> None:
+    """Become the session's only writer, creating the session if needed; in a transaction of its own."""
+    connection.begin_work()
+    row = connection.run("lock_session", {"session_id": session_id}).fetchone()
+    if row is None:
+        branch = connection.insert("begin_branch", {"session_id": session_id, "parent": None, "parent_stop": 0})
+        values = {"session_id": session_id, "project": project, "branch": branch, "now": log.now()}
+        connection.run("create_session", values)
+    else:
+        refuse_if_held(connection, session_id, row)
+    values = {"session_id": session_id, "project": project, "writer": connection.writer}
+    fence = connection.insert("take_session", values)
+    connection.commit_work()
+    connection.fences[session_id] = fence
+    connection.forget_head(session_id)
+
+
+def refuse_if_held(
+    connection: PostgresConnection, session_id: str, row: tuple[str | None, str | None, int | None, bool | None]
+) -> None:
+    """Raise `SessionInUseError` where a session's row, as `lock_session` finds it, names another living writer."""
+    writer, host, pid, lives = row
+    is_own = writer == connection.writer
+    if session_id in connection.fences and is_own:
+        raise SessionInUseError(session_id, os.getpid())
+    if writer is None or is_own:
+        return
+    if lives or connection.run("silent_writer", {"writer": writer}).fetchone() is None:
+        raise SessionInUseError(session_id, pid, host)
+
+
+def release(connection: PostgresConnection, sessions: list[str]) -> None:
+    """Give sessions up; those that another host has taken stay its own."""
+    if not sessions:
+        return
+    with suppress(psycopg.OperationalError, StoreError):  # then the lease ends by itself
+        index_before_leaving(connection)
+        connection.begin_work()
+        connection.run("release_sessions", {"writer": connection.writer, "sessions": sessions})
+        connection.commit_work()
+    for session_id in sessions:
+        connection.fences.pop(session_id, None)
+        connection.forget_head(session_id)

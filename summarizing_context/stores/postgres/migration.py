@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.errors import SessionInUseError, StoreCorruptError, StoreError
-from summarizing_context.stores.postgres import driver, removal
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.copies import Copy, copy_summaries, copy_vectors, differs, without_nul
-from summarizing_context.stores.postgres.store import PostgresStore
+from summarizing_context.stores.postgres.engine import release, take
+from summarizing_context.stores.postgres.store import PostgresStore, remove_session
 from summarizing_context.stores.relational.database import Rows, Values
 from summarizing_context.stores.relational.fingerprints import (
     SLICE,
@@ -162,7 +162,7 @@ class _Moving:
     def _make_way(self, connection: PostgresConnection, session_id: str) -> Outcome:
         """Remove a session whose file had gone on, unless a host has written to it just now."""
         try:
-            driver.take(connection, session_id, None)
+            take(connection, session_id, None)
         except SessionInUseError:
             connection.undo_work()
             return "open"
@@ -171,9 +171,9 @@ class _Moving:
         there = fingerprint(connection.run, session_id, self._name)
         connection.commit_work()
         if row is None or there is None or row[1:] != (self._since[session_id], there.digest):
-            driver.release(connection, [session_id])
+            release(connection, [session_id])
             return "apart"
-        removal.remove_session(connection, session_id, is_ours=True)
+        remove_session(connection, session_id, is_ours=True)
         return "renewed"
 
     def _outcomes(

@@ -70,9 +70,8 @@ def _lexemes_of(connection: PostgresConnection, terms: list[str]) -> list[list[s
 class PostgresSearchIndex:
     """The index of one store."""
 
-    def __init__(self, access: Access, submit_spare: Any) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
-        self._submit_spare = submit_spare
         self._is_kept_up = not access.read_only
 
     async def backlog(self) -> int:
@@ -92,9 +91,11 @@ class PostgresSearchIndex:
         try:
             goals = await self._access.read(lambda connection: behind(connection, scope))
             for branch, stop in goals.branches:
-                while await self._submit_spare(partial(_index_branch_to, branch=branch, stop=stop)):
+                while await self._access.submit_spare(partial(_index_branch_to, branch=branch, stop=stop)):
                     pass
-            while goals.last_summary and await self._submit_spare(partial(_index_summaries, last=goals.last_summary)):
+            while goals.last_summary and await self._access.submit_spare(
+                partial(_index_summaries, last=goals.last_summary)
+            ):
                 pass
             self._is_kept_up = True
         except (StoreFullError, StoreLockedError, StoreReadOnlyError) as error:

@@ -1,45 +1,57 @@
-"""`PostgresStore`: the sessions of many hosts in one schema of a PostgreSQL database."""
+"""`PostgresStore`: the sessions of many hosts in one schema of a PostgreSQL database.
+
+Nothing that is removed locks what other hosts write: appends, activations and forks of other sessions go on. A row is
+gone for every reader with the commit. Its bytes stay in the table's file until a VACUUM has made the space free and the
+server has used it again; what it wrote ahead, and its backups, are the operator's matter.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import StoreError, StoreReadOnlyError
-from summarizing_context.stores.base import (
-    NOWHERE,
-    NewActivation,
-    Places,
-    SessionInfo,
-    StoredEntry,
-    StoredSession,
-    StoredSummary,
-    SummaryKey,
-)
-from summarizing_context.stores.postgres import driver, removal
-from summarizing_context.stores.postgres.address import read_address
+import psycopg
+
+from summarizing_context.errors import StoreError
+from summarizing_context.stores.base import StoredEntry
+from summarizing_context.stores.postgres.address import Address, read_address
 from summarizing_context.stores.postgres.claims import PostgresClaims
 from summarizing_context.stores.postgres.connection import PostgresConnection
-from summarizing_context.stores.postgres.engine import Engine
+from summarizing_context.stores.postgres.engine import PostgresEngine, refuse_if_held, release, take
 from summarizing_context.stores.postgres.requests import PostgresFleet, PostgresRequests
 from summarizing_context.stores.postgres.search import PostgresSearchIndex
 from summarizing_context.stores.postgres.vectors import PostgresVectors
-from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.activations import RelationalActivations, add_to_history
-from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
+from summarizing_context.stores.relational.activations import forget_history, forget_replaced_states
+from summarizing_context.stores.relational.checkpoints import forget_unused_states
 from summarizing_context.stores.relational.database import Work
-from summarizing_context.stores.relational.memories import RelationalMemories, RelationalPins
-from summarizing_context.stores.relational.rules import RelationalRules
-from summarizing_context.stores.relational.summaries import find_summaries, note_uses, save_summary
-from summarizing_context.stores.relational.writer import Writer
+from summarizing_context.stores.relational.memories import remove_of_session
+from summarizing_context.stores.relational.rules import forget_rules
+from summarizing_context.stores.relational.store import RelationalStore
 from summarizing_context.stores.requests import SummaryQueue
 
 Result = TypeVar("Result")
 
+logger = logging.getLogger(__name__)
 
-class PostgresStore:
+_TABLES = (
+    "entries",
+    "words",
+    "summaries",
+    "summary_uses",
+    "activations",
+    "activation_history",
+    "checkpoints",
+    "checkpoint_states",
+    "rules",
+    "memories",
+    "vectors",
+    "requests",
+)
+
+
+class PostgresStore(RelationalStore[PostgresEngine]):
     """A `Store` on PostgreSQL. `await open()` first; it shares a thread with other stores of the same address.
 
     `address` is `postgresql://user@host/database`; its parameter `schema` names a schema, `lease` the seconds after
@@ -48,19 +60,10 @@ class PostgresStore:
 
     def __init__(self, address: str, *, read_only: bool = False, gives_way: Callable[[], bool] = lambda: False) -> None:
         self._address = read_address(address)
-        self.name = self._address.name
+        self._sessions = set[str]()  # that are claimed
+        super().__init__(self._address.name, self._sessions, read_only=read_only, gives_way=gives_way)
         self.schema = self._address.schema
-        self.read_only = read_only
-        self._gives_way = gives_way
-        self._engine: Engine | None = None
-        self._is_open = self._is_closed = False
-        self._claimed: set[str] = set()
-        self.activations = RelationalActivations(self)
-        self.checkpoints = RelationalCheckpoints(self)
-        self.index = PostgresSearchIndex(self, self._submit_spare)
-        self.memories = RelationalMemories(self)
-        self.pins = RelationalPins(self)
-        self.rules = RelationalRules(self)
+        self.index = PostgresSearchIndex(self)
         self.vectors = PostgresVectors(self)
 
     @property
@@ -88,159 +91,39 @@ class PostgresStore:
         assert engine is not None
         return PostgresQueue(self._address, maker, requests, engine.notices, engine.installing)
 
-    async def open(self) -> None:
-        """Connect, creating the schema if needed and bringing it up to date."""
-        running_loop()
-        if self._engine is not None or self._is_closed:
-            raise StoreError(f"{self.name}: the store was opened before; make a new one")
-        self._engine = Engine.joined(self._address, self._gives_way, read_only=self.read_only)
-        try:
-            await self._engine.started()
-        except Exception:
-            await self.close()
-            raise
-        self._is_open = True
-
-    async def close(self) -> None:
-        """Finish the queued writes and give up the claims. May be called twice."""
-        engine, is_first = self._engine, not self._is_closed
-        self._is_closed = True
-        if engine is None:
-            return
-        engine.writer.check_loop()
-        if not is_first:
-            return
-        self._engine = None
-        try:
-            if self._is_open:
-                held = sorted(self._claimed)
-                await engine.writer.submit(lambda connection: driver.release(connection, held), alone=True)
-        finally:
-            await engine.leave(self._gives_way)
-
-    async def claim(self, session_id: str, *, project: str | None = None) -> None:
-        """Become the session's only writer, creating the session if needed."""
-        self.refuse_if_read_only("claim a session")
-
-        def work(connection: PostgresConnection) -> None:
-            driver.take(connection, session_id, project)
-            self._claimed.add(session_id)
-
-        await self._writer().submit(work, alone=True)
-
-    async def load(self, session_id: str) -> StoredSession | None:
-        """The session as committed, or None if there is none."""
-        return await self.read(lambda connection: log.load(connection, session_id, self.name))
-
-    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Callable[[], None]) -> Awaitable[None]:
-        """Queue entries at the end of the log, at once and in call order."""
-        self._refuse_unless_claimed(session_id)
-        kept = tuple(entries)
-        appended: asyncio.Future[None] = self._writer().submit(
-            lambda connection: connection.append(session_id, kept), committed=committed
-        )
-        return appended
-
-    async def replace(
-        self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Callable[[], None]
-    ) -> None:
-        """Make the log its own first `keep` entries followed by `entries`."""
-        kept = tuple(entries)
-        await self.write(
-            session_id, lambda connection: log.replace(connection, session_id, keep, kept), committed=committed
-        )
-
-    async def save_activation(
-        self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
-    ) -> None:
-        """Keep the newest state of a provider key, and along with it what the activation was."""
-
-        def work(connection: PostgresConnection) -> None:
-            log.save_activation(connection, session_id, provider_key, state)
-            if made is not None:
-                add_to_history(connection, session_id, provider_key, made)
-
-        await self.write(session_id, work)
-
-    async def save_budget(self, session_id: str, budget: int) -> None:
-        """Keep the budget of the session's last request, in tokens."""
-        await self.write(session_id, lambda connection: log.save_budget(connection, session_id, budget))
-
-    async def find_summaries(
-        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
-    ) -> Mapping[SummaryKey, StoredSummary]:
-        """Those of `keys` that are there, noted as used by the session at these places."""
-        wanted = tuple(keys)
-        if self.read_only:
-            return await self.read(lambda connection: find_summaries(connection, wanted))
-
-        def work(connection: PostgresConnection) -> dict[SummaryKey, StoredSummary]:
-            note_uses(connection, session_id, wanted, places)
-            return find_summaries(connection, wanted)
-
-        return await self.submit(work)
-
-    async def save_summary(
-        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
-    ) -> StoredSummary:
-        """Keep a summary unless its key has one, and return the one that is kept."""
-        self.refuse_if_read_only("save a summary")
-
-        def work(connection: PostgresConnection) -> StoredSummary:
-            kept = save_summary(connection, key, summary)
-            note_uses(connection, session_id, [key], places)
-            return kept
-
-        return await self.submit(work)
-
-    async def sessions(self) -> list[SessionInfo]:
-        """All sessions, the newest change first."""
-        return await self.read(log.list_sessions)
-
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used; its claim, if this store has it, ends too."""
-        self.refuse_if_read_only("delete a session")
-
-        def work(connection: PostgresConnection) -> bool:
-            is_ours = session_id in self._claimed
-            found = removal.remove_session(connection, session_id, is_ours=is_ours)
-            self._claimed.discard(session_id)
-            return found
-
-        found = await self._writer().submit(work, alone=True)
+        found = await super().delete_session(session_id)
         if found:
             try:
-                await self._writer().submit(removal.forget_states, alone=True)
+                await self.submit_alone(_forget_states)
             except StoreError as error:
                 raise type(error)(f"{error}. The session is deleted; purge removes what is left") from error
         return found
 
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
-        self.refuse_if_read_only("purge")
-        freed = await self._writer().submit(removal.remove_unneeded, alone=True)
-        await removal.make_free(self._address)
+        freed = await super().purge()
+        await _make_free(self._address)
         return freed
 
-    # What its parts share.
+    def submit_alone(self, work: Work[Result]) -> asyncio.Future[Result]:
+        """Queue `work` that opens its own transactions."""
+        return self._writer().submit(work, alone=True)
 
-    async def read(self, work: Work[Result]) -> Result:
-        """Run `work` on one committed state."""
+    def _join(self) -> PostgresEngine:
+        return PostgresEngine.shared(self._address, read_only=self.read_only)
 
-        def within(connection: PostgresConnection) -> Result:
-            connection.begin_read()
-            result = work(connection)
-            connection.commit_work()
-            return result
+    async def _leave(self, engine: PostgresEngine) -> None:
+        try:
+            if self._is_open:
+                held = sorted(self._sessions)
+                await engine.writer.submit(lambda connection: release(connection, held), alone=True)
+        finally:
+            if not engine.stores:
+                await engine.stop()
 
-        return await self._writer().submit(within, alone=True)
-
-    async def write(
-        self, session_id: str, work: Work[Result], *, committed: Callable[[], None] | None = None
-    ) -> Result:
-        """Run `work` for a session that this store has claimed; it is durable when this returns."""
-        self._refuse_unless_claimed(session_id)
-
+    def _fenced(self, session_id: str, work: Work[Result]) -> Work[Result]:
         def fenced(connection: PostgresConnection) -> Result:
             connection.check_fence(session_id)
             try:
@@ -248,31 +131,108 @@ class PostgresStore:
             finally:
                 connection.forget_head(session_id)
 
-        return await self._writer().submit(fenced, committed=committed)
+        return fenced
 
-    def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue `work` that belongs to no session; it is durable when the future is done."""
-        return self._writer().submit(work)
+    # What follows runs in the writer's thread.
 
-    def submit_alone(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue `work` that opens its own transactions."""
-        return self._writer().submit(work, alone=True)
+    def _claim(self, connection: PostgresConnection, session_id: str, project: str | None) -> None:
+        take(connection, session_id, project)
+        self._sessions.add(session_id)
 
-    def refuse_if_read_only(self, what: str) -> None:
-        """Raise where nothing may be written."""
-        if self.read_only:
-            raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
+    def _append(self, connection: PostgresConnection, session_id: str, entries: Sequence[StoredEntry]) -> None:
+        connection.append(session_id, entries)
 
-    def _submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
-        return self._writer().submit_spare(work)
+    def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
+        connection.begin_read()
+        result = work(connection)
+        connection.commit_work()
+        return result
 
-    def _refuse_unless_claimed(self, session_id: str) -> None:
-        self.refuse_if_read_only("write to a session")
-        if session_id not in self._claimed:
-            self._writer().check_open()
-            raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
+    def _delete(self, connection: PostgresConnection, session_id: str) -> bool:
+        found = remove_session(connection, session_id, is_ours=session_id in self._sessions)
+        self._sessions.discard(session_id)
+        return found
 
-    def _writer(self) -> Writer:
-        if self._engine is None or not self._is_open:
-            raise StoreError(f"{self.name}: the store is {'closed' if self._is_closed else 'not open yet'}")
-        return self._engine.writer
+    def _purge(self, connection: PostgresConnection) -> int:
+        connection.begin_work()
+        freed = _trim(connection, everything=True)
+        connection.commit_work()
+        connection.begin_work()
+        connection.run("remove_failed_requests")
+        connection.run("remove_stale_uses")
+        row = connection.run("remove_unused_summaries").fetchone()
+        freed += int(row[0]) if row else 0
+        connection.run("remove_unnamed_vectors")
+        connection.commit_work()
+        connection.begin_work()
+        forget_replaced_states(connection)
+        connection.commit_work()
+        _forget_states(connection)
+        return freed
+
+
+def remove_session(connection: PostgresConnection, session_id: str, *, is_ours: bool) -> bool:
+    """Remove a session with the entries and summaries that only it needs; False if there is none.
+
+    States of its checkpoints are left to `_forget_states`.
+    """
+    known = {"session_id": session_id}
+    connection.begin_work()
+    row = connection.run("lock_session", known).fetchone()
+    if row is None:
+        connection.commit_work()
+        return False
+    if not is_ours:
+        refuse_if_held(connection, session_id, row)
+    connection.run("disown_branches", known)
+    connection.run("remove_session", known)
+    connection.run("remove_checkpoints", known)
+    connection.run("forget_migrated", known)
+    remove_of_session(connection, session_id)
+    forget_rules(connection, session_id)
+    _trim(connection, everything=False)
+    connection.run("forget_activations", {**known, "keep": 0})
+    forget_history(connection, session_id)
+    connection.run("leave_requests", known)
+    connection.run("remove_requests", known)
+    connection.run("remove_own_summaries", known)
+    connection.run("remove_uses", known)
+    connection.commit_work()
+    connection.fences.pop(session_id, None)
+    connection.forget_head(session_id)
+    return True
+
+
+def _trim(connection: PostgresConnection, *, everything: bool) -> int:
+    """Remove what is unneeded of all branches, or of those of deleted sessions; the bytes of the messages.
+
+    One statement removes, so it sees one state: what others append meanwhile is not in it. What it finds unneeded there
+    nobody can need later, for a fork holds its checkpoint until it is committed.
+    """
+    values: dict[str, object] = {"everything": everything}
+    branches = [number for (number,) in connection.run("lock_trimmed", values)]
+    if not branches:
+        return 0
+    row = connection.run("trim", {**values, "branches": branches}).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _forget_states(connection: PostgresConnection) -> None:
+    """Remove the states that no checkpoint has; only meanwhile nobody keeps one."""
+    connection.begin_work()
+    if connection.run("has_unused_states").fetchone() is not None:
+        connection.run("guard_removal")
+        forget_unused_states(connection)
+    connection.commit_work()
+
+
+async def _make_free(address: Address) -> None:
+    """Make the space of removed rows free, on a connection of its own. A table that is locked is left to autovacuum."""
+    tables = ", ".join(f"{address.schema}.{table}" for table in _TABLES)
+    try:
+        async with await psycopg.AsyncConnection.connect(
+            address.url, autocommit=True, connect_timeout=5, application_name="summarizing-context"
+        ) as connection:
+            await connection.execute(f"vacuum (skip_locked) {tables}".encode())
+    except psycopg.Error as error:
+        logger.warning("the space of removed rows was not made free", extra={"cause": type(error).__name__})

@@ -77,6 +77,9 @@ class Access(Protocol):
     def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
         """Queue `work` that belongs to no session; it is durable when the future is done."""
 
+    def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
+        """Queue work of spare time, in a transaction of its own. It fails where the store is closed meanwhile."""
+
     def refuse_if_read_only(self, what: str) -> None:
         """Raise `StoreReadOnlyError` where nothing may be written."""
 

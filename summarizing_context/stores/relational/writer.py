@@ -70,68 +70,17 @@ class _Operation:
                 self.done.get_loop().call_exception_handler(notice)
 
 
-class Operations(Protocol):
-    """Where a store queues what it does: a writer, or its place at one that it shares."""
-
-    def submit(
-        self,
-        work: Work[Result],
-        *,
-        committed: Callable[[], None] | None = None,
-        alone: bool = False,
-        reads: bool = False,
-    ) -> asyncio.Future[Result]:
-        """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
-
-    def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue work of spare time, in a transaction of its own. It fails where the store is closed meanwhile."""
-
-    def check_open(self) -> object:
-        """Raise unless operations may be submitted, here and now."""
-
-
-class Driver(Protocol):
-    """What a database does for the writer. All but `gives_way` is called in its thread."""
-
-    def open(self) -> Any:
-        """A `Connection`."""
-
-    def close(self, connection: Any) -> None:
-        """Give up what the store holds, and end the connection."""
-
-    def gone(self) -> Exception | None:
-        """Asked after each batch, before it is acknowledged: once what is written to is gone, all fails with this."""
-
-    def translate(self, error: Exception) -> Exception:
-        """The error to raise in place of one of the database."""
-
-    def flush(self, connection: Any) -> None:
-        """Called after each batch, once it is acknowledged: what is not on the disk yet has to get there."""
-
-    def has_spare(self) -> bool:
-        """Whether there may ever be work for spare time."""
-
-    def spend(self, connection: Any) -> bool:
-        """Use a piece of spare time; whether there is more to do."""
-
-    def gives_way(self) -> bool:
-        """Whether other work comes before that of spare time."""
-
-    def beat(self, connection: Any) -> float | None:
-        """Called while nothing is queued: seconds until it wants to be called again; None for never."""
-
-
 class Writer:
-    """Runs operations on the connection of a driver, in a thread.
+    """Runs operations on the connection of an engine, in a thread.
 
     While nothing is queued, spare time is spent until there is no more to do, and again after each batch.
     """
 
-    def __init__(self, name: str, driver: Driver) -> None:
+    def __init__(self, name: str, engine: Engine) -> None:
         self._name = name
-        self._driver = driver
+        self._engine = engine
         self._gone: Exception | None = None
-        self._has_spare = driver.has_spare()
+        self._has_spare = engine.has_spare()
         self._beats_at: float | None = 0.0  # by the monotonic clock
         self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
@@ -237,15 +186,15 @@ class Writer:
         assert self._opened is not None
         assert self._ended is not None
         try:
-            connection = self._driver.open()
+            connection = self._engine.open()
         except Exception as error:
-            self._tell(_settle_future, self._opened, self._driver.translate(error))
+            self._tell(_settle_future, self._opened, self._engine.translate(error))
         else:
             self._tell(_settle_future, self._opened, None)
             while self._perform_next(connection):
                 pass
             with suppress(Exception):  # all that was acknowledged is in the file
-                self._driver.close(connection)
+                self._engine.close(connection)
         self._tell(_settle_future, self._ended, None)
 
     def _perform_next(self, connection: Connection) -> bool:
@@ -264,11 +213,11 @@ class Writer:
                 else:  # it would have to wait as long as the one before did
                     operation.error = locked
                 self._acknowledge([operation])
-        self._driver.flush(connection)
+        self._engine.flush(connection)
         return not is_last
 
     def _acknowledge(self, operations: Sequence[_Operation]) -> None:
-        self._gone = self._gone or self._driver.gone()
+        self._gone = self._gone or self._engine.gone()
         for operation in operations if self._gone else ():
             operation.error = self._gone
         self._tell(self._settle, operations)
@@ -284,7 +233,7 @@ class Writer:
                 return self._queue.get(timeout=min(waits, default=None))
             if self._beats_at is not None and time.monotonic() >= self._beats_at:
                 self._beat(connection)
-            elif self._driver.gives_way():
+            elif self._engine.gives_way():
                 quiet = _QUIET
             else:
                 quiet, self._has_spare = 0.0, self._use_time(connection)
@@ -292,7 +241,7 @@ class Writer:
     def _beat(self, connection: Connection) -> None:
         delay: float | None = _QUIET
         try:
-            delay = self._driver.beat(connection)
+            delay = self._engine.beat(connection)
         except Exception as error:
             self._undo(connection)
             logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
@@ -302,7 +251,7 @@ class Writer:
     def _use_time(self, connection: Connection) -> bool:
         try:
             with self._in_spare_time(connection):
-                return self._driver.spend(connection)
+                return self._engine.spend(connection)
         except Exception as error:  # tried again after the next batch; nobody waits for it
             self._undo(connection)
             if not self._stopping:
@@ -326,7 +275,7 @@ class Writer:
         """All that is queued, at least one operation or the end; True when no more will come."""
         batch: list[_Operation] = []
         operation = self._wait(connection)
-        self._has_spare = self._driver.has_spare()
+        self._has_spare = self._engine.has_spare()
         try:
             while operation is not None:
                 batch.append(operation)
@@ -344,7 +293,7 @@ class Writer:
             connection.begin_work()
         except Exception as error:  # locked, or out of reach: each would have to wait as long as this one did
             for operation in operations:
-                operation.error = self._driver.translate(error)
+                operation.error = self._engine.translate(error)
             return
         try:
             for operation in operations:
@@ -355,7 +304,7 @@ class Writer:
             if tries < _MOST_TRIES and connection.may_pass(error):
                 self._perform_together(connection, operations, tries + 1)
             elif len(operations) == 1:
-                operations[0].error = self._driver.translate(error)
+                operations[0].error = self._engine.translate(error)
             else:
                 for operation in operations:
                     self._perform_together(connection, [operation])
@@ -371,7 +320,7 @@ class Writer:
             if tries < _MOST_TRIES and connection.may_pass(error):
                 self._perform_alone(connection, operation, tries + 1)
             else:
-                operation.error = self._driver.translate(error)
+                operation.error = self._engine.translate(error)
 
     def _undo(self, connection: Connection) -> None:
         with suppress(Exception):  # the first error is the one to tell
@@ -386,6 +335,82 @@ class Writer:
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(receiver, *values)
+
+
+class _Store(Protocol):
+    gives_way: Callable[[], bool]
+
+
+class Engine:
+    """One writer for any number of stores, and what a database does for it.
+
+    It starts with the first store and ends with the last; then a new one is needed.
+    """
+
+    def __init__(self, name: str, *, read_only: bool) -> None:
+        self.name = name
+        self.read_only = read_only
+        self.stores: list[_Store] = []  # that are open
+        self.writer = Writer(name, self)
+        self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another store may join."""
+        starting = self._starting
+        failed = starting is not None and starting.done() and (starting.cancelled() or starting.exception() is not None)
+        return not (failed or self.writer.is_stopping or self.writer.has_lost_its_file)
+
+    async def started(self) -> None:
+        """Wait until the connection is there."""
+        if self._starting is None:
+            self._starting = asyncio.create_task(self.writer.start())
+        await asyncio.shield(self._starting)
+
+    async def stop(self) -> None:
+        """End the thread; any number of times."""
+        await self.writer.stop()
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+            if not self._starting.cancelled():
+                self._starting.exception()  # told already to who waited
+
+    # What follows is called by the writer, all but `gives_way` in its thread.
+
+    def open(self) -> Any:
+        """A `Connection`."""
+        raise NotImplementedError
+
+    def close(self, connection: Any) -> None:
+        """Give up what the stores hold, and end the connection."""
+        raise NotImplementedError
+
+    def translate(self, error: Exception) -> Exception:
+        """The error to raise in place of one of the database."""
+        raise NotImplementedError
+
+    def spend(self, connection: Any) -> bool:
+        """Index a slice; whether there is more."""
+        raise NotImplementedError
+
+    def gone(self) -> Exception | None:
+        """The error of all that follows, once what is written to is gone. A server that is gone may come back."""
+        return None
+
+    def flush(self, connection: Any) -> None:
+        """Have what was committed on the disk."""
+
+    def beat(self, connection: Any) -> float | None:
+        """Renew what has to be renewed; seconds until the next time, None for never."""
+        return None
+
+    def has_spare(self) -> bool:
+        """Whether messages may be left to index."""
+        return not self.read_only
+
+    def gives_way(self) -> bool:
+        """Whether other work comes before the index."""
+        return any(store.gives_way() for store in list(self.stores))
 
 
 def _in_transaction(work: Work[Result], connection: Connection) -> Result:

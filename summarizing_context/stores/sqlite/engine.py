@@ -1,30 +1,54 @@
-"""One thread and one connection for the stores of a process that name the same file.
+"""The engine of an SQLite file: one thread and one connection for the stores of a process that name it.
 
 Stores with a connection each would wait for one another as processes do, and a busy machine makes one wait too long.
+A file is created privately, set up, and brought up to date; what may not be opened is found out by `files` first.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import os
-from collections.abc import Callable
+import sqlite3
+import stat
+import threading
+import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
-from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import StoreError
+from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.settings.addresses import is_address
-from summarizing_context.stores.relational.database import Work
-from summarizing_context.stores.relational.writer import Writer
-from summarizing_context.stores.sqlite.driver import SqliteDriver
-from summarizing_context.stores.sqlite.files import Claims
+from summarizing_context.stores.private_files import FILE, make_private_folder
+from summarizing_context.stores.relational.writer import Engine
+from summarizing_context.stores.sqlite.faults import gone, not_private, not_writable, translate
+from summarizing_context.stores.sqlite.files import (
+    APPLICATION_ID,
+    Claims,
+    Identity,
+    application_id,
+    beside,
+    check_file,
+    connect,
+    identity,
+    read,
+)
+from summarizing_context.stores.sqlite.schema import (
+    Database,
+    known_migrations,
+    migrate,
+    newest_version,
+    schema_version,
+    transaction,
+)
+from summarizing_context.stores.sqlite.search import add_functions, index_before_leaving, index_in_spare_time
 
-Result = TypeVar("Result")
+logger = logging.getLogger(__name__)
+
+_CLOSING_WAIT = 200  # milliseconds that closing waits for a locked file
 
 
-class Engine:
-    """A writer for any number of stores. It starts with the first and ends with the last; then a new one is needed.
+class SqliteEngine(Engine):
+    """The engine of one file, or of memory.
 
     `busy_timeout` is in seconds. `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would.
     With `flushes_behind` a commit is acknowledged before the disk has it, and flushed right after: a power cut in
@@ -41,111 +65,189 @@ class Engine:
         flushes_behind: bool = False,
     ) -> None:
         self.path = None if path == ":memory:" else Path(os.path.realpath(path))
-        self.name = str(self.path or ":memory:")
-        self.read_only = read_only
+        super().__init__(str(self.path or ":memory:"), read_only=read_only)
         self.busy_timeout = busy_timeout
-        self.driver = SqliteDriver(
-            self.path,
-            read_only=read_only,
-            busy_timeout=busy_timeout,
-            max_pages=max_pages,
-            gives_way=self._gives_way,
-            flushes_behind=flushes_behind,
-        )
-        self.writer = Writer(self.name, self.driver)
-        self.stores: list[EngineSeat] = []  # that are open
-        self._starting: asyncio.Task[None] | None = None
+        self.claimed: list[Claims] = []  # of the stores that are open
+        self._max_pages = max_pages
+        self._flushes_behind = flushes_behind
+        self._log: int | None = None  # what is flushed behind: the file that SQLite writes ahead
+        self._flushed = 0  # changes of the connection
+        self._identity: Identity | None = None  # of the files that the connection has open
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether another store may join."""
-        starting = self._starting
-        failed = starting is not None and starting.done() and (starting.cancelled() or starting.exception() is not None)
-        return not (failed or self.writer.is_stopping or self.writer.has_lost_its_file)
+    def open(self) -> Database:
+        """A connection for writing; where only reading is allowed, one that is not used."""
+        if self.path is None:
+            return open_memory()
+        if self.read_only:
+            _check_to_read(self.path, busy_timeout=self.busy_timeout)
+            return sqlite3.connect(":memory:", factory=Database)  # each read connects anew: nothing is left beside it
+        connection = _open_to_write(self.path, busy_timeout=self.busy_timeout, max_pages=self._max_pages)
+        self._identity = identity(self.path)
+        if self._flushes_behind:
+            connection.execute("pragma synchronous = normal")
+        return connection
 
-    async def started(self) -> None:
-        """Wait until the connection is there."""
-        running_loop()
-        if self._starting is None:
-            self._starting = asyncio.create_task(self.writer.start())
-        await asyncio.shield(self._starting)
+    def close(self, connection: Database) -> None:
+        """Give up all claims, and end the connection."""
+        held = [claims for claims in self.claimed if self.release(connection, claims)]
+        with suppress(sqlite3.Error):
+            if held:
+                connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
+                index_before_leaving(connection)
+        connection.close()
+        if self._log is not None:
+            os.close(self._log)
 
-    async def stop(self) -> None:
-        """End the thread; any number of times."""
-        await self.writer.stop()
-        if self._starting is not None:
-            await asyncio.wait([self._starting])
-            if not self._starting.cancelled():
-                self._starting.exception()  # told already to who waited
+    def release(self, connection: Database, claims: Claims) -> bool:
+        """Give up what one store has claimed; whether there was anything. A locked file is not waited for long."""
+        held = claims.held()
+        if held:
+            connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
+            with suppress(sqlite3.Error), transaction(connection):  # the lock files count, not what is noted
+                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in held]
+                connection.run_many("forget_writer", values)
+            connection.execute(f"pragma busy_timeout = {round(self.busy_timeout * 1_000)}")
+        for session_id in held:
+            claims.give_up(session_id)
+        return bool(held)
 
-    def _gives_way(self) -> bool:
-        return any(store.gives_way() for store in list(self.stores))
+    def gone(self) -> Exception | None:
+        """The error of all that follows, once the file was removed, moved or replaced."""
+        if self.path is None or self._identity is None or identity(self.path) == self._identity:
+            return None
+        return gone(self.name)
 
+    def translate(self, error: Exception) -> Exception:
+        """The error to raise in place of one of SQLite."""
+        return translate(error, self.name)
 
-def engine_of(path: str | Path, *, flushes_behind: bool = False) -> Engine | None:
-    """What the sessions of one process share of a file. None where each has its own, or the store shares by itself."""
-    return None if is_address(path) or str(path) == ":memory:" else Engine(path, flushes_behind=flushes_behind)
+    def spend(self, connection: Database) -> bool:
+        """Index a slice; whether there is more."""
+        return index_in_spare_time(connection)
 
-
-class EngineSeat:
-    """The place of one store at an engine: to the store it is a writer of its own."""
-
-    def __init__(self, engine: Engine, claims: Claims, gives_way: Callable[[], bool]) -> None:
-        self.gives_way = gives_way
-        self._engine = engine
-        self._claims = claims
-        self._opened = self._closed = False
-
-    async def start(self) -> None:
-        """Wait until the connection is there."""
-        if self._opened or self._closed:
-            raise StoreError(f"{self._engine.name}: the store was opened before; make a new one")
-        self._opened = True
-        self._engine.stores.append(self)
-        self._engine.driver.claimed.append(self._claims)
+    def flush(self, connection: Database) -> None:
+        """Where commits did not wait for the disk, wait for it now. Where that fails, later commits wait again."""
+        if not self._flushes_behind or connection.total_changes == self._flushed:
+            return
+        self._flushed = connection.total_changes
         try:
-            await self._engine.started()
-        except Exception:
-            await self.stop()
-            raise
+            if self._log is None:
+                self._log = os.open(f"{self.path}-wal", os.O_RDWR | getattr(os, "O_BINARY", 0))
+            os.fsync(self._log)
+        except OSError as error:
+            self._flushes_behind = False
+            with suppress(sqlite3.Error):
+                connection.execute("pragma synchronous = full")
+            logger.warning("a store could not be flushed behind", extra={"cause": type(error).__name__})
 
-    def submit(
-        self,
-        work: Work[Result],
-        *,
-        committed: Callable[[], None] | None = None,
-        alone: bool = False,
-        reads: bool = False,
-    ) -> asyncio.Future[Result]:
-        """Queue an operation now, as `Writer` does."""
-        self.check_open()
-        return self._engine.writer.submit(work, committed=committed, alone=alone, reads=reads)
 
-    def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue work of spare time, as `Writer` does."""
-        self.check_open()
-        return self._engine.writer.submit_spare(work)
+def engine_of(path: str | Path, *, flushes_behind: bool = False) -> SqliteEngine | None:
+    """What the sessions of one process share of a file. None where each has its own, or the store shares by itself."""
+    if is_address(path) or str(path) == ":memory:":
+        return None
+    return SqliteEngine(path, flushes_behind=flushes_behind)
 
-    def check_open(self) -> None:
-        """Raise unless operations may be submitted, here and now."""
-        if self._closed:
-            raise StoreError(f"{self._engine.name}: the store is closed")
-        self._engine.writer.check_open()
 
-    async def stop(self) -> None:
-        """Finish what is queued, give up the claims, and end the thread where no other store uses it."""
-        engine = self._engine
-        engine.writer.check_loop()
-        leaves = self._opened and not self._closed
-        self._closed = True
-        if leaves:
-            engine.stores.remove(self)
-        if not engine.stores:  # the driver gives the claims up
-            await engine.stop()
-        elif leaves:
-            with suppress(StoreError):
-                await engine.writer.submit(
-                    lambda connection: engine.driver.release(connection, self._claims), alone=True
-                )
-        if leaves:
-            engine.driver.claimed.remove(self._claims)
+_copying = threading.Lock()  # the empty store serves all threads
+
+_creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
+
+
+def open_memory() -> Database:
+    """A store that lives as long as its connection."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, factory=Database)
+    add_functions(connection)
+    with _copying:
+        _empty_store().backup(connection)
+    return connection
+
+
+@cache
+def _empty_store() -> Database:
+    """A store in memory that stays empty. A copy of it takes a small part of the time of its migrations."""
+    empty = sqlite3.connect(":memory:", isolation_level=None, factory=Database, check_same_thread=False)
+    add_functions(empty)
+    migrate(empty, ":memory:", known_migrations())
+    return empty
+
+
+def _open_to_write(path: Path, *, busy_timeout: float, max_pages: int | None) -> Database:
+    """Open or create the file, with its schema brought up to date."""
+    make_private_folder(path.parent)
+    _make_private_file(path)
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise not_writable(str(path))
+    check_file(path, busy_timeout)
+    _keep_private(path)
+    connection = connect(path, "rw", busy_timeout)
+    try:
+        add_functions(connection)
+        _set_up(connection, path, busy_timeout)
+        if max_pages is not None:
+            connection.execute(f"pragma max_page_count = {max_pages:d}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_to_read(path: Path, *, busy_timeout: float) -> None:
+    """Raise unless this is a store that can be read as it is."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such file; open it once without read_only=True to create it")
+    check_file(path, busy_timeout)
+    version = read(path, busy_timeout, schema_version)
+    if version < newest_version():
+        raise StoreReadOnlyError(
+            f"{path}: its schema version {version} is older than {newest_version()} and it may not be written; "
+            "open it once without read_only=True, where it may be, to bring it up to date"
+        )
+
+
+def _make_private_file(path: Path) -> None:
+    # SQLite gives the files beside it the mode of the file itself.
+    with _creating:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE))
+            path.chmod(FILE)
+        except FileExistsError:
+            pass
+        except FileNotFoundError as error:  # a folder that is there, but of a file system that takes no files
+            raise not_writable(str(path)) from error
+
+
+def _keep_private(path: Path) -> None:
+    """Take the rights of others away from a store that was there, and from what a killed process left beside it."""
+    for file in beside(path):
+        try:
+            mode = file.lstat().st_mode
+            if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
+                file.chmod(FILE)
+        except FileNotFoundError:
+            continue
+        except PermissionError as error:
+            raise not_private(str(file)) from error
+
+
+def _set_up(connection: Database, path: Path, busy_timeout: float) -> None:
+    # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
+    if application_id(connection) == 0:
+        with transaction(connection):
+            connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
+    _use_wal(connection, path, busy_timeout)
+    connection.execute("pragma synchronous = full")
+    connection.execute("pragma secure_delete = on")
+    migrate(connection, str(path), known_migrations())
+
+
+def _use_wal(connection: Database, path: Path, busy_timeout: float) -> None:
+    # SQLite does not wait here by itself when two processes create the file at once.
+    deadline = time.monotonic() + busy_timeout
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if time.monotonic() >= deadline:
+                raise translate(error, str(path)) from error
+            time.sleep(0.01)

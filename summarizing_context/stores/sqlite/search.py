@@ -17,8 +17,8 @@ from summarizing_context.concurrency import holding_long
 from summarizing_context.errors import StoreFullError, StoreLockedError
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.base import Match, Scope
+from summarizing_context.stores.relational.database import Access
 from summarizing_context.stores.relational.search import Behind, behind, find, readable
-from summarizing_context.stores.sqlite.access import Access
 from summarizing_context.stores.sqlite.schema import Database, transaction
 
 
@@ -128,9 +128,9 @@ class SqliteSearchIndex:
     async def _catch_up_with(self, scope: Scope) -> None:
         goals = await self._access.read(lambda connection: behind(connection, scope))
         for branch, stop in goals.branches:
-            while await self._access.writer.submit_spare(partial(_index_branch_to, branch=branch, stop=stop)):
+            while await self._access.submit_spare(partial(_index_branch_to, branch=branch, stop=stop)):
                 pass
-        while goals.last_summary and await self._access.writer.submit_spare(
+        while goals.last_summary and await self._access.submit_spare(
             partial(_index_summaries_to, last=goals.last_summary)
         ):
             pass

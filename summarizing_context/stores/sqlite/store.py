@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import TypeVar
 
-from summarizing_context.errors import SessionInUseError
-from summarizing_context.stores.base import (
-    NOWHERE,
-    NewActivation,
-    Places,
-    SessionInfo,
-    StoredEntry,
-    StoredSession,
-    StoredSummary,
-    SummaryKey,
-)
+from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
+from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.activations import RelationalActivations, add_to_history
-from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
+from summarizing_context.stores.relational.activations import forget_history, forget_replaced_states
+from summarizing_context.stores.relational.checkpoints import forget_unused_states
 from summarizing_context.stores.relational.database import Work
-from summarizing_context.stores.relational.memories import RelationalMemories, RelationalPins
-from summarizing_context.stores.relational.rules import RelationalRules
-from summarizing_context.stores.relational.summaries import find_summaries, note_uses, save_summary
+from summarizing_context.stores.relational.memories import remove_of_session
+from summarizing_context.stores.relational.rules import forget_rules
+from summarizing_context.stores.relational.store import RelationalStore
 from summarizing_context.stores.relational.vectors import RelationalVectors
-from summarizing_context.stores.sqlite import removal
-from summarizing_context.stores.sqlite.access import Access
-from summarizing_context.stores.sqlite.engine import Engine, EngineSeat
-from summarizing_context.stores.sqlite.files import Claims, is_empty
+from summarizing_context.stores.sqlite.engine import SqliteEngine
+from summarizing_context.stores.sqlite.faults import translate
+from summarizing_context.stores.sqlite.files import Claims, is_empty, read
 from summarizing_context.stores.sqlite.schema import Database, transaction
-from summarizing_context.stores.sqlite.search import SqliteSearchIndex
+from summarizing_context.stores.sqlite.search import SqliteSearchIndex, forget_entries
 
 Result = TypeVar("Result")
 
 
-class SqliteStore:
+class SqliteStore(RelationalStore[SqliteEngine]):
     """A `Store` on SQLite. `await open()` first; `busy_timeout` is in seconds.
 
     It has a thread and a connection of its own, or shares those of `engine`, whose path and bounds hold then.
@@ -53,129 +45,42 @@ class SqliteStore:
         busy_timeout: float = 5.0,
         max_pages: int | None = None,
         gives_way: Callable[[], bool] = lambda: False,
-        engine: Engine | None = None,
+        engine: SqliteEngine | None = None,
     ) -> None:
         if engine is None:
-            engine = Engine(path, read_only=read_only, busy_timeout=busy_timeout, max_pages=max_pages)
-        self.name = engine.name
-        self._read_only = engine.read_only
+            engine = SqliteEngine(path, read_only=read_only, busy_timeout=busy_timeout, max_pages=max_pages)
+        self._shared = engine
         self._claims = Claims(engine.path)
-        self._writer = EngineSeat(engine, self._claims, gives_way)
-        self._access = Access(
-            engine.path, self._writer, self._claims, read_only=self._read_only, wait=engine.busy_timeout
-        )
-        self.activations = RelationalActivations(self._access)
-        self.checkpoints = RelationalCheckpoints(self._access)
-        self.index = SqliteSearchIndex(self._access)
-        self.memories = RelationalMemories(self._access)
-        self.pins = RelationalPins(self._access)
-        self.rules = RelationalRules(self._access)
-        self.vectors = RelationalVectors(self._access)
-
-    async def open(self) -> None:
-        """Open the file, creating it and its folder if needed, and bring its schema up to date."""
-        await self._writer.start()
+        super().__init__(engine.name, self._claims.sessions, read_only=engine.read_only, gives_way=gives_way)
+        self.index = SqliteSearchIndex(self)
+        self.vectors = RelationalVectors(self)
 
     @staticmethod
     def is_empty(path: str | Path) -> bool:
         """Whether a file holds no session, memory or summary. It is not changed."""
         return is_empty(path)
 
-    async def close(self) -> None:
-        """Finish the queued writes, give up the claims, end the thread. May be called twice."""
-        await self._writer.stop()
+    def _join(self) -> SqliteEngine:
+        self._shared.claimed.append(self._claims)
+        return self._shared
+
+    async def _leave(self, engine: SqliteEngine) -> None:
+        if engine.stores:
+            with suppress(StoreError):
+                await engine.writer.submit(lambda connection: engine.release(connection, self._claims), alone=True)
+        else:  # it gives the claims up
+            await engine.stop()
+        engine.claimed.remove(self._claims)
         for session_id in self._claims.held():  # the thread may be at work in spare time still
             self._claims.give_up(session_id)
 
-    async def claim(self, session_id: str, *, project: str | None = None) -> None:
-        """Become the session's only writer, creating the session if needed."""
-        self._access.refuse_if_read_only("claim a session")
-        await self._writer.submit(lambda connection: self._claim(connection, session_id, project), alone=True)
-
-    async def load(self, session_id: str) -> StoredSession | None:
-        """The session as committed, or None if there is none."""
-        return await self._access.read(lambda connection: log.load(connection, session_id, self.name))
-
-    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Callable[[], None]) -> Awaitable[None]:
-        """Queue entries at the end of the log, at once and in call order."""
-        self._access.refuse_unless_claimed(session_id)
-        kept = tuple(entries)
-        return self._writer.submit(lambda connection: log.append(connection, session_id, kept), committed=committed)
-
-    async def replace(
-        self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Callable[[], None]
-    ) -> None:
-        """Make the log its own first `keep` entries followed by `entries`."""
-        self._access.refuse_unless_claimed(session_id)
-        kept = tuple(entries)
-        await self._writer.submit(
-            lambda connection: log.replace(connection, session_id, keep, kept), committed=committed
-        )
-
-    async def save_activation(
-        self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
-    ) -> None:
-        """Keep the newest state of a provider key, and along with it what the activation was."""
-        self._access.refuse_unless_claimed(session_id)
-
-        def work(connection: Database) -> None:
-            log.save_activation(connection, session_id, provider_key, state)
-            if made is not None:
-                add_to_history(connection, session_id, provider_key, made)
-
-        await self._writer.submit(work)
-
-    async def save_budget(self, session_id: str, budget: int) -> None:
-        """Keep the budget of the session's last request, in tokens."""
-        self._access.refuse_unless_claimed(session_id)
-        await self._writer.submit(lambda connection: log.save_budget(connection, session_id, budget))
-
-    async def find_summaries(
-        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
-    ) -> Mapping[SummaryKey, StoredSummary]:
-        """Those of `keys` that are there, noted as used by the session at these places."""
-        wanted = tuple(keys)
-        if self._read_only:
-            return await self._access.read(lambda connection: find_summaries(connection, wanted))
-
-        def work(connection: Database) -> dict[SummaryKey, StoredSummary]:
-            note_uses(connection, session_id, wanted, places)
-            return find_summaries(connection, wanted)
-
-        return await self._writer.submit(work)
-
-    async def save_summary(
-        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
-    ) -> StoredSummary:
-        """Keep a summary unless its key has one, and return the one that is kept."""
-        self._access.refuse_if_read_only("save a summary")
-
-        def work(connection: Database) -> StoredSummary:
-            kept = save_summary(connection, key, summary)
-            note_uses(connection, session_id, [key], places)
-            return kept
-
-        return await self._writer.submit(work)
-
-    async def read(self, work: Work[Result]) -> Result:
-        """Run `work` on one state of the file."""
-        return await self._access.read(work)
-
-    async def sessions(self) -> list[SessionInfo]:
-        """All sessions, the newest change first."""
-        return await self._access.read(self._list_sessions)
-
-    async def delete_session(self, session_id: str) -> bool:
-        """Remove a session and what only it used; its claim, if this store has it, ends too."""
-        self._access.refuse_if_read_only("delete a session")
-        return await self._writer.submit(lambda connection: self._delete(connection, session_id), alone=True)
-
-    async def purge(self) -> int:
-        """Remove every entry and summary that no session uses any longer; bytes freed."""
-        self._access.refuse_if_read_only("purge")
-        return await self._writer.submit(lambda connection: removal.remove_unneeded(connection, self.name), alone=True)
-
     # What follows runs in the writer's thread.
+
+    def _read(self, connection: Database, work: Work[Result]) -> Result:
+        if self.read_only and self._shared.path is not None:
+            return read(self._shared.path, self._shared.busy_timeout, work)
+        with transaction(connection, "deferred"):
+            return work(connection)
 
     def _claim(self, connection: Database, session_id: str, project: str | None) -> None:
         if not self._claims.take(session_id):
@@ -207,8 +112,72 @@ class SqliteStore:
         if not was_ours and not self._claims.take(session_id):
             raise self._in_use(connection, session_id)
         try:
-            removal.remove_session(connection, session_id, self.name)
+            _remove_session(connection, session_id, self.name)
         finally:
             if not (was_ours and log.has_session(connection, session_id)):
                 self._claims.give_up(session_id)
         return True
+
+    def _purge(self, connection: Database) -> int:
+        before = _size(connection)
+        with transaction(connection):
+            _trim(connection, everything=True)
+            forget_replaced_states(connection)
+            connection.run("remove_stale_uses")
+            connection.run("unindex_unused_summaries")
+            connection.run("remove_unused_summaries")
+            connection.run("remove_unnamed_vectors")
+            connection.run("tidy_index")
+            connection.run("tidy_memories")
+        _give_back_space(connection, self.name)
+        return max(0, before - _size(connection))
+
+
+def _remove_session(connection: Database, session_id: str, path: str) -> None:
+    """Remove a session with the entries and summaries that only it needs."""
+    known = {"session_id": session_id}
+    with transaction(connection):
+        connection.run("disown_branches", known)
+        connection.run("remove_session", known)
+        connection.run("remove_checkpoints", known)
+        remove_of_session(connection, session_id)
+        forget_rules(connection, session_id)
+        forget_history(connection, session_id)
+        forget_unused_states(connection)
+        _trim(connection, everything=False)
+        connection.run("forget_activations", {**known, "keep": 0})
+        connection.run("unindex_own_summaries", known)
+        connection.run("remove_own_summaries", known)
+        connection.run("remove_uses", known)
+        connection.run("tidy_index")
+        connection.run("tidy_memories")
+    _give_back_space(connection, path)
+
+
+def _trim(connection: Database, *, everything: bool) -> None:
+    """Remove what no head needs of all branches, or of those of deleted sessions."""
+    for branch, stop in connection.run("needed", {"everything": everything}).fetchall():
+        forget_entries(connection, branch, stop or 0)
+        connection.run("remove_entries", {"branch": branch, "stop": stop or 0})
+        if stop is None:
+            connection.run("remove_branch", {"branch": branch})
+
+
+def _give_back_space(connection: Database, path: str) -> None:
+    """Write the file anew and empty the log beside it, so that no byte of what was removed is left."""
+    try:
+        connection.execute("vacuum")
+        is_busy, *_ = connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        if is_busy:
+            raise StoreLockedError(f"{path}: another process is reading the file")
+    except (sqlite3.Error, StoreLockedError) as error:
+        fault = translate(error, path)
+        raise type(fault)(
+            f"{fault}. What was removed is no longer to be found by the store, but its bytes may still be in the "
+            "file: call purge when the cause is gone"
+        ) from error
+
+
+def _size(connection: Database) -> int:
+    pages, page_size = (connection.execute(f"pragma {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    return int(pages * page_size)
