@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import psycopg
 
 from summarizing_context.stores.postgres.address import read_address
-from summarizing_context.stores.postgres.notices import Notices
+from summarizing_context.stores.postgres.requests import Notices
 
 Make = Callable[[str], Awaitable[None]]
 

@@ -29,7 +29,7 @@ HOMES = {
     "langchain_core": ("adapters/langchain/",),
     "httpx2": ("proxy/",),
     "mcp": ("adapters/mcp.py",),
-    "numpy": ("stores/vectors.py",),
+    "numpy": ("stores/relational/vectors.py",),
     "openai": ("summarizers/openai.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
     "pgqueuer": ("stores/postgres/queue.py",),

@@ -258,7 +258,7 @@ async def test_deleted_sessions_take_their_vectors_along(numpy, tmp_path: Path):
 
 
 async def test_without_numpy_an_embedding_is_refused_with_the_extra_that_brings_it(monkeypatch):
-    monkeypatch.setattr("summarizing_context.stores.vectors.find_spec", lambda name: None)
+    monkeypatch.setattr("summarizing_context.stores.relational.vectors.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"summarizing-context\[vectors\]") as raised:
         async with open_context(Settings(), embedder=Concepts()):
             pass

@@ -19,10 +19,9 @@ from summarizing_context.errors import SessionInUseError, StoreError
 from summarizing_context.stores.postgres.address import Address
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.faults import translate
-from summarizing_context.stores.postgres.notices import Notices
+from summarizing_context.stores.postgres.requests import Notices
 from summarizing_context.stores.postgres.schema import check_version, known_migrations, migrate
-from summarizing_context.stores.postgres.search import index_before_leaving, index_own
-from summarizing_context.stores.postgres.vectors import find_pgvector
+from summarizing_context.stores.postgres.search import find_pgvector, index_before_leaving, index_own
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.writer import Engine
 

@@ -17,18 +17,22 @@ from typing import Any, Literal, NamedTuple
 
 from summarizing_context.errors import SessionInUseError, StoreCorruptError, StoreError
 from summarizing_context.stores.postgres.connection import PostgresConnection
-from summarizing_context.stores.postgres.copies import Copy, copy_summaries, copy_vectors, differs, without_nul
-from summarizing_context.stores.postgres.engine import release, take
-from summarizing_context.stores.postgres.store import PostgresStore, remove_session
-from summarizing_context.stores.relational.database import Rows, Values
-from summarizing_context.stores.relational.fingerprints import (
+from summarizing_context.stores.postgres.copies import (
     SLICE,
+    Copy,
     Fingerprint,
     Run,
     continues,
+    copy_summaries,
+    copy_vectors,
+    differs,
     digest_of,
     fingerprint,
+    without_nul,
 )
+from summarizing_context.stores.postgres.engine import release, take
+from summarizing_context.stores.postgres.store import PostgresStore, remove_session
+from summarizing_context.stores.relational.database import Rows, Values
 from summarizing_context.stores.sqlite.faults import translate
 from summarizing_context.stores.sqlite.files import connect
 from summarizing_context.stores.sqlite.schema import Database, transaction

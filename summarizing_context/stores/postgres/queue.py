@@ -19,8 +19,7 @@ from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres.address import Address
 from summarizing_context.stores.postgres.engine import Once
 from summarizing_context.stores.postgres.faults import translate
-from summarizing_context.stores.postgres.notices import Notices
-from summarizing_context.stores.postgres.requests import PostgresRequests
+from summarizing_context.stores.postgres.requests import Notices, PostgresRequests
 from summarizing_context.stores.requests import JobReleased, Make
 
 try:

@@ -1,24 +1,31 @@
-"""Search by words in PostgreSQL: candidates by tsvector, ranked here; see `ranking`.
+"""Search in PostgreSQL by words, whose candidates are ranked in `words`, and by vectors, which pgvector compares.
 
-The index is filled behind the log: by the writer of a session, and by whoever searches.
+The index of words is filled behind the log: by the writer of a session, and by the host that searches. The bytes of a
+vector are what is kept. A column `meaning` repeats them as pgvector's type, and fills up behind them where they came
+without it: from an SQLite file, or from a time before the extension was installed. Without pgvector numpy compares.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import psycopg
+from psycopg.errors import InsufficientPrivilege
+
 from summarizing_context.errors import StoreFullError, StoreLockedError, StoreReadOnlyError
 from summarizing_context.messages.search_terms import searchable
-from summarizing_context.stores.base import Match, Scope
+from summarizing_context.stores.base import Match, Owner, Scope
 from summarizing_context.stores.postgres.connection import PostgresConnection
-from summarizing_context.stores.postgres.ranking import Collection, by_relevance
-from summarizing_context.stores.postgres.words import all_of, any_of, parts, plain
+from summarizing_context.stores.postgres.words import Collection, all_of, any_of, by_relevance, parts, plain
 from summarizing_context.stores.relational.database import Access
 from summarizing_context.stores.relational.search import MOST_RANKED, Shown, behind, find, readable
+from summarizing_context.stores.relational.vectors import AT_ONCE, RelationalVectors, cosines
 
 logger = logging.getLogger(__name__)
 
@@ -211,3 +218,71 @@ def _unindexed(connection: PostgresConnection, terms: list[str], scope: Scope) -
         match = shown.match(connection, number, score)
         if match is not None:
             yield match
+
+
+def find_pgvector(raw: psycopg.Connection[Any], schema: str, *, may_add: bool) -> str | None:
+    """The schema of pgvector's type if vectors are kept in it, quoted; the column is added where that is allowed."""
+    found = raw.execute(
+        "select quote_ident(nspname), exists (select from pg_attribute"
+        " where attrelid = to_regclass(%s) and attname = 'meaning' and not attisdropped)"
+        " from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'vector'",
+        [f"{schema}.vectors"],
+    ).fetchone()
+    if found is None:
+        return None
+    place, is_there = found
+    if not is_there:
+        if not may_add:
+            return None
+        try:
+            raw.execute(f"alter table {schema}.vectors add column if not exists meaning {place}.vector".encode())
+        except InsufficientPrivilege:
+            return None
+    return str(place)
+
+
+class PostgresVectors(RelationalVectors):
+    """The vectors of one store."""
+
+    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        """Keep vectors; as long as the process lives where nothing may be written."""
+        if self._access.read_only:
+            await super().save(owner, recipe, vectors)
+            return
+        await self._access.submit(lambda connection: _save(connection, owner, recipe, vectors))
+
+    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        """The cosine of each vector there is with the query; those of another length are left out."""
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        asked = {**values, "query": _written(query), "size": len(query)}
+
+        def work(connection: PostgresConnection) -> tuple[dict[int, float], dict[int, bytes]] | None:
+            if not connection.has_pgvector:
+                return None
+            scores = dict(connection.run("near_meanings", asked).fetchall())
+            rest = connection.run("vectors_without_meaning", values)
+            first = some = rest.fetchmany(AT_ONCE)
+            while some:
+                scores |= cosines(some, query)
+                some = rest.fetchmany(AT_ONCE)
+            return scores, dict(first)
+
+        found = await self._access.read(work)
+        if found is None:
+            return await super().near(owner, recipe, numbers, query)
+        scores, lacking = found
+        if lacking and not self._access.read_only:
+            await self._access.submit(lambda connection: _save(connection, owner, recipe, lacking))
+        return scores | cosines(self._passing_of(owner, recipe, numbers), query)
+
+
+def _save(connection: PostgresConnection, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+    rows = [{"owner": owner, "recipe": recipe, "number": number, "vector": vectors[number]} for number in vectors]
+    if connection.has_pgvector:
+        rows = [{**row, "meaning": _written(vectors[number])} for row, number in zip(rows, vectors, strict=True)]
+    connection.run_many("save_meaning" if connection.has_pgvector else "save_vector", rows)
+
+
+def _written(vector: bytes) -> str:
+    """A vector as pgvector reads it."""
+    return f"[{','.join(format(value, '.9g') for value in array('f', vector))}]"

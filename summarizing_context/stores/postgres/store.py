@@ -17,17 +17,14 @@ import psycopg
 from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import StoredEntry
 from summarizing_context.stores.postgres.address import Address, read_address
-from summarizing_context.stores.postgres.claims import PostgresClaims
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.engine import PostgresEngine, refuse_if_held, release, take
-from summarizing_context.stores.postgres.requests import PostgresFleet, PostgresRequests
-from summarizing_context.stores.postgres.search import PostgresSearchIndex
-from summarizing_context.stores.postgres.vectors import PostgresVectors
-from summarizing_context.stores.relational.activations import forget_history, forget_replaced_states
+from summarizing_context.stores.postgres.requests import PostgresClaims, PostgresFleet, PostgresRequests
+from summarizing_context.stores.postgres.search import PostgresSearchIndex, PostgresVectors
+from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.checkpoints import forget_unused_states
 from summarizing_context.stores.relational.database import Work
 from summarizing_context.stores.relational.memories import remove_of_session
-from summarizing_context.stores.relational.rules import forget_rules
 from summarizing_context.stores.relational.store import RelationalStore
 from summarizing_context.stores.requests import SummaryQueue
 
@@ -165,7 +162,7 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         connection.run("remove_unnamed_vectors")
         connection.commit_work()
         connection.begin_work()
-        forget_replaced_states(connection)
+        log.forget_replaced_states(connection)
         connection.commit_work()
         _forget_states(connection)
         return freed
@@ -189,10 +186,10 @@ def remove_session(connection: PostgresConnection, session_id: str, *, is_ours: 
     connection.run("remove_checkpoints", known)
     connection.run("forget_migrated", known)
     remove_of_session(connection, session_id)
-    forget_rules(connection, session_id)
+    log.forget_rules(connection, session_id)
     _trim(connection, everything=False)
     connection.run("forget_activations", {**known, "keep": 0})
-    forget_history(connection, session_id)
+    log.forget_history(connection, session_id)
     connection.run("leave_requests", known)
     connection.run("remove_requests", known)
     connection.run("remove_own_summaries", known)

@@ -23,8 +23,6 @@ from summarizing_context.stores.base import (
 )
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.database import Access, Connection, Work
-from summarizing_context.stores.relational.memories import pins_of
-from summarizing_context.stores.relational.memories import save as save_pins
 
 _PIECE = re.compile(rb'.*?(?:\\n|","|\},\{|\],\[)|.+', re.DOTALL)  # lines and values of JSON
 
@@ -338,7 +336,7 @@ class RelationalCheckpoints:
     ) -> _Kept:
         keep = self._states.keep
         listed = [(key, keep(connection, session_id, key, state), marks) for key, state, marks in provider_views]
-        return _Kept(log.owner(connection, head), head.stop, json.dumps(listed), pins_of(connection, session_id))
+        return _Kept(log.owner(connection, head), head.stop, json.dumps(listed), log.pins_of(connection, session_id))
 
     async def _unless_overtaken(
         self, session_id: str, work: Work[Checkpoint], committed: Callable[[], None] | None = None
@@ -405,6 +403,6 @@ def _provider_views(connection: Connection, kept: _Kept) -> list[StoredProviderV
 
 
 def _show_again(connection: Connection, session_id: str, kept: _Kept) -> None:
-    save_pins(connection, session_id, kept.pins)
+    log.save_pins(connection, session_id, kept.pins)
     for provider_view in _provider_views(connection, kept):
         log.save_activation(connection, session_id, provider_view.provider_key, provider_view.state)

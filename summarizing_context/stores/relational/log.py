@@ -1,21 +1,34 @@
-"""Logs and activation states of a relational store: heads, branches and entries.
+"""Sessions of a relational store: heads, branches and entries, rules, pins, summaries, and the history of activations.
 
-Functions on a connection, within the transaction of their caller.
+Functions on a connection run within the transaction of their caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import starmap
 from typing import NamedTuple
 
 from summarizing_context.errors import SessionExistsError, StoreError
-from summarizing_context.stores.base import SessionInfo, StoredEntry, StoredSession
-from summarizing_context.stores.relational.database import Connection, damaged
-from summarizing_context.stores.relational.rules import add_rules, forget_rules, rules_of
+from summarizing_context.stores.base import (
+    NewActivation,
+    Places,
+    SessionInfo,
+    StoredActivation,
+    StoredEntry,
+    StoredRules,
+    StoredSession,
+    StoredSummary,
+    SummaryKey,
+)
+from summarizing_context.stores.relational.database import Access, Connection, damaged
 
 KEPT_ACTIVATIONS = 4  # provider keys of a session
+
+KEPT_STATES = 64  # of a session's activations
 
 
 class Head(NamedTuple):
@@ -206,3 +219,126 @@ def _write(connection: Connection, session_id: str, head: Head, entries: Sequenc
 def now() -> str:
     """The time as it is noted: ISO 8601, UTC."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+class RelationalRules:
+    """The rules of one store."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def save(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
+        """Keep rules, each with the place of its message, unless they are kept already."""
+        kept = tuple(rows)
+        await self._access.write(session_id, lambda connection: add_rules(connection, session_id, kept))
+
+
+def add_rules(connection: Connection, session_id: str, rows: Iterable[tuple[int, StoredRules]]) -> None:
+    """Keep the rules of messages, each with its place in the log."""
+    values = [(session_id, row.digest, row.version, position, row.rules) for position, row in rows]
+    if values:
+        connection.run_many("add_rules", values)
+
+
+def rules_of(connection: Connection, session_id: str) -> tuple[StoredRules, ...]:
+    """All that is kept of a session, in the order of its log."""
+    return tuple(starmap(StoredRules, connection.run("rules", {"session_id": session_id})))
+
+
+def forget_rules(connection: Connection, session_id: str, keep: int = 0) -> None:
+    """Remove what was read of the messages from `keep` on."""
+    connection.run("forget_rules", {"session_id": session_id, "keep": keep})
+
+
+class RelationalPins:
+    """The pins of one store."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def save(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
+        """Keep these in the place of those that the session had."""
+        await self._access.write(
+            session_id, lambda connection: save_pins(connection, session_id, pins), committed=committed
+        )
+
+
+def save_pins(connection: Connection, session_id: str, pins: str) -> None:
+    """Keep these in the place of those that the session had."""
+    connection.run("save_pins", {"session_id": session_id, "pins": pins})
+
+
+def pins_of(connection: Connection, session_id: str) -> str:
+    """What a session has pinned."""
+    (pins,) = connection.run("pins", {"session_id": session_id}).fetchone()
+    return str(pins)
+
+
+def find_summaries(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
+    """Those of `keys` that are there."""
+    found = connection.run("find_summaries", {"keys": json.dumps(keys)})
+    return {
+        SummaryKey(range_hash, recipe_hash): StoredSummary(text.decode("utf-8", "surrogatepass"), *numbers)
+        for range_hash, recipe_hash, text, *numbers in found
+    }
+
+
+def save_summary(connection: Connection, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+    """Keep `summary` unless there is one, and return the one that is kept."""
+    text = summary.text.encode("utf-8", "surrogatepass")
+    row = (*key, text, summary.rank, summary.input_tokens, summary.output_tokens)
+    connection.run("save_summary", row)
+    return find_summaries(connection, [key])[key]
+
+
+def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
+    """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
+    listed = [(*key, *places.get(key, (None, None))) for key in keys]
+    connection.run("note_uses", {"session_id": session_id, "keys": json.dumps(listed)})
+
+
+class RelationalActivations:
+    """The activations of one store."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def listed(self, session_id: str) -> list[StoredActivation]:
+        """All of a session, oldest first."""
+
+        def work(connection: Connection) -> list[StoredActivation]:
+            rows = connection.run("history", {"session_id": session_id})
+            return list(starmap(StoredActivation, rows))
+
+        return await self._access.read(work)
+
+    async def before(self, session_id: str, number: int) -> bytes | None:
+        """The provider's state until an activation; None where it is not kept, or not any longer."""
+
+        def work(connection: Connection) -> bytes | None:
+            values = {"session_id": session_id, "number": number}
+            row = connection.run("state_before", values).fetchone()
+            return None if row is None or row[0] is None else zlib.decompress(row[0])
+
+        return await self._access.read(work)
+
+
+def add_to_history(connection: Connection, session_id: str, provider_key: str, made: NewActivation) -> None:
+    """Keep what an activation was, and drop the state before the oldest beyond 64."""
+    before = None if made.before is None else zlib.compress(made.before, 9)
+    known = {"session_id": session_id, "number": made.number}
+    values = {**known, "provider_key": provider_key, "figures": made.figures, "before": before}
+    connection.run("add_to_history", values)
+    connection.run("thin_history", {**known, "keep": KEPT_STATES})
+    if made.undoes is not None:
+        connection.run("note_undone", {**known, "number": made.undoes})
+
+
+def forget_history(connection: Connection, session_id: str) -> None:
+    """A session is about to go."""
+    connection.run("remove_history", {"session_id": session_id})
+
+
+def forget_replaced_states(connection: Connection) -> None:
+    """No activation of a log that was replaced is taken back."""
+    connection.run("forget_replaced_states")

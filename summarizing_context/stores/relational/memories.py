@@ -7,7 +7,7 @@ any host may write them, one at a time. Those of a session without a project are
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from summarizing_context.errors import MemoryNotFoundError
@@ -206,25 +206,3 @@ def _find(connection: Connection, scope: MemoryScope, id: str) -> tuple[int, Sto
 def _memory(row: Sequence[Any]) -> StoredMemory:
     id, content, metadata, created_at, updated_at = row
     return StoredMemory(f"m{id}", content, json.loads(metadata), created_at, updated_at)
-
-
-class RelationalPins:
-    """The pins of one store."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    async def save(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
-        """Keep these in the place of those that the session had."""
-        await self._access.write(session_id, lambda connection: save(connection, session_id, pins), committed=committed)
-
-
-def save(connection: Connection, session_id: str, pins: str) -> None:
-    """Within the transaction of the caller."""
-    connection.run("save_pins", {"session_id": session_id, "pins": pins})
-
-
-def pins_of(connection: Connection, session_id: str) -> str:
-    """What a session has pinned."""
-    (pins,) = connection.run("pins", {"session_id": session_id}).fetchone()
-    return str(pins)

@@ -19,12 +19,9 @@ from summarizing_context.stores.base import (
     SummaryKey,
 )
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.activations import RelationalActivations, add_to_history
 from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
 from summarizing_context.stores.relational.database import Connection, Work
-from summarizing_context.stores.relational.memories import RelationalMemories, RelationalPins
-from summarizing_context.stores.relational.rules import RelationalRules
-from summarizing_context.stores.relational.summaries import find_summaries, note_uses, save_summary
+from summarizing_context.stores.relational.memories import RelationalMemories
 from summarizing_context.stores.relational.writer import Engine, Writer
 
 E = TypeVar("E", bound=Engine)
@@ -43,11 +40,11 @@ class RelationalStore(Generic[E]):
         self._claimed = claimed
         self._engine: E | None = None
         self._is_open = self._is_closed = False
-        self.activations = RelationalActivations(self)
+        self.activations = log.RelationalActivations(self)
         self.checkpoints = RelationalCheckpoints(self)
         self.memories = RelationalMemories(self)
-        self.pins = RelationalPins(self)
-        self.rules = RelationalRules(self)
+        self.pins = log.RelationalPins(self)
+        self.rules = log.RelationalRules(self)
 
     async def open(self) -> None:
         """Connect, creating the store if needed and bringing its schema up to date."""
@@ -106,7 +103,7 @@ class RelationalStore(Generic[E]):
         def work(connection: Connection) -> None:
             log.save_activation(connection, session_id, provider_key, state)
             if made is not None:
-                add_to_history(connection, session_id, provider_key, made)
+                log.add_to_history(connection, session_id, provider_key, made)
 
         await self.write(session_id, work)
 
@@ -120,11 +117,11 @@ class RelationalStore(Generic[E]):
         """Those of `keys` that are there, noted as used by the session at these places."""
         wanted = tuple(keys)
         if self.read_only:
-            return await self.read(lambda connection: find_summaries(connection, wanted))
+            return await self.read(lambda connection: log.find_summaries(connection, wanted))
 
         def work(connection: Connection) -> dict[SummaryKey, StoredSummary]:
-            note_uses(connection, session_id, wanted, places)
-            return find_summaries(connection, wanted)
+            log.note_uses(connection, session_id, wanted, places)
+            return log.find_summaries(connection, wanted)
 
         return await self.submit(work)
 
@@ -135,8 +132,8 @@ class RelationalStore(Generic[E]):
         self.refuse_if_read_only("save a summary")
 
         def work(connection: Connection) -> StoredSummary:
-            kept = save_summary(connection, key, summary)
-            note_uses(connection, session_id, [key], places)
+            kept = log.save_summary(connection, key, summary)
+            log.note_uses(connection, session_id, [key], places)
             return kept
 
         return await self.submit(work)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 
+from summarizing_context.errors import MissingExtraError
 from summarizing_context.stores.base import Match, Owner, Scope
 from summarizing_context.stores.relational.database import Access, Connection
 from summarizing_context.stores.relational.search import POSITION, Shown
-from summarizing_context.stores.vectors import check_numpy, cosines
 
 AT_ONCE = 4_000  # vectors held in memory for comparing
 
@@ -25,7 +26,8 @@ class RelationalVectors:
 
     def check_usable(self) -> None:
         """Raise `MissingExtraError` where numpy is not installed."""
-        check_numpy()
+        if find_spec("numpy") is None:
+            raise MissingExtraError("vectors", "comparing embeddings needs numpy")
 
     async def rows(self, scope: Scope) -> list[int]:
         """The messages of a scope, the newest of each session first."""
@@ -99,3 +101,15 @@ class RelationalVectors:
             return [match for match in found if match is not None]
 
         return await self._access.read(work)
+
+
+def cosines(rows: Sequence[tuple[int, bytes]], query: bytes) -> dict[int, float]:
+    """Of each vector with the query; those of another length are left out."""
+    import numpy
+
+    fitting = [(number, vector) for number, vector in rows if len(vector) == len(query)]
+    if not fitting:
+        return {}
+    table = numpy.frombuffer(b"".join(vector for _, vector in fitting), dtype=numpy.float32)
+    scores = table.reshape(len(fitting), -1) @ numpy.frombuffer(query, dtype=numpy.float32)
+    return {number: float(score) for (number, _), score in zip(fitting, scores, strict=True)}

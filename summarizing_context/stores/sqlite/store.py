@@ -13,11 +13,9 @@ from typing import TypeVar
 from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
 from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.activations import forget_history, forget_replaced_states
 from summarizing_context.stores.relational.checkpoints import forget_unused_states
 from summarizing_context.stores.relational.database import Work
 from summarizing_context.stores.relational.memories import remove_of_session
-from summarizing_context.stores.relational.rules import forget_rules
 from summarizing_context.stores.relational.store import RelationalStore
 from summarizing_context.stores.relational.vectors import RelationalVectors
 from summarizing_context.stores.sqlite.engine import SqliteEngine
@@ -122,7 +120,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         before = _size(connection)
         with transaction(connection):
             _trim(connection, everything=True)
-            forget_replaced_states(connection)
+            log.forget_replaced_states(connection)
             connection.run("remove_stale_uses")
             connection.run("unindex_unused_summaries")
             connection.run("remove_unused_summaries")
@@ -141,8 +139,8 @@ def _remove_session(connection: Database, session_id: str, path: str) -> None:
         connection.run("remove_session", known)
         connection.run("remove_checkpoints", known)
         remove_of_session(connection, session_id)
-        forget_rules(connection, session_id)
-        forget_history(connection, session_id)
+        log.forget_rules(connection, session_id)
+        log.forget_history(connection, session_id)
         forget_unused_states(connection)
         _trim(connection, everything=False)
         connection.run("forget_activations", {**known, "keep": 0})
