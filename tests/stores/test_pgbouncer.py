@@ -23,7 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from summarizing_context.pool import client
 from summarizing_context.stores.base import Scope
-from summarizing_context.stores.postgres import notices, queue
+from summarizing_context.stores.postgres import queue, requests
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered
 from tests.pool import test_pool as pool
@@ -85,7 +85,7 @@ def _wait_for(address: str) -> None:
 @pytest.fixture
 def address(pooler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A store that is not there yet, behind the pooler. No notice comes: who waits looks again, here at once."""
-    monkeypatch.setattr(notices, "_LOOK_AGAIN", 0.1)
+    monkeypatch.setattr(requests, "_LOOK_AGAIN", 0.1)
     monkeypatch.setattr(client, "_FIRST_LOOK", 0.1)
     monkeypatch.setattr(queue, "_LOOK_AGAIN", timedelta(seconds=0.1))
     _, _, ours = postgres_server.address_for(tmp_path).partition("&schema=")

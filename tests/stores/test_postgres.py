@@ -23,7 +23,7 @@ from summarizing_context.errors import (
     StoreVersionError,
 )
 from summarizing_context.stores.base import MemoryScope, NewMemory, Place, Scope
-from summarizing_context.stores.postgres import notices
+from summarizing_context.stores.postgres import requests
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.faults import unreachable
 from summarizing_context.stores.postgres.schema import known_migrations
@@ -246,7 +246,7 @@ async def test_two_hosts_with_the_same_log_pay_for_each_summary_once(address):
 
 @pytest.mark.parametrize("end", ["block", "deadline", "lease"])
 async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host(address, monkeypatch, end):
-    monkeypatch.setattr(notices, "_LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(requests, "_LOOK_AGAIN", 0.05)
     taken = anyio.Event()
 
     async def take(store: PostgresStore) -> None:
@@ -270,7 +270,7 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
 
 
 async def test_a_notice_wakes_who_waits_for_a_claim(address, monkeypatch):
-    monkeypatch.setattr(notices, "_LOOK_AGAIN", 3_600.0)
+    monkeypatch.setattr(requests, "_LOOK_AGAIN", 3_600.0)
     listening = "select 1 from pg_stat_activity where query = 'listen ' || current_schema() || '_summaries'"
     with anyio.fail_after(120):
         async with opened(address) as one, opened(another_host(address)) as two, anyio.create_task_group() as tasks:

@@ -8,11 +8,9 @@ without it: from an SQLite file, or from a time before the extension was install
 from __future__ import annotations
 
 import json
-import logging
 import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import psycopg
@@ -23,11 +21,15 @@ from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Owner, Scope
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.words import Collection, all_of, any_of, by_relevance, parts, plain
-from summarizing_context.stores.relational.database import Access
-from summarizing_context.stores.relational.search import MOST_RANKED, Shown, behind, find, readable
+from summarizing_context.stores.relational.search import (
+    MOST_RANKED,
+    RelationalSearchIndex,
+    Shown,
+    behind,
+    find,
+    readable,
+)
 from summarizing_context.stores.relational.vectors import AT_ONCE, RelationalVectors, cosines
-
-logger = logging.getLogger(__name__)
 
 _SLICE = 128  # messages or summaries indexed in one transaction
 _SLICE_BYTES = 250_000
@@ -74,53 +76,28 @@ def _lexemes_of(connection: PostgresConnection, terms: list[str]) -> list[list[s
     return [row for (row,) in connection.run("lexemes", {"terms": [plain(term) for term in terms]})]
 
 
-class PostgresSearchIndex:
-    """The index of one store."""
+class PostgresSearchIndex(RelationalSearchIndex):
+    """The index of one schema."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._is_kept_up = not access.read_only
+    takes_no_more = (StoreFullError, StoreLockedError, StoreReadOnlyError)
 
-    async def backlog(self) -> int:
-        """Messages and summaries that are not indexed yet."""
-        return await self._access.read(lambda connection: int(connection.run("backlog").fetchone()[0]))
+    def _catch_up(self, connection: PostgresConnection) -> int:
+        row = connection.run("branch_behind").fetchone()
+        return _index_summaries(connection) if row is None else _index_branch(connection, *row)
 
-    async def catch_up(self) -> int:
-        """Index a slice of what is missing; how many rows, 0 when all is indexed."""
-        if self._access.read_only:
-            return 0
-        return await self._access.submit(_catch_up)
+    def _index_branch(self, connection: PostgresConnection, branch: int, start: int) -> int:
+        return _index_branch(connection, branch, start)
 
-    async def complete(self, scope: Scope) -> None:
-        """Index what a scope holds by now; what is appended meanwhile is left for later."""
-        if self._access.read_only:
-            return
-        try:
-            goals = await self._access.read(lambda connection: behind(connection, scope))
-            for branch, stop in goals.branches:
-                while await self._access.submit_spare(partial(_index_branch_to, branch=branch, stop=stop)):
-                    pass
-            while goals.last_summary and await self._access.submit_spare(
-                partial(_index_summaries, last=goals.last_summary)
-            ):
-                pass
-            self._is_kept_up = True
-        except (StoreFullError, StoreLockedError, StoreReadOnlyError) as error:
-            self._is_kept_up = False
-            logger.warning("the index could not be kept up", extra={"cause": type(error).__name__})
+    def _index_summaries(self, connection: PostgresConnection, last: int) -> int:
+        return _index_summaries(connection, last)
 
-    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        """What holds any of the terms, the most relevant first."""
+    def _find(self, connection: PostgresConnection, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         wanted = [term for term in terms if plain(term)]
-
-        def work(connection: PostgresConnection) -> list[Match]:
-            found = find(connection, wanted, scope, limit, TsWords(connection))
-            if self._is_kept_up or not wanted:
-                return found
-            found += _unindexed(connection, wanted, scope)
-            return sorted(found, key=lambda match: -match.score)[:limit]
-
-        return await self._access.read(work)
+        found = find(connection, wanted, scope, limit, TsWords(connection))
+        if self._is_kept_up or not wanted:
+            return found
+        found += _unindexed(connection, wanted, scope)
+        return sorted(found, key=lambda match: -match.score)[:limit]
 
 
 def index_before_leaving(connection: PostgresConnection) -> None:
@@ -138,18 +115,7 @@ def index_own(connection: PostgresConnection) -> bool:
     row = connection.run("own_branch_behind", {"branches": branches}).fetchone() if branches else None
     if row is not None:
         return _index_branch(connection, *row) > 0
-    return _index_summaries(connection, (1 << 62)) > 0
-
-
-def _catch_up(connection: PostgresConnection) -> int:
-    row = connection.run("branch_behind").fetchone()
-    return _index_summaries(connection, (1 << 62)) if row is None else _index_branch(connection, *row)
-
-
-def _index_branch_to(connection: PostgresConnection, branch: int, stop: int) -> bool:
-    """Index a slice of a branch, unless it is indexed up to `stop`; whether to go on."""
-    row = connection.run("indexed_of", {"branch": branch}).fetchone()
-    return row is not None and row[0] < stop and _index_branch(connection, branch, row[0]) > 0
+    return _index_summaries(connection) > 0
 
 
 def _index_branch(connection: PostgresConnection, branch: int, start: int) -> int:
@@ -166,7 +132,7 @@ def _index_branch(connection: PostgresConnection, branch: int, start: int) -> in
     return stop - start
 
 
-def _index_summaries(connection: PostgresConnection, last: int) -> int:
+def _index_summaries(connection: PostgresConnection, last: int = 1 << 62) -> int:
     """Index some summaries up to one; how many."""
     found = connection.run("some_summaries_behind", {"last": last, "most": _SLICE}).fetchall()
     if found:

@@ -6,12 +6,17 @@ summaries by their id below zero.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
+from summarizing_context.errors import StoreFullError, StoreLockedError
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Scope
-from summarizing_context.stores.relational.database import Connection
+from summarizing_context.stores.relational.database import Access, Connection
+
+logger = logging.getLogger(__name__)
 
 MOST_RANKED = 2_500  # rows whose relevance one query works out
 
@@ -47,6 +52,66 @@ class Behind(NamedTuple):
 
     branches: list[tuple[int, int]]  # each with one past its last entry
     last_summary: int  # 0: all are indexed
+
+
+class RelationalSearchIndex:
+    """The index of one store. A database says how it indexes a slice, and how it finds."""
+
+    takes_no_more: tuple[type[Exception], ...] = (StoreFullError, StoreLockedError)  # then searches index in memory
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._is_kept_up = not access.read_only
+
+    async def backlog(self) -> int:
+        """Messages and summaries that are not indexed yet."""
+        return await self._access.read(lambda connection: int(connection.run("backlog").fetchone()[0]))
+
+    async def catch_up(self) -> int:
+        """Index a slice of what is missing; how many rows, 0 when all is indexed."""
+        return 0 if self._access.read_only else await self._access.submit(self._catch_up)
+
+    async def complete(self, scope: Scope) -> None:
+        """Index what a scope holds by now; what is appended meanwhile is left for later. Where the store takes no more,
+        what is missing is indexed in memory by each search."""
+        if self._access.read_only:
+            return
+        try:
+            goals = await self._access.read(lambda connection: behind(connection, scope))
+            for branch, stop in goals.branches:
+                while await self._access.submit_spare(partial(self._index_branch_to, branch=branch, stop=stop)):
+                    pass
+            while goals.last_summary and await self._access.submit_spare(
+                partial(self._index_summaries, last=goals.last_summary)
+            ):
+                pass
+            self._is_kept_up = True
+        except self.takes_no_more as error:
+            self._is_kept_up = False
+            logger.warning("the index could not be kept up", extra={"cause": type(error).__name__})
+
+    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        """What holds any of the terms, the most relevant first."""
+        return await self._access.read(lambda connection: self._find(connection, terms, scope, limit))
+
+    def _index_branch_to(self, connection: Any, branch: int, stop: int) -> bool:
+        """Index a slice of a branch, unless it is indexed up to `stop`; whether to go on."""
+        row = connection.run("indexed_of", {"branch": branch}).fetchone()
+        return row is not None and row[0] < stop and self._index_branch(connection, branch, row[0]) > 0
+
+    def _catch_up(self, connection: Any) -> int:
+        raise NotImplementedError
+
+    def _index_branch(self, connection: Any, branch: int, start: int) -> int:
+        """Index a slice of a branch from a position on; how many entries."""
+        raise NotImplementedError
+
+    def _index_summaries(self, connection: Any, last: int) -> int:
+        """Index some summaries, unless all up to `last` are; how many."""
+        raise NotImplementedError
+
+    def _find(self, connection: Any, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        raise NotImplementedError
 
 
 def readable(text: str | bytes) -> str:

@@ -5,21 +5,23 @@ The index is filled behind the log.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from functools import partial
 from math import inf
 
 from summarizing_context.concurrency import holding_long
-from summarizing_context.errors import StoreFullError, StoreLockedError
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.base import Match, Scope
-from summarizing_context.stores.relational.database import Access
-from summarizing_context.stores.relational.search import Behind, behind, find, readable
+from summarizing_context.stores.relational.search import Behind, RelationalSearchIndex, behind, find, readable
 from summarizing_context.stores.sqlite.schema import Database, transaction
+
+_SLICE = 128  # messages or summaries indexed in one transaction
+_SLICE_BYTES = 250_000  # of messages; after that many the slice ends
+_LONG = 1_000_000  # bytes of a message whose parsing takes milliseconds
+_LEAVING = 0.25  # seconds that closing may spend on the index
+_LARGEST_LEAVING = 2_000_000  # bytes of a message that is indexed then
 
 
 class Fts5:
@@ -48,16 +50,11 @@ class Fts5:
         return (row for (row,) in found)
 
 
-def find_indexed(connection: Database, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-    """What holds any of the terms in the scope, of what the file has indexed."""
-    return find(connection, terms, scope, limit, Fts5(connection))
-
-
-def find_unindexed_too(connection: Database, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-    """The same for who may not write to the index: what it lacks is indexed in memory, for this search."""
+def _with_unindexed(connection: Database, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+    """What `find` finds, also in what the index lacks, which is indexed in memory for this search."""
     found = find(connection, terms, scope, limit, Fts5(connection))
     lacking = behind(connection, scope)
-    if not terms or not (lacking.branches or lacking.last_summary):
+    if not (lacking.branches or lacking.last_summary):
         return found
     with closing(sqlite3.connect(":memory:", isolation_level=None, factory=Database)) as beside:
         beside.execute(connection.run("how_indexed").fetchone()[0])
@@ -83,62 +80,23 @@ def _phrase(term: str) -> str:
     return f'"{term}"'  # letters, digits and spaces: see `query_terms`
 
 
-logger = logging.getLogger(__name__)
+class SqliteSearchIndex(RelationalSearchIndex):
+    """The index of one file."""
 
-_SLICE = 128  # messages or summaries indexed in one transaction
+    def _catch_up(self, connection: Database) -> int:
+        return catch_up(connection)
 
-_SLICE_BYTES = 250_000  # of messages; after that many the slice ends
+    def _index_branch(self, connection: Database, branch: int, start: int) -> int:
+        return _index_branch(connection, branch, start)
 
-_LONG = 1_000_000  # bytes of a message whose parsing takes milliseconds
+    def _index_summaries(self, connection: Database, last: int) -> int:
+        (indexed,) = connection.run("indexed_summaries").fetchone()
+        return _index_summaries(connection) if indexed < last else 0
 
-_LEAVING = 0.25  # seconds that closing may spend on the index
-
-_LARGEST_LEAVING = 2_000_000  # bytes of a message that is indexed then
-
-
-class SqliteSearchIndex:
-    """The index of one store."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._is_kept_up = not access.read_only
-
-    async def backlog(self) -> int:
-        """Messages and summaries that are not indexed yet."""
-        return await self._access.read(lambda connection: int(connection.run("backlog").fetchone()[0]))
-
-    async def catch_up(self) -> int:
-        """Index a slice of what is missing; how many rows, 0 when all is indexed."""
-        if self._access.read_only:
-            return 0
-        return await self._access.submit(catch_up)
-
-    async def complete(self, scope: Scope) -> None:
-        """Index what a scope holds by now; what is appended meanwhile is left for later. Where the file takes no more,
-        what is missing is indexed in memory by each search."""
-        if self._access.read_only:
-            return
-        try:
-            await self._catch_up_with(scope)
-            self._is_kept_up = True
-        except (StoreFullError, StoreLockedError) as error:
-            self._is_kept_up = False
-            logger.warning("the index could not be kept up", extra={"cause": type(error).__name__})
-
-    async def _catch_up_with(self, scope: Scope) -> None:
-        goals = await self._access.read(lambda connection: behind(connection, scope))
-        for branch, stop in goals.branches:
-            while await self._access.submit_spare(partial(_index_branch_to, branch=branch, stop=stop)):
-                pass
-        while goals.last_summary and await self._access.submit_spare(
-            partial(_index_summaries_to, last=goals.last_summary)
-        ):
-            pass
-
-    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        """What holds any of the terms, the most relevant first."""
-        look = find_indexed if self._is_kept_up else find_unindexed_too
-        return await self._access.read(lambda connection: look(connection, terms, scope, limit))
+    def _find(self, connection: Database, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        if self._is_kept_up or not terms:
+            return find(connection, terms, scope, limit, Fts5(connection))
+        return _with_unindexed(connection, terms, scope, limit)
 
 
 def add_functions(connection: Database) -> None:
@@ -196,18 +154,6 @@ def _index_branch(connection: Database, branch: int, start: int, largest: float 
     connection.run("index_entries", values)
     connection.run("note_indexed", values)
     return stop - start
-
-
-def _index_branch_to(connection: Database, branch: int, stop: int) -> bool:
-    """Index a slice of a branch, unless it is indexed up to `stop`; whether to go on."""
-    row = connection.run("indexed_of", {"branch": branch}).fetchone()
-    return row is not None and row[0] < stop and _index_branch(connection, branch, row[0]) > 0
-
-
-def _index_summaries_to(connection: Database, last: int) -> bool:
-    """Index some summaries, unless all up to `last` are; whether to go on."""
-    (indexed,) = connection.run("indexed_summaries").fetchone()
-    return indexed < last and _index_summaries(connection) > 0
 
 
 def _index_summaries(connection: Database) -> int:
