@@ -32,7 +32,6 @@ from summarizing_context.log.intake import Intake
 from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
-from summarizing_context.log.tree import Node
 from summarizing_context.messages.counters import TokenCounter, choose_counter
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redaction
@@ -41,10 +40,9 @@ from summarizing_context.retrieval.memory_extraction import (
     MemoryExtractor,
     MemoryReader,
     ModelMemoryReader,
-    OfflineMemoryReader,
     UnreadPieces,
 )
-from summarizing_context.retrieval.offline_memories import offline_memories
+from summarizing_context.retrieval.offline_memories import OfflineMemoryReader
 from summarizing_context.sessions.notices import make_notify
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.addresses import check_scheme, is_address
@@ -216,7 +214,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
 
 def _with_pool(base: _Base, caller: AnyCaller) -> _Base:
     """The same with a pool of workers that makes the summaries, alone or beside this process."""
-    from summarizing_context.pool.setup import make_asking
+    from summarizing_context.pool.client import make_asking
 
     asking = make_asking(base.settings, base.store, None if isinstance(caller, ExtractiveCaller) else caller)
     return replace(base, caller=asking, recipe=replace(base.recipe, asks_pool=True))
@@ -364,11 +362,8 @@ def make_learner(
     settings, store, recipe = base.settings, base.store, base.recipe
     if not settings.memory_extract or base.options.read_only:
         return None
-    pieces = UnreadPieces(
-        log, lambda leaf: summaries.is_ready(Node.leaf(leaf)), lambda: summaries.open.ready_stop, recipe.redact
-    )
-    cap = summary_sizes(settings).leaf
-    rules = OfflineMemoryReader(log, lambda found: offline_memories(log, ledger, summaries, cap, found), base.redact)
+    pieces = UnreadPieces(log, summaries, recipe.redact)
+    rules = OfflineMemoryReader(log, ledger, summaries, summary_sizes(settings).leaf, base.redact)
     reader: MemoryReader = rules
     if recipe.maker == "model":
         reader = ModelMemoryReader(

@@ -13,9 +13,8 @@ from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.text import inert, text_facts, text_table
-from summarizing_context.retrieval.expand import Detail
 from summarizing_context.retrieval.memory import Memory
-from summarizing_context.retrieval.pages import Page
+from summarizing_context.retrieval.pages import Detail, Page
 from summarizing_context.sessions.budget import BudgetReport
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit

@@ -23,9 +23,8 @@ from summarizing_context.messages.counters import usage_total
 from summarizing_context.messages.redaction import Redact
 from summarizing_context.messages.validation import Message
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
-from summarizing_context.retrieval.expand import Detail, Expander
 from summarizing_context.retrieval.memory import Memory
-from summarizing_context.retrieval.pages import Page, Place
+from summarizing_context.retrieval.pages import Detail, Expander, Page, Place
 from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool

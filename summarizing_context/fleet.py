@@ -8,8 +8,8 @@ from typing import cast
 
 from summarizing_context.concurrency import choose_clock
 from summarizing_context.errors import SettingsError
+from summarizing_context.pool.client import queue_name, shared
 from summarizing_context.pool.metrics import PoolMetrics
-from summarizing_context.pool.setup import queue_name, shared
 from summarizing_context.pool.worker import CappedSummarizer, PoolWorker
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings

@@ -29,9 +29,8 @@ from evals.performance.metrics import percentile
 from evals.performance.postgres import MESSAGE, in_schema
 from summarizing_context import Settings, SummaryJob
 from summarizing_context.fleet import pool_worker
-from summarizing_context.pool.client import PoolCaller
+from summarizing_context.pool.client import PoolCaller, queue_name
 from summarizing_context.pool.metrics import PoolMetrics
-from summarizing_context.pool.setup import queue_name
 from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
 

@@ -22,7 +22,7 @@ from summarizing_context.errors import (
     briefly,
 )
 from summarizing_context.messages.fences import fence
-from summarizing_context.retrieval.expand import Detail
+from summarizing_context.retrieval.pages import Detail
 from summarizing_context.retrieval.tools import given_arguments, tool_schema
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import SearchHit, SessionInfo

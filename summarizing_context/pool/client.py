@@ -6,14 +6,19 @@ A pool that is down costs nothing but stand-ins: a request waits in the database
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from dataclasses import asdict
-from typing import Protocol
+from typing import cast
 
-from summarizing_context.errors import StoreError, SummarizerError
-from summarizing_context.stores.base import StoredSummary, SummaryClaims, SummaryKey
+from summarizing_context.errors import SettingsError, StoreError, SummarizerError
+from summarizing_context.settings.providers import PROVIDERS
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import SessionStore, StoredSummary, SummaryClaims, SummaryKey
 from summarizing_context.stores.requests import PoolStore, SummaryQueue
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import NamedCaller, SummaryJob, SummaryReply
+from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
+from summarizing_context.summarizers.verification.gate import GATE_VERSION
 
 CLAIM = 300.0  # seconds that a summary may take before another host or worker pays for it
 
@@ -22,21 +27,10 @@ _PATIENCE = 2.0  # seconds until a host that also makes summaries itself makes o
 _FIRST_LOOK, _LONGEST_LOOK = 1.0, 10.0  # seconds between two looks at a request, where no notice comes
 
 
-class Caller(Protocol):
-    """How this host has summaries made by itself."""
-
-    recipe: str | None
-    model: str | None
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply: ...
-
-    def ready_in(self) -> float | None: ...
-
-
 class PoolCaller:
     """Has the summaries of one session made by the pool; with `own` also by this host, where the pool is behind."""
 
-    def __init__(self, store: PoolStore, session_id: str, queue: SummaryQueue, inner: Caller, *, own: int) -> None:
+    def __init__(self, store: PoolStore, session_id: str, queue: SummaryQueue, inner: NamedCaller, *, own: int) -> None:
         self.recipe, self.model = inner.recipe, inner.model
         self._store = store
         self._session_id = session_id
@@ -117,3 +111,31 @@ def encode(job: SummaryJob) -> bytes:
 def decode(text: bytes) -> SummaryJob:
     """A job as a host has asked for it."""
     return SummaryJob(**json.loads(text))
+
+
+def queue_name(recipe: str) -> str:
+    """The queue for workers of one model, and of a version that checks replies alike."""
+    made_by = f"{recipe} {GATE_VERSION} {ATTRIBUTION_VERSION}"
+    return f"summaries_{hashlib.sha256(made_by.encode()).hexdigest()[:16]}"
+
+
+def make_asking(settings: Settings, store: SessionStore, caller: NamedCaller | None) -> PoolCaller:
+    """How a session asks the pool; with `workers = "both"` also by `caller`, which is None where no model is asked.
+
+    Raises `SettingsError`.
+    """
+    for_hosts = shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
+    if caller is None or caller.recipe is None:
+        raise SettingsError(
+            f"workers = {settings.workers!r} needs a summarizer that workers have too: "
+            f"{' or '.join(map(repr, PROVIDERS))}, or an object of yours with an attribute `recipe`"
+        )
+    own = settings.concurrency if settings.workers == "both" else 0
+    return PoolCaller(for_hosts, settings.session_id, for_hosts.queue(queue_name(caller.recipe)), caller, own=own)
+
+
+def shared(store: SessionStore, needs: str) -> PoolStore:
+    """A store that hosts share; `SettingsError` for any other, saying who needs it."""
+    if not callable(getattr(store, "queue", None)):
+        raise SettingsError(f"{needs}: store = 'postgresql://…'")
+    return cast(PoolStore, store)

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.pool.client import CLAIM, Caller, decode
+from summarizing_context.pool.client import CLAIM, decode
 from summarizing_context.pool.metrics import PoolMetrics
 from summarizing_context.stores.base import StoredSummary, SummaryKey
 from summarizing_context.stores.requests import FleetCaps, JobReleased, PoolStore, Request, SummaryQueue
-from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import Caller, Summarizer, SummaryJob, SummaryReply
 
 _LOOK = 0.5  # seconds between two looks at the caller while it lets nothing through
 _CAPPED = 60.0  # seconds until a job is tried again whose worker has reached a cap for good

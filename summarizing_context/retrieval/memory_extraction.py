@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -16,14 +16,14 @@ import anyio.to_thread
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.extraction.definitions import as_said
 from summarizing_context.extraction.memory_items import Item, MemoryItems, decode_items, normal_subject
 from summarizing_context.extraction.rule_topics import rule_topic
-from summarizing_context.log.entries import Entry, prefix_hashes, range_hash
+from summarizing_context.log.entries import prefix_hashes, range_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment, Sources
+from summarizing_context.log.tree import Node
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.messages.redaction import Redact, redact_reading
+from summarizing_context.messages.redaction import Redact
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.truncation import cut_results
 from summarizing_context.stores.base import (
@@ -35,10 +35,11 @@ from summarizing_context.stores.base import (
     StoredSummary,
     SummaryKey,
 )
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.worker.jobs import Recipe
 from summarizing_context.worker.payments import paid_once
+from summarizing_context.worker.summary_cache import SummaryCache
 
 
 class LogPiece(NamedTuple):
@@ -52,20 +53,10 @@ class LogPiece(NamedTuple):
 
 
 class UnreadPieces:
-    """The pieces of one session's log. `is_summarized` tells it of a leaf, `open_stop` up to which entry a model has
-    summarized the open segment."""
+    """The pieces of one session's log that a model has summarized or that are asked for, and that are not read yet."""
 
-    def __init__(
-        self,
-        log: MessageLog,
-        is_summarized: Callable[[int], bool],
-        open_stop: Callable[[], int],
-        redact: Redact | None = None,
-    ) -> None:
-        self._log = log
-        self._open_stop = open_stop
-        self._redact = redact
-        self._is_summarized = is_summarized
+    def __init__(self, log: MessageLog, summaries: SummaryCache, redact: Redact | None) -> None:
+        self._log, self._summaries, self._redact = log, summaries, redact
         self.reset()
 
     def reset(self) -> None:
@@ -141,8 +132,8 @@ class UnreadPieces:
         segment = self._segment(leaf)
         start = self._stops.get(leaf, segment.start)
         is_closed = leaf < len(self._log.segments)
-        whole = is_closed and (segment.stop <= self._asked or self._is_summarized(leaf))
-        asked = start if is_closed else min(segment.stop, max(self._asked, self._open_stop()))
+        whole = is_closed and (segment.stop <= self._asked or self._summaries.is_ready(Node.leaf(leaf)))
+        asked = start if is_closed else min(segment.stop, max(self._asked, self._summaries.open.ready_stop))
         stop = segment.stop if whole else asked
         if stop <= start:
             return None
@@ -171,11 +162,6 @@ def shortened(content: str) -> str:
     return cut.join([()] * len(cut.left_out))
 
 
-_NOWHERE = -1  # the place of what no single message says
-
-_CUT = "…"  # where a line of a summary was cut
-
-
 class MemoryReader(Protocol):
     """Reads memories off pieces of a log."""
 
@@ -189,14 +175,6 @@ class MemoryReader(Protocol):
 
     async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
         """What they teach; None where they are no longer there."""
-
-
-class Caller(Protocol):
-    """A summarizer with a gate before it."""
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply: ...
-
-    def ready_in(self) -> float | None: ...
 
 
 class ModelMemoryReader:
@@ -266,65 +244,6 @@ class ModelMemoryReader:
             )
 
         return await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
-
-
-class OfflineMemoryReader:
-    """Reads by rules, without a model, all in one go. What is learnt leaves its session, so it is redacted too."""
-
-    name = "rules"
-
-    def __init__(
-        self, log: MessageLog, extract: Callable[[Sequence[LogPiece]], MemoryItems], redact: Redact | None
-    ) -> None:
-        self._log, self._extract, self._redact = log, extract, redact
-
-    def ready(self) -> bool:
-        return True
-
-    def next(self, wanted: Iterator[LogPiece]) -> Sequence[LogPiece]:
-        return list(wanted)
-
-    async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
-        found = self._extract(pieces)
-        if (redact := self._redact) is None:
-            return found
-        log = self._log.entries
-        said = {item.message: log[item.message] for item in found.items if item.message >= 0}
-        ranges = sorted({(piece.start, piece.stop) for piece in pieces})
-        entries = [entry for start, stop in ranges for entry in log[start:stop]]
-
-        def clean() -> MemoryItems:
-            lefts = {message: _left_of([entry], redact) for message, entry in said.items()}
-            if any(item.message < 0 and item.text not in found.by_model for item in found.items):
-                lefts[_NOWHERE] = _left_of(entries, redact)
-            made = [_redacted(item, lefts, redact, by_model=item.text in found.by_model) for item in found.items]
-            return MemoryItems([item for item in made if item is not None], list(map(redact, found.gone)))
-
-        return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
-
-
-def _left_of(entries: Sequence[Entry], redact: Redact) -> str:
-    """What is left of messages, each redacted as a whole, in one line."""
-    reads = [entry.read(0) for entry in entries]
-    texts = [text for read in reads for text in redact_reading(read.message, read.reading, redact).texts]
-    return _flat("\n".join(texts))
-
-
-def _redacted(item: Item, lefts: Mapping[int, str], redact: Redact, *, by_model: bool) -> Item | None:
-    """An item without its secrets. One that was copied from the log may hold a part of what is only known as a whole:
-    None unless it stands in what is left there. A model was told no more than that."""
-    text, about = _flat(redact(item.text)), redact(item.about)
-    if item.message >= 0 or not by_model:
-        left = lefts[max(item.message, _NOWHERE)]
-        if not all(part.strip() in left for part in text.split(_CUT)):
-            return None
-        if as_said(about).casefold() not in left.casefold():
-            about = ""
-    return item._replace(text=text, about=about)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 _AT_ONCE = 200  # leaves whose marks are looked up in one go

@@ -8,12 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from summarizing_context.extraction.definitions import definitions
+import anyio.to_thread
+
+from summarizing_context.extraction.definitions import as_said, definitions
 from summarizing_context.extraction.memory_items import HUMAN, Item, MemoryItems
+from summarizing_context.log.entries import Entry
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.reading import human_texts
+from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.retrieval.memory_extraction import LogPiece
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -29,10 +33,68 @@ _HEADING = "## Decisions"
 
 _KINDS: Mapping[str, str] = {"constraint": "preference", "decision": "decision"}
 
-_CUT = "…"
+_CUT = "…"  # where a line of a summary was cut
+
+_NOWHERE = -1  # the place of what no single message says
 
 
-def offline_memories(
+class OfflineMemoryReader:
+    """Reads by rules, without a model, all in one go. What is learnt leaves its session, so it is redacted too."""
+
+    name = "rules"
+
+    def __init__(
+        self, log: MessageLog, ledger: SessionLedger, summaries: SummaryCache, cap: int, redact: Redact | None
+    ) -> None:
+        self._log, self._ledger, self._summaries = log, ledger, summaries
+        self._cap, self._redact = cap, redact
+
+    def ready(self) -> bool:
+        return True
+
+    def next(self, wanted: Iterator[LogPiece]) -> Sequence[LogPiece]:
+        return list(wanted)
+
+    async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
+        found = _offline_memories(self._log, self._ledger, self._summaries, self._cap, pieces)
+        if (redact := self._redact) is None:
+            return found
+        log = self._log.entries
+        said = {item.message: log[item.message] for item in found.items if item.message >= 0}
+        ranges = sorted({(piece.start, piece.stop) for piece in pieces})
+        entries = [entry for start, stop in ranges for entry in log[start:stop]]
+
+        def clean() -> MemoryItems:
+            lefts = {message: _left_of([entry], redact) for message, entry in said.items()}
+            if any(item.message < 0 and item.text not in found.by_model for item in found.items):
+                lefts[_NOWHERE] = _left_of(entries, redact)
+            made = [_redacted(item, lefts, redact, by_model=item.text in found.by_model) for item in found.items]
+            return MemoryItems([item for item in made if item is not None], list(map(redact, found.gone)))
+
+        return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
+
+
+def _left_of(entries: Sequence[Entry], redact: Redact) -> str:
+    """What is left of messages, each redacted as a whole, in one line."""
+    reads = [entry.read(0) for entry in entries]
+    texts = [text for read in reads for text in redact_reading(read.message, read.reading, redact).texts]
+    return _flat("\n".join(texts))
+
+
+def _redacted(item: Item, lefts: Mapping[int, str], redact: Redact, *, by_model: bool) -> Item | None:
+    """An item without its secrets. One that was copied from the log may hold a part of what is only known as a whole:
+    None unless it stands in what is left there. A model was told no more than that."""
+    text, about = _flat(redact(item.text)), redact(item.about)
+    if item.message >= 0 or not by_model:
+        left = lefts[max(item.message, _NOWHERE)]
+        if not all(part.strip() in left for part in text.split(_CUT)):
+            return None
+        if as_said(about).casefold() not in left.casefold():
+            about = ""
+    return item._replace(text=text, about=about)
+
+
+def _offline_memories(
     log: MessageLog, ledger: SessionLedger, summaries: SummaryCache, cap: int, pieces: Sequence[LogPiece]
 ) -> MemoryItems:
     """The constraints, decisions and facts of some pieces of a log, oldest first, each once."""

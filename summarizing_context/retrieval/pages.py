@@ -1,133 +1,36 @@
-"""Pages: parts of the past within a number of tokens, fenced as data and cited by message.
+"""Pages of the past within a number of tokens, fenced as data and cited by message; and drilling down, page by page.
 
-Pure. Long texts are excerpted around what was asked for. Nodes, ranges and single messages are read as places.
+A node or a range of the log is told in lines, in paragraphs or in full: what stands in segments by their summaries,
+whole messages by themselves.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import log, sqrt
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
-from summarizing_context.log.tree import HeaderNode
+from summarizing_context.log.entries import Entry
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.rendering import BREAKS
-from summarizing_context.messages.search_terms import word_set
+from summarizing_context.messages.rendering import BREAKS, part_label, parts_by_author
 from summarizing_context.messages.truncation import Count, cut_middle
+from summarizing_context.views.header import BRIEF_TOKENS
+from summarizing_context.worker.summary_cache import SummaryCache
 
-_LONG_LINE = 400  # characters; a longer line is taken apart
+Detail = Literal["line", "paragraph", "full"]
 
-_BESIDE = 1  # lines shown before and after one that holds something
+_LINE = 160  # characters of a message's line
 
-_MOST_MISSES = 100  # lines one after another for which no room is left, then the excerpt is full
+_PARAGRAPH = 80  # tokens of a message's paragraph
 
-_PIECE = 50_000  # characters
+_LABEL = 80  # characters
 
-
-def term_weights(terms: Sequence[str], texts: Sequence[str]) -> dict[str, float]:
-    """How much each word of the terms tells, by how few of the texts hold it."""
-    words = dict.fromkeys(word for term in terms for word in (term, *term.split()) if len(word) > 2)
-    counts = Counter(word for text in texts for word in _held(text, words))
-    return {word: log(1 + len(texts) / counts[word]) for word in words if counts[word]}
-
-
-def excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) -> str:
-    """The text, if it has at most so many tokens, or the lines of it that hold most of what weighs."""
-    if len(text) <= 16 * tokens and count(text) <= tokens:
-        return text
-    lines = _lines(text)
-    worth = [_worth(line, weights) for line in lines]
-    kept: set[int] = set()
-    left = tokens - 2
-    misses = 0
-    for at in _best_first(worth):
-        if misses == _MOST_MISSES or (worth[at] <= 0 and kept):
-            break
-        misses += 1
-        near = range(max(0, at - _BESIDE), min(len(lines), at + _BESIDE + 1))
-        for wanted in (near, (at,)):
-            fresh = [line for line in wanted if line not in kept]
-            cost = sum(1 + count(lines[line]) for line in fresh) + 1
-            if cost <= left:
-                kept.update(fresh)
-                left -= cost
-                misses = 0
-                break
-    if not kept:
-        return cut_middle(lines[max(range(len(lines)), key=worth.__getitem__)], tokens * 2, tokens, count)
-    return "\n".join(lines[at] if at - 1 in kept or not at else f"… {lines[at]}" for at in sorted(kept))
-
-
-def _best_first(worth: Sequence[float]) -> Iterator[int]:
-    """Places by worth, equal ones in their order; sorted by the few worths, for sorting hundreds of thousands of places
-    would hold every other thread up."""
-    places: dict[float, list[int]] = {}
-    for at, value in enumerate(worth):
-        places.setdefault(value, []).append(at)
-    for value in sorted(places, reverse=True):
-        yield from places[value]
-
-
-def _held(text: str, words: Iterable[str]) -> set[str]:
-    """Those of the words that a text holds."""
-    missing, found = set(words), set[str]()
-    for piece in _pieces(text):
-        if _may_hold(piece, missing):
-            found |= missing & word_set(piece)
-            missing -= found
-        if not missing:
-            break
-    return found
-
-
-def _worth(line: str, weights: Mapping[str, float]) -> float:
-    if not _may_hold(line, weights):
-        return 0.0
-    words = word_set(line)
-    return sum(weight for word, weight in weights.items() if word in words) / sqrt(4 + len(words))
-
-
-def _may_hold(text: str, words: Iterable[str]) -> bool:
-    """False only where a text holds none of the words; told by plain searches, which take a tenth of the time."""
-    if not text.isascii():
-        return True
-    lowered = text.lower()
-    return any(word in lowered for word in words)
-
-
-def _lines(text: str) -> list[str]:
-    """The lines of a text; what is longer than a line should be is taken apart between words."""
-    found: list[str] = []
-    for line in (line for piece in _pieces(text) for line in piece.splitlines()):
-        found.extend([line] if len(line) <= _LONG_LINE else parts_of_line(line))
-    return [line for line in found if line.strip()] or [""]
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """A text in runs of whole lines: one call over megabytes would hold every other thread up."""
-    start = 0
-    while start < len(text):
-        stop = text.find("\n", start + _PIECE) + 1 or len(text)
-        yield text[start:stop]
-        start = stop
-
-
-def parts_of_line(line: str) -> Iterator[str]:
-    """The parts of a long line, each read once."""
-    start = 0
-    while len(line) - start > _LONG_LINE:
-        at = line.rfind(" ", start + _LONG_LINE // 2, start + _LONG_LINE)
-        at = at if at > 0 else start + _LONG_LINE
-        yield line[start:at]
-        start = at
-        while start < len(line) and line[start].isspace():
-            start += 1
-    yield line[start:]
-
+_NOT_IN_IT = "Not in this summary"
 
 TAG = "recalled"
 
@@ -354,3 +257,109 @@ def _written_ends(place: str) -> tuple[int, int]:
 
 def _shown(place: object) -> str:
     return briefly(place, 60) if isinstance(place, str | int | tuple | list) else type(place).__name__
+
+
+class Expander:
+    """Pages of one session's past."""
+
+    def __init__(self, log: MessageLog, summaries: SummaryCache, count: Callable[[str], int]) -> None:
+        self._log, self._summaries, self._count = log, summaries, count
+
+    def page(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
+        """The next page of a node, a range or a message."""
+        within = read_place(place, len(self._log))
+        kind = read_detail(detail, Detail)
+        begin = read_cursor(cursor, kind, within)
+        count = self._count
+        named = f"{within.start}-{within.stop - 1}"
+        most = read_tokens(max_tokens)
+        room = page_room(most, fenced_page([], named, kind), count)
+        first = self._checked(begin) if begin else Cursor(kind, within.start, 0, 0, "")
+        while True:  # a counter may count more for the whole than for its parts: less room, until there is none
+            filled = fill_page(self._from(first, within.stop), first.offset, room, count)
+            text = fenced_page(filled.blocks, f"{filled.start}-{filled.stop - 1}", kind)
+            if (over := count(text) - most) <= 0:
+                break
+            room -= over
+        rest = filled.rest and self._cursor(kind, *filled.rest)
+        return Page(text, filled.start, filled.stop, rest.written() if rest else None)
+
+    def _checked(self, cursor: Cursor) -> Cursor:
+        """A cursor whose place is still what it was."""
+        parts = self.message(cursor.message) if cursor.detail == "full" else []
+        is_there = not parts or (cursor.part < len(parts) and cursor.offset <= len(parts[cursor.part].text))
+        if cursor.mark != self._mark(cursor.message) or not is_there:
+            raise stale(cursor)
+        return cursor
+
+    def _cursor(self, kind: str, part: PagePart, offset: int) -> Cursor:
+        return Cursor(kind, part.start, part.number, offset, self._mark(part.start))
+
+    def _mark(self, index: int) -> str:
+        return self._log.entries[index].facts.content.hex()[:6]
+
+    def _from(self, first: Cursor, stop: int) -> Iterator[PagePart]:
+        """All there is to be shown from a place on."""
+        if first.detail == "full":
+            for index in range(first.message, stop):
+                parts = self.message(index)
+                yield from parts[first.part :] if index == first.message else parts
+        else:
+            yield from self._message(first.message, stop, first.detail == "line")
+
+    def message(self, index: int) -> list[PagePart]:
+        """A message whole, each of its parts under its label."""
+        return message_parts(index, self._log.entries[self._log.group_start(index) : index + 1])
+
+    def _message(self, index: int, stop: int, short: bool) -> Iterator[PagePart]:
+        """Segments that stand whole before `stop` by their summaries, all else message by message."""
+        segments = self._log.segments
+        while index < stop:
+            leaf = bisect_left(segments, index, key=lambda segment: segment.start)
+            if leaf < len(segments) and segments[leaf].start == index and segments[leaf].stop <= stop:
+                end = segments[leaf].stop
+                leaves = range(leaf, bisect_left(segments, end, key=lambda segment: segment.start))
+                yield PagePart(index, end, 0, "", self._summary(leaves, short))
+                index = end
+            else:
+                yield self._brief(index, short)
+                index += 1
+
+    def drops(self, node: HeaderNode) -> tuple[str, ...]:
+        """What a block of the header does not hold of its source; nothing is told of one outside the tree."""
+        return self._summaries.drops(node.node, node.text) if node.node is not None else ()
+
+    def _summary(self, leaves: range, short: bool) -> str:
+        summaries = self._summaries
+        texts = {leaf: summaries.known_text(leaf) for leaf in leaves}
+        text = "\n".join(texts.values())
+        if short:
+            return " ".join(summaries.brief(text, BRIEF_TOKENS).split())
+        drops = dict.fromkeys(value for leaf in leaves for value in summaries.drops(Node.leaf(leaf), texts[leaf]))
+        return f"{text}\n{_NOT_IN_IT}: {', '.join(drops)}" if drops else text
+
+    def _brief(self, index: int, short: bool) -> PagePart:
+        parts = self.message(index)
+        label = "; ".join(dict.fromkeys(part.label for part in parts))[:_LABEL]
+        text = "\n".join(part.text for part in parts if part.text)
+        if short:
+            flat = " ".join(text[: 4 * _LINE].split())
+            text = flat if len(flat) <= _LINE and len(text) <= 4 * _LINE else flat[: _LINE - 1] + "…"
+        else:
+            tokens = self._log.entries[index].facts.text_tokens
+            text = cut_middle(text, tokens, _PARAGRAPH, self._count)
+        return PagePart(index, index + 1, 0, label, text)
+
+
+def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
+    """The last message of a group's beginning, each of its parts under its label."""
+    *before, entry = group
+    names: dict[str, str] = {}
+    for earlier in before:
+        names |= {part.id: part.name or "tool" for part in earlier.read(0).reading.parts if part.kind == "call"}
+    reading = entry.read(index).reading
+    labelled = [
+        each for part in reading.parts for each in parts_by_author(reading, part, part_label(reading, part, names))
+    ]
+    parts = [PagePart(index, index + 1, number, label[:_LABEL], text) for number, (label, text) in enumerate(labelled)]
+    return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]

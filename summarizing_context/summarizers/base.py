@@ -45,3 +45,19 @@ class Summarizer(Protocol):
 
     async def summarize(self, job: SummaryJob) -> str | SummaryReply:
         """Summarize one job. Raise `SummarizerError` if it cannot be done now."""
+
+
+class Caller(Protocol):
+    """A summarizer with a gate before it."""
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply: ...
+
+    def ready_in(self) -> float | None:
+        """Seconds until a job may start; None for never again."""
+
+
+class NamedCaller(Caller, Protocol):
+    """A caller whose model other processes may have too."""
+
+    recipe: str | None
+    model: str | None

@@ -12,7 +12,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError
@@ -25,7 +25,7 @@ from summarizing_context.messages.reading import human_texts
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
 from summarizing_context.stores.base import RuleKeeper, Store, StoredSummary, SummaryKey
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.summarizers.verification.rules import last_message, read_rules
 from summarizing_context.worker.jobs import RULES_TOKENS, Recipe
@@ -46,15 +46,6 @@ _LABEL = 20  # characters of a label, at most
 _KEY = "rules"
 
 logger = logging.getLogger(__name__)
-
-
-class RuleCaller(Protocol):
-    """What answers."""
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply: ...
-
-    def ready_in(self) -> float | None:
-        """Seconds until a job may start; None for never again."""
 
 
 class _Typed(NamedTuple):
@@ -86,7 +77,7 @@ class RuleCalls:
         rules: RuleKeeper,
         store: Store,
         session_id: str,
-        caller: RuleCaller,
+        caller: Caller,
         recipe: Recipe,
         clock: Clock,
         cooldown: float,

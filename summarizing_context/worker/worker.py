@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
 
@@ -23,7 +23,7 @@ from summarizing_context.log.missing_summaries import Planner, Want
 from summarizing_context.log.segments import Sources
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
 from summarizing_context.stores.base import Places, Store, StoredSummary, SummaryKey
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import Jobs, Recipe
 from summarizing_context.worker.merges import merges_below
@@ -38,15 +38,6 @@ _MOST_UNSAVED = 256  # summaries kept in memory while the store fails
 logger = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
-
-
-class Caller(Protocol):
-    """How the worker has its summaries made: a summarizer with a gate before it."""
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply: ...
-
-    def ready_in(self) -> float | None:
-        """Seconds until a job may start; None for never again."""
 
 
 class Origin(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
-from summarizing_context.retrieval.pages import _best_first, excerpt, parts_of_line
+from summarizing_context.retrieval.recall import _best_first, excerpt, parts_of_line
 from tests.laws.builders import assistant, call, count, result, session, user
 from tests.laws.judge import SMALL
 
