@@ -94,7 +94,8 @@ MaxInput = Annotated[
     int | None, typer.Option(metavar="N", min=0, help="Maximum number of input tokens; the same command resumes.")
 ]
 Jobs = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Number of sessions to run in parallel. Default: one per core.")
+    int | None,
+    typer.Option(metavar="N", min=1, help="Number of sessions or files to run in parallel. Default: one per core."),
 ]
 _LOOPBACK = "127.0.0.1"
 

@@ -6,9 +6,9 @@ With `--dry-run` it forecasts calls, tokens and price instead.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 from rich.table import Table
@@ -16,6 +16,7 @@ from rich.table import Table
 from summarizing_context.cli.options import (
     BaseUrl,
     ConfigPath,
+    Jobs,
     JsonPath,
     OwnSettings,
     PromptsPath,
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.replay import Plan, Tally
     from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prices import ModelPrice
+
+Row = TypeVar("Row", "Tally", "Forecast")
 
 _BUDGET = "32k"  # tokens
 _MOST_ROWS = 24  # files shown one by one without --all
@@ -199,12 +202,12 @@ _SUMMARIES = (
 
 def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: bool) -> int:
     """Show calls, tokens and price of a replay, per file and in total. Calls nobody, writes nothing, needs no key."""
-    from summarizing_context.evaluation.dry_run import add_up, add_up_by_budget
+    from summarizing_context.evaluation.dry_run import add_up, add_up_by_budget, forecast_files
     from summarizing_context.summarizers.prices import load_prices
 
     check(plan.settings)
     price = load_prices(plan.settings.prices).price_of(plan.settings.model)
-    rows, unreadable = _forecasts(paths, plan)
+    rows, unreadable, stopped_of = _run("Dry run of", paths, plan, lambda files: forecast_files(files, plan))
     sums, total = add_up_by_budget(rows), add_up(rows)
     if json_path is not None:
         document = {
@@ -220,7 +223,7 @@ def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: 
     if json_path != "-":
         _show(rows if every or len(rows) <= _MOST_ROWS else [], [*sums, total] if len(sums) > 1 else sums, plan, price)
     tell_skipped_lines(total.skipped_lines)
-    return tell_unreadable(unreadable)
+    return tell_unreadable(unreadable) if stopped_of is None else _stopped(rows, unreadable, stopped_of)
 
 
 def check(settings: Settings) -> None:
@@ -239,27 +242,6 @@ def assumptions(settings: Settings) -> list[str]:
         "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
         "views wait for their summaries, as a replay without --live does",
     ]
-
-
-def _forecasts(paths: Sequence[Path], plan: Plan) -> tuple[list[Forecast], list[TranscriptError]]:
-    from summarizing_context.errors import TranscriptError
-    from summarizing_context.evaluation.dry_run import forecast_files
-    from summarizing_context.transcripts import find_transcripts
-
-    files = find_transcripts(paths)
-    if not notices().is_terminal:
-        notices().print(f"Dry run of {counted(len(files), 'file')} at {', '.join(map(number, plan.budgets))} tokens.")
-    rows: list[Forecast] = []
-    unreadable: list[TranscriptError] = []
-    with progress_bar("files", remaining=True) as bar:
-        task = bar.add_task("dry run", total=len(files), words="")
-        for found in forecast_files(files, plan):
-            if isinstance(found, TranscriptError):
-                unreadable.append(found)
-            else:
-                rows += found
-            bar.update(task, advance=1)
-    return rows, _unless_all(unreadable, rows)
 
 
 def _show(rows: Sequence[Forecast], sums: Sequence[Forecast], plan: Plan, price: ModelPrice | None) -> None:
@@ -352,10 +334,7 @@ def replay(
         bool,
         typer.Option("--dry-run", help="Report calls, tokens and price of the summaries. Nothing is sent."),
     ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Number of files to replay in parallel. Default: one per core."),
-    ] = None,
+    jobs: Jobs = None,
     every: Annotated[bool, typer.Option("--all", help="Show a row for each file, however many there are.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Show more columns than fit into 80 characters.")] = False,
     config: ConfigPath = None,
@@ -369,7 +348,7 @@ def replay(
     no text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped from each
     message. A file that cannot be read is named, and the others are replayed.
     """
-    from summarizing_context.evaluation.replay import Plan
+    from summarizing_context.evaluation.replay import Plan, replay_files
 
     own = OwnSettings(config, prompts, summarizer, model)
     named: list[str | None] = [*_names(strategy or ())]
@@ -381,16 +360,18 @@ def replay(
         raise InputError("--dry-run: it works out one --strategy at a time; name one")
     if dry:
         return dry_run(paths, plan, json_path=json_path, every=every)
-    tallies, unreadable, stopped_of = _run(paths, plan, jobs)
+    tallies, unreadable, stopped_of = _run(
+        "Replaying", paths, plan, lambda files: replay_files(files, plan, jobs=jobs or _jobs_for(files))
+    )
     status = _report(tallies, unreadable, json_path=json_path, shape=Shape(every, wide))
     if stopped_of is not None:
         return _stopped(tallies, unreadable, stopped_of)
     return max(tell_unreadable(unreadable), status, key=_GRAVITY.index)
 
 
-def _stopped(tallies: Sequence[Tally], unreadable: Sequence[TranscriptError], files: int) -> Status:
+def _stopped(rows: Sequence[Tally | Forecast], unreadable: Sequence[TranscriptError], files: int) -> Status:
     """Tell that Ctrl-C ended a replay, and how far it had come."""
-    read = len({tally.file for tally in tallies}) + len(unreadable)
+    read = len({row.file for row in rows}) + len(unreadable)
     notices().print(f"Stopped after {read} of {counted(files, 'file')}; the figures are theirs.")
     return Status.INTERRUPTED
 
@@ -430,40 +411,35 @@ def _names(given: Sequence[str]) -> list[str]:
     return [one.strip() for text in given for one in text.split(",")]
 
 
-class _Replayed(NamedTuple):
-    """The figures of the files that were replayed, and those that could not be read."""
-
-    tallies: Sequence[Tally]
-    unreadable: Sequence[TranscriptError]
-    stopped_of: int | None = None  # files, where Ctrl-C ended the replay
-
-
-def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> _Replayed:
+def _run(
+    title: str,
+    paths: Sequence[Path],
+    plan: Plan,
+    work: Callable[[Sequence[Path]], Iterable[list[Row] | TranscriptError]],
+) -> tuple[list[Row], list[TranscriptError], int | None]:
+    """What the work gives for the files, those that could not be read, and where Ctrl-C ended it, how many files."""
     from summarizing_context.errors import TranscriptError
-    from summarizing_context.evaluation.replay import replay_files
     from summarizing_context.transcripts import find_transcripts
 
     files = find_transcripts(paths)
     if not notices().is_terminal:
-        notices().print(f"Replaying {counted(len(files), 'file')} at {', '.join(map(number, plan.budgets))} tokens.")
-    tallies: list[Tally] = []
+        notices().print(f"{title} {counted(len(files), 'file')} at {', '.join(map(number, plan.budgets))} tokens.")
+    rows: list[Row] = []
     unreadable: list[TranscriptError] = []
     with progress_bar("files", remaining=True) as bar:
-        task = bar.add_task("replay", total=len(files), words="")
+        task = bar.add_task("files", total=len(files), words="")
         try:
-            for found in replay_files(files, plan, jobs=jobs or _jobs_for(files)):
+            for found in work(files):
                 if isinstance(found, TranscriptError):
                     unreadable.append(found)
                 else:
-                    tallies += found
-                broken = sum(bool(tally.broken_laws()) for tally in tallies)
-                words = f"{sum(tally.views for tally in tallies):,} views, {broken} rows with a broken law"
-                bar.update(task, advance=1, words=words)
+                    rows += found
+                bar.update(task, advance=1, words=f"{sum(row.messages for row in rows):,} messages")
         except KeyboardInterrupt:
-            if not tallies:
+            if not rows:
                 raise
-            return _Replayed(tallies, unreadable, len(files))
-    return _Replayed(tallies, _unless_all(unreadable, tallies))
+            return rows, unreadable, len(files)
+    return rows, _unless_all(unreadable, rows), None
 
 
 def _unless_all(unreadable: list[TranscriptError], read: Sequence[Tally | Forecast]) -> list[TranscriptError]:

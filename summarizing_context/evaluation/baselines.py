@@ -132,6 +132,18 @@ def evidence(past: Past, probes: Sequence[Probe]) -> ArmView:
     return ArmView(pieces=pieces, tokens=MESSAGE_TOKENS + estimate_text(words), nodes=(node,), raw_from=past.cut.at)
 
 
+BASELINES: dict[str, Callable[[Past, ArmView], ArmView]] = {  # by arm; each is given the view of the reference
+    "tail": lambda past, first: tail(past, first.tokens),
+    "masking": lambda past, first: masking(past, first.tokens),
+    "head": head,
+    "heads": heads,
+    "random": random_sentences,
+    "everything": lambda past, _: everything(past),
+    "evidence": lambda past, _: evidence(past, past.case.probes_at(past.cut)),
+    "nothing": lambda past, _: nothing(past),
+}
+
+
 def _raw(past: Past, start: int, texts: Sequence[Sequence[str]]) -> ArmView:
     frame, shown = texts[: past.leading], texts[start : past.cut.at]
     pieces = [Piece("frame", text) for part in frame for text in part]

@@ -15,9 +15,9 @@ from typing import Any
 
 import anyio
 
-from summarizing_context.assembly import open_context, open_store, recipe_of
-from summarizing_context.errors import BudgetError, MessageError, TranscriptError
-from summarizing_context.evaluation.replay import Plan
+from summarizing_context.assembly import open_store, recipe_of
+from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.replay import Plan, replay_with
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings
@@ -99,7 +99,8 @@ async def forecast_log(
     shared = str(plan.settings.store) != _MEMORY
     async with _opened(plan.settings) as store:
         known = KnownSummaries(plan.settings, store, (new if new is not None else {}) if shared else None)
-        return [await _forecast(name, log, replace(plan.settings, max_tokens=at), known) for at in plan.budgets]
+        waiting = replace(plan, live=False)
+        return [await _forecast(name, log, settings, waiting, known) for settings in plan.variants]
 
 
 class KnownSummaries:
@@ -177,26 +178,9 @@ async def _opened(settings: Settings) -> AsyncIterator[Store | None]:
         await store.close()
 
 
-async def _forecast(name: str, log: Transcript, settings: Settings, known: KnownSummaries) -> Forecast:
+async def _forecast(name: str, log: Transcript, settings: Settings, plan: Plan, known: KnownSummaries) -> Forecast:
     forecast = Forecast(file=name, budget=settings.max_tokens, skipped_lines=list(log.unreadable))
-    settings_in_memory = replace(settings, store=_MEMORY, session_id="dry-run", idle_after=None)
-    async with open_context(settings_in_memory, summarizer=CountingSummarizer(forecast, known)) as context:
-        for index, message in enumerate(log.messages):
-            if message.get("role") == "assistant" and forecast.messages:
-                await _take_view(context)
-            try:
-                await context.add_message(message)
-            except MessageError as error:
-                raise TranscriptError(f"{log.where(index)}: {error}") from error
-            forecast.messages += 1
-            await context.wait_idle()
-        forecast.history_tokens = context.statistics().history_tokens
+    in_memory = replace(settings, store=_MEMORY)
+    tally = await replay_with(in_memory, name, log, plan, summarizer=CountingSummarizer(forecast, known))
+    forecast.messages, forecast.history_tokens = tally.messages, tally.history_tokens
     return forecast
-
-
-async def _take_view(context: Any) -> None:
-    """Views decide what is covered, and from when on summaries are made."""
-    try:
-        await context.get_messages_for_request()
-    except BudgetError:
-        return  # the replay counts it as refused, and goes on

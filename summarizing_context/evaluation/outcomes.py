@@ -7,7 +7,7 @@ of a paired bootstrap over sessions, since the probes of one session are not ind
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -115,13 +115,21 @@ class Interval(NamedTuple):
 
 def session_values(sessions: Sequence[SessionOutcome], arm: str, figure: str) -> dict[str, float]:
     """The figure of one arm in each session that has something to look at; one session at several budgets is one."""
+    return ratios((session.group, session.sums.get(arm, {}).get(figure, (0, 0))) for session in sessions)
+
+
+def ratios(sums: Iterable[tuple[str, tuple[float, float]]]) -> dict[str, float]:
+    """Sums over counts by group; groups with an empty count are left out."""
     found: dict[str, tuple[float, float]] = {}
-    for session in sessions:
-        of, out_of = session.sums.get(arm, {}).get(figure, (0, 0))
-        if out_of:
-            known = found.get(session.group, (0, 0))
-            found[session.group] = known[0] + of, known[1] + out_of
-    return {group: of / out_of for group, (of, out_of) in found.items()}
+    for group, (of, out_of) in sums:
+        known = found.get(group, (0, 0))
+        found[group] = known[0] + of, known[1] + out_of
+    return {group: of / out_of for group, (of, out_of) in found.items() if out_of}
+
+
+def indented(document: Any) -> bytes:
+    """A document as JSON that a person can read in a diff."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
 def mean_of(values: Mapping[str, float]) -> Interval | None:

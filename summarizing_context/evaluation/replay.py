@@ -23,6 +23,7 @@ from summarizing_context.evaluation.laws import LogIndex, ViewChecker, canonical
 from summarizing_context.messages.counters import choose_counter
 from summarizing_context.messages.reading import charged_texts, read_message
 from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.transcripts import Compaction, Transcript, read_named
 
 TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two equal runs may differ in
@@ -291,7 +292,7 @@ async def make_costs(settings: Settings) -> Costs:
 async def replay_log(name: str, log: Transcript, plan: Plan, *, costs: Costs | None = None) -> list[Tally]:
     """Replay one log with each strategy at each budget of the plan."""
     costs = costs or await make_costs(plan.settings)
-    return [await _replay_with(settings, name, log, plan, costs) for settings in plan.variants]
+    return [await replay_with(settings, name, log, plan, costs=costs) for settings in plan.variants]
 
 
 def replay_file(path: Path, plan: Plan) -> list[Tally]:
@@ -332,11 +333,21 @@ def _replay_readable(path: Path, plan: Plan) -> list[Tally] | TranscriptError:
         return error
 
 
-async def _replay_with(settings: Settings, name: str, log: Transcript, plan: Plan, costs: Costs) -> Tally:
+async def replay_with(
+    settings: Settings,
+    name: str,
+    log: Transcript,
+    plan: Plan,
+    *,
+    costs: Costs | None = None,
+    summarizer: Summarizer | None = None,
+) -> Tally:
+    """Replay one log with these settings, and with another summarizer than theirs if one is given."""
+    costs = costs or await make_costs(settings)
     budget, strategy = int(settings.max_tokens), settings.strategy
     wanted = _session_name(name, strategy if plan.strategies[1:] else "", budget)
     settings = replace(settings, session_id=await free_session_id(settings, wanted))
-    async with open_context(settings) as context:
+    async with open_context(settings, summarizer=summarizer) as context:
         tally = Tally(file=name, budget=budget, strategy=strategy, skipped=Counter(log.skipped))
         tally.unreadable += log.unreadable
         recorder, ahead = Recorder(context, costs, tally), list(log.compactions)

@@ -150,16 +150,18 @@ def _lines(run: RunOutcome) -> Iterator[str]:
     probes = sum(len(session.probes) for session in run.sessions)
     yield f"# Summary evals: {run.suite}"
     yield ""
-    yield _plain(run.claim)
+    yield markdown_text(run.claim)
     yield ""
     yield f"{len(run.sessions)} sessions, {probes:,} probes, {sum(s.tokens for s in run.sessions):,} tokens of history."
     yield ""
-    yield from (f"- {_plain(sentence)}" for sentence in headline(run))
+    yield from (f"- {markdown_text(sentence)}" for sentence in headline(run))
     yield ""
     yield from _table(table_of(run))
     if run.gates:
         yield from ("", "## Gates", "", "| gate | result | figures |", "|---|---|---|")
-        yield from (f"| {_plain(gate.name)} | {gate.result} | {_plain(gate.words)} |" for gate in run.gates)
+        yield from (
+            f"| {markdown_text(gate.name)} | {gate.result} | {markdown_text(gate.words)} |" for gate in run.gates
+        )
     if unequal := unequal_views(run):
         yield from ("", f"{len(unequal)} views could not be brought to equal tokens.")
 
@@ -177,9 +179,9 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
         yield f"| {row.arm} | " + " | ".join(cells) + " |"
 
 
-def _plain(words: str) -> str:
+def markdown_text(words: str) -> str:
     """Words that mean nothing in Markdown."""
-    return words.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return words.replace("|", "\\|").replace("<", "&lt;").replace("`", "'").replace("\n", " ")
 
 
 JSON, HTML, MARKDOWN, TIMINGS = "report.json", "report.html", "report.md", "timings.json"

@@ -26,6 +26,7 @@ from summarizing_context.evaluation.outcomes import (
     ProbeOutcome,
     RunOutcome,
     SessionOutcome,
+    indented,
 )
 from summarizing_context.evaluation.report import (
     HTML,
@@ -306,7 +307,7 @@ def write_reports(run: RunOutcome, folder: Path, *, timings: dict[str, Any] | No
     write_private(folder / HTML, page(run))
     write_private(folder / MARKDOWN, markdown(run))
     if timings is not None:
-        write_private(folder / TIMINGS, msgspec.json.format(msgspec.json.encode(timings), indent=1) + b"\n")
+        write_private(folder / TIMINGS, indented(timings))
 
 
 def _encoded(document: dict[str, Any]) -> bytes:

@@ -126,30 +126,10 @@ async def _views_at(
         if arm.strategy:
             made = await strategies[arm.name].fitted(first.tokens)
         else:
-            made = _baseline(arm.name, past, first)
+            made = baselines.BASELINES[arm.name](past, first)
         if made is not None:  # else no budget gives a view so small: the report says which cuts an arm has
             views[arm.name] = made
     return views
-
-
-def _baseline(name: str, past: baselines.Past, first: ArmView) -> ArmView:
-    match name:
-        case "tail":
-            return baselines.tail(past, first.tokens)
-        case "masking":
-            return baselines.masking(past, first.tokens)
-        case "head":
-            return baselines.head(past, first)
-        case "heads":
-            return baselines.heads(past, first)
-        case "random":
-            return baselines.random_sentences(past, first)
-        case "everything":
-            return baselines.everything(past)
-        case "evidence":
-            return baselines.evidence(past, past.case.probes_at(past.cut))
-        case _:
-            return baselines.nothing(past)
 
 
 def _past(case: Case, cut: Cut, reads: Sequence[Read]) -> baselines.Past:

@@ -32,6 +32,7 @@ from summarizing_context.evaluation.outcomes import (
     SessionOutcome,
     changed_settings,
     difference,
+    indented,
     mean_of,
     session_values,
 )
@@ -274,7 +275,7 @@ def read_baseline(path: Path) -> Baseline | None:
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(baseline), indent=1) + b"\n")
+    path.write_bytes(indented(baseline))
 
 
 def _check(run: RunOutcome, gate: Gate) -> GateOutcome:

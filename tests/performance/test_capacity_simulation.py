@@ -27,7 +27,7 @@ def test_appends_that_wait_together_share_a_commit():
 
 
 def test_the_most_sessions_leave_the_share_of_the_cores_that_is_asked_for():
-    free = Server(4, flush=0.0, log_rate=1e9)
+    free = Server(1, flush=0.0, log_rate=1e9)
     sessions, told = most_sessions(COSTS, free, Load(50, 0, 1.0), p99=1.0, share=0.5)
     assert 0.4 < told.cpu <= 0.5
     assert told.per_second == pytest.approx(sessions, rel=0.1)

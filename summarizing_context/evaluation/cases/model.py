@@ -179,3 +179,10 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
         yield name, value
     elif value is not None and not isinstance(value, bool):
         yield name, str(value)
+
+
+def cuts_near(messages: Sequence[Message], budget: int, shares: Sequence[float]) -> tuple[Cut, ...]:
+    """Cuts before the assistant messages nearest to these shares of the session."""
+    places = [at for at, message in enumerate(messages) if message.get("role") == "assistant" and at > 0]
+    wanted = {min(places, key=lambda at: abs(at - share * len(messages))) for share in shares} if places else set()
+    return tuple(Cut(at=at, budget=budget) for at in sorted(wanted))

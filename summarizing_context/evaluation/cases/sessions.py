@@ -19,7 +19,7 @@ from summarizing_context.evaluation.cases.facts import (
     load_domain,
     probes_of,
 )
-from summarizing_context.evaluation.cases.model import Case, Cut, Message, message_tokens
+from summarizing_context.evaluation.cases.model import Case, Message, cuts_near, message_tokens
 
 _RECENT = 6  # ids that an agent has just seen
 
@@ -40,24 +40,17 @@ def generate_case(recipe: Recipe) -> Case:
     domain = load_domain(recipe.domain)
     writer = _Writer(domain, recipe)
     writer.write()
-    cuts = tuple(Cut(at=at, budget=recipe.budget) for at in _cut_places(writer.messages, recipe.cuts))
     case = Case(
         id=f"{recipe.domain}-{recipe.seed}-{recipe.budget}",
         group=f"{recipe.domain}-{recipe.seed}",
         messages=tuple(writer.messages),
-        cuts=cuts,
+        cuts=cuts_near(writer.messages, recipe.budget, recipe.cuts),
         title=f"{recipe.domain}, seed {recipe.seed}, {recipe.budget:,} tokens",
         domain=recipe.domain,
         source="generated",
         licence="MIT",
     )
     return probes_of(case, writer.planter.planted)
-
-
-def _cut_places(messages: list[Message], shares: tuple[float, ...]) -> list[int]:
-    """Just before an assistant message that follows a user's, nearest to each share of the messages."""
-    places = [at for at, message in enumerate(messages) if message["role"] == "assistant" and at > 1]
-    return sorted({min(places, key=lambda at: abs(at - share * len(messages))) for share in shares})
 
 
 @dataclass(slots=True)

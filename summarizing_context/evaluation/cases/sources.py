@@ -23,9 +23,10 @@ from summarizing_context.evaluation.cases.datasets import (
     longmemeval_numbers,
 )
 from summarizing_context.evaluation.cases.hindsight import with_hindsight
-from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe
+from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe, cuts_near
 from summarizing_context.evaluation.cases.sessions import Recipe, generate_case
 from summarizing_context.evaluation.cases.verdicts import lint_case
+from summarizing_context.evaluation.outcomes import indented
 from summarizing_context.messages.validation import canonical_json, check_message
 from summarizing_context.stores.private_files import write_private
 from summarizing_context.transcripts import AUTO, find_transcripts, read, read_session
@@ -163,7 +164,7 @@ def read_case(path: Path, *, budget: int, name: str = "", session_id: str = "", 
     sidecar = sidecar_path(path)
     if not sidecar.exists():
         return Case(
-            id=name, messages=messages, cuts=default_cuts(messages, budget, SHARES), title=name, source="transcript"
+            id=name, messages=messages, cuts=cuts_near(messages, budget, SHARES), title=name, source="transcript"
         )
     content = _read_sidecar(sidecar)
     if content.hash != case_hash(messages, content):
@@ -222,13 +223,6 @@ def short_names(paths: Sequence[Path]) -> dict[Path, str]:
     return names
 
 
-def default_cuts(messages: Sequence[Message], budget: int, shares: Sequence[float]) -> tuple[Cut, ...]:
-    """Cuts before the assistant messages nearest to these shares of the session."""
-    places = [at for at, message in enumerate(messages) if message.get("role") == "assistant" and at > 0]
-    wanted = {min(places, key=lambda at: abs(at - share * len(messages))) for share in shares} if places else set()
-    return tuple(Cut(at=at, budget=budget) for at in sorted(wanted))
-
-
 def _messages(path: Path, session_id: str = "", format: str = AUTO) -> tuple[Message, ...]:
     """The messages of a file, each of which a context would take."""
     log = read_session(path, session_id, format=format)
@@ -275,4 +269,4 @@ def _write_sidecar(path: Path, sidecar: Sidecar, messages: Sequence[Message]) ->
     document["probes"] = [
         {name: value for name, value in probe.items() if value not in (None, (), [])} for probe in document["probes"]
     ]
-    write_private(sidecar_path(path), msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    write_private(sidecar_path(path), indented(document))

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.outcomes import changed_settings
+from summarizing_context.evaluation.outcomes import changed_settings, indented
 from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of, tokens_of
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, write_private
@@ -153,7 +153,7 @@ class Recording:
         path = self.folder / "questions" / f"{case.name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         document = {"transcript": case.name, "cut": case.cut, "questions": questions}
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        path.write_bytes(indented(document))
         self.asked[case.name] = list(questions)
 
     def copy(self) -> Recording:

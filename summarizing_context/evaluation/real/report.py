@@ -13,7 +13,7 @@ import msgspec
 
 from summarizing_context.evaluation import html
 from summarizing_context.evaluation.html import Cell, Html
-from summarizing_context.evaluation.outcomes import DRAWS, GateOutcome, Interval
+from summarizing_context.evaluation.outcomes import DRAWS, GateOutcome, Interval, indented
 from summarizing_context.evaluation.real.arms import COMPACT, OURS
 from summarizing_context.evaluation.real.recording import ABSENT, ABSTAINED, CATEGORIES, PARTLY, RIGHT, WRONG
 from summarizing_context.evaluation.real.scores import ArmScore, Count, RealOutcome, Shown, ViewRead
@@ -34,7 +34,7 @@ def write_reports(outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome]
     """Write both reports; the page. Equal runs write equal bytes."""
     make_private_folder(folder)
     document = {**document_of(outcome, gates), "questions": msgspec.to_builtins(outcome.questions)}
-    write_private(folder / JSON, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    write_private(folder / JSON, indented(document))
     write_private(folder / HTML, page(outcome, claim, gates))
     return folder / HTML
 

@@ -15,7 +15,8 @@ import msgspec
 from summarizing_context.errors import PromptError
 from summarizing_context.evaluation import html
 from summarizing_context.evaluation.html import Cell, Html
-from summarizing_context.evaluation.outcomes import DRAWS, Interval
+from summarizing_context.evaluation.outcomes import DRAWS, Interval, indented
+from summarizing_context.evaluation.report import markdown_text
 from summarizing_context.evaluation.tuning.trials import QUALITY_MEANING
 from summarizing_context.evaluation.tuning.tuner import LEAST_SESSIONS, Figures, Tried, TuneOutcome
 from summarizing_context.evaluation.tuning.variants import Variant
@@ -70,7 +71,7 @@ def write_reports(run: TuneOutcome, folder: Path) -> None:
     make_private_folder(folder)
     write_private(folder / HTML, page(run))
     write_private(folder / MARKDOWN, "\n".join(_markdown(run)) + "\n")
-    write_private(folder / JSON, msgspec.json.format(msgspec.json.encode(document(run)), indent=1) + b"\n")
+    write_private(folder / JSON, indented(document(run)))
 
 
 def document(run: TuneOutcome) -> dict[str, Any]:
@@ -196,38 +197,33 @@ def _sessions(run: TuneOutcome) -> Iterator[Html]:
 
 
 def _markdown(run: TuneOutcome) -> Iterator[str]:
-    yield f"# Tuning: {_plain(run.suite)}"
-    yield from ("", _plain(run.claim), "")
+    yield f"# Tuning: {markdown_text(run.suite)}"
+    yield from ("", markdown_text(run.claim), "")
     if run.pairs:
-        yield from (f"## {_plain(pairs_title(run))}", "", _PAIRS_WORDS, "")
+        yield from (f"## {markdown_text(pairs_title(run))}", "", _PAIRS_WORDS, "")
     for pair in run.pairs:
-        yield from (f"### {_plain(pair.title)}", "")
+        yield from (f"### {markdown_text(pair.title)}", "")
         for name, text, keeps in (("Old", pair.old, pair.old_keeps), ("New", pair.new, pair.new_keeps)):
-            yield from (f"{name} {_plain(pair.kept(keeps))}.", "")
-            yield from (f"> {_plain(line)}  " for line in text.splitlines())
+            yield from (f"{name} {markdown_text(pair.kept(keeps))}.", "")
+            yield from (f"> {markdown_text(line)}  " for line in text.splitlines())
             yield ""
     sides = f"{len(run.sessions['train'])} sessions tuned on, {len(run.sessions['validation'])} held out"
     yield f"{len(run.tried):,} variants ({run.optimizer}, seed {run.seed}), {sides}. Quality is {QUALITY_MEANING}."
     yield f"Cost is counted in {run.cost}."
     yield ""
-    yield from (f"- {_plain(line)}" for line in headline(run))
+    yield from (f"- {markdown_text(line)}" for line in headline(run))
     yield from ("", "| variant | tuned on | held out | cost |", "|---|--:|--:|--:|")
     for tried in run.tried:
         if (held_out := tried.validation) is not None:
-            name = _plain(", ".join([*roles_of(run, tried), tried.name]))
+            name = markdown_text(", ".join([*roles_of(run, tried), tried.name]))
             cost = f"{held_out.cost:,.0f}"
             yield f"| {name} | {_interval(tried.train.quality)} | {_interval(held_out.quality)} | {cost} |"
     yield from ("", "## What changed in the winner", "")
-    yield from (f"- `{_plain(line)}`" for line in run.at(run.winner).changes or ["nothing"])
+    yield from (f"- `{markdown_text(line)}`" for line in run.at(run.winner).changes or ["nothing"])
 
 
 def _interval(interval: Interval) -> str:
     return f"{interval.mean:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
-
-
-def _plain(words: str) -> str:
-    """Words that mean nothing in Markdown."""
-    return words.replace("|", "\\|").replace("<", "&lt;").replace("`", "'").replace("\n", " ")
 
 
 _FIRST = "extractive.toml"

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
 
 import anyio
 import msgspec
@@ -24,7 +25,7 @@ from summarizing_context.evaluation.cases.verdicts import Text, Verdict
 from summarizing_context.evaluation.cassettes import Cassette, scrub_case
 from summarizing_context.evaluation.figures import score_retention
 from summarizing_context.evaluation.models import open_summarizer
-from summarizing_context.evaluation.outcomes import Interval, mean_of
+from summarizing_context.evaluation.outcomes import Interval, mean_of, ratios
 from summarizing_context.evaluation.strategies import StrategyArm, open_arm
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings
@@ -159,20 +160,10 @@ QUALITY_MEANING = "the mean of hindsight retention and literal retention"
 
 
 def qualities(scores: Sequence[SessionScore]) -> dict[str, float]:
-    """The quality of each session; one session at several budgets is one."""
-    sums: dict[str, dict[str, tuple[float, float]]] = {}
-    for score in scores:
-        mine = sums.setdefault(score.group, {})
-        for figure in FIGURES:
-            of, out_of = score.sums.get(figure, (0, 0))
-            known = mine.get(figure, (0, 0))
-            mine[figure] = known[0] + of, known[1] + out_of
-    return {group: value for group, mine in sums.items() if (value := _mean(mine)) is not None}
-
-
-def _mean(sums: dict[str, tuple[float, float]]) -> float | None:
-    shares = [of / out_of for of, out_of in sums.values() if out_of]
-    return sum(shares) / len(shares) if shares else None
+    """The quality of each session: the mean of its figures. One session at several budgets is one."""
+    shares = [ratios((score.group, score.sums.get(figure, (0, 0))) for score in scores) for figure in FIGURES]
+    groups = dict.fromkeys(group for found in shares for group in found)
+    return {group: fmean(found[group] for found in shares if group in found) for group in groups}
 
 
 def quality(scores: Sequence[SessionScore]) -> Interval | None:

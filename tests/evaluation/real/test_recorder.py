@@ -116,12 +116,12 @@ def test_rules_that_follow_one_another_take_as_many_rounds_as_they_need(tmp_path
     recording, model = copied(tmp_path), Model()
     said = [
         {"role": role, "content": f"{role} {number}: always keep port {8000 + number}. " + "Nothing else is new. " * 60}
-        for number in range(20)
+        for number in range(12)
         for role in ("user", "assistant")
     ]
     log = recording.folder / "logs" / "heating.jsonl"
     log.write_text("".join(json.dumps(message) + "\n" for message in said))
     recording.cases = [msgspec.structs.replace(recording.cases[0], cut=len(said))]
     ask(recording, model, tmp_path)
-    assert sum(reply.purpose == "rules" for reply in recording.replies.values()) > 6
+    assert sum(reply.purpose == "rules" for reply in recording.replies.values()) > 3
     assert ("heating", "ours") in recording.answers
