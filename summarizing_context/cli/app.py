@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -69,6 +68,8 @@ def _arrange(app: typer.Typer) -> None:
 
 def _show_version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         typer.echo(f"{PROGRAM} {version(PROGRAM)}")
         raise typer.Exit
 

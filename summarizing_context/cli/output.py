@@ -31,7 +31,6 @@ from summarizing_context.errors import (
 )
 from summarizing_context.messages.text import inert
 from summarizing_context.settings.addresses import shown_store
-from summarizing_context.stores.private_files import write_private
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -95,6 +94,8 @@ def show_result(json_path: str | None, document: Any, *shown: RenderableType) ->
 
 def write_json(path: str, document: Any) -> None:
     """Write a result as JSON; `-` is standard output."""
+    from summarizing_context.stores.private_files import write_private
+
     text = json.dumps(document, indent=2) + "\n"
     if path == "-":
         try:

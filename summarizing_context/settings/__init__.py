@@ -1,10 +1,5 @@
 """Settings of a session: values, defaults, sources and validation.
 
 `values` holds `Settings`; `checks`, `rules` and `nested` validate what a program, a file or the environment gives.
-Every problem of a source is reported at once, as one `SettingsError`.
+Every problem of a source is reported at once. Nothing is imported here, so that commands start quickly.
 """
-
-from summarizing_context.settings.ledger_rules import LedgerRule
-from summarizing_context.settings.values import Settings
-
-__all__ = ["LedgerRule", "Settings"]
