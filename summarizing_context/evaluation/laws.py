@@ -18,6 +18,8 @@ import msgspec
 Message = Mapping[str, Any]
 
 _CALLS = ("tool_use", "tool_call")
+_FIRST = 32  # characters by which a message is known again
+
 _BARE = 40  # characters of a message that had next to no room
 
 
@@ -58,8 +60,11 @@ def shows(row: Message, message: Message) -> bool:
         fits = not set(answered_ids(row)).isdisjoint(answers)
     else:
         fits = row.get("role") == message.get("role") and not called_ids(row) and not answered_ids(row)
-    wanted, shown = _words(message.get("content")).split(), _words(row.get("content"))
-    return fits and (not wanted or wanted[0][:8] in shown or ("…" in shown and len(shown) <= _BARE))
+    wanted, shown = (" ".join(_words(each.get("content")).split()) for each in (message, row))
+    head, left_out, _ = shown.partition("…")
+    began = head.rstrip("[ ")[:_FIRST]
+    is_cut = bool(left_out) and (len(shown) <= _BARE or (began != "" and wanted.startswith(began)))
+    return fits and (is_cut or wanted[:_FIRST] in shown)
 
 
 def common_messages(previous: Sequence[bytes], view: Sequence[bytes]) -> int:

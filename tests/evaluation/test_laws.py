@@ -204,6 +204,20 @@ def test_a_shrunk_newest_message_is_there():
     assert hides(log, [HELLO, says("user", "the report goes […390 tokens left out…] goes on")])
 
 
+@pytest.mark.parametrize(
+    ("older", "is_there"),
+    [
+        ("the report of this week " + "goes on " * 30, False),
+        ("the report of this week […90 tokens left out…] goes on", False),
+        ("the report of […390 tokens left out…] goes on", True),
+        ("the report of last week " + "goes on " * 30, True),
+    ],
+)
+def test_a_row_that_begins_with_the_same_words_does_not_show_the_newest_message(older: str, is_there: bool):
+    log = [HELLO, says("assistant", "the report of last week " + "goes on " * 400)]
+    assert hides(log, [HELLO, says("assistant", older)]) is not is_there
+
+
 def test_only_lines_of_split_calls_may_wait_behind_one_in_flight():
     first, second = openai_call("a"), openai_call("b")
     assert not hides([HELLO, first, second], [HELLO, first])
