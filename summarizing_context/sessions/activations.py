@@ -133,13 +133,11 @@ class ActivationHistory:
         )
 
 
-def stored_form(record: ActivationRecord, before: ActivationState) -> NewActivation:
+def stored_form(record: ActivationRecord, before: bytes) -> NewActivation:
     """A record as the store keeps it, with the state before it where the header or the cut has changed."""
     figures = _Figures(**{name: getattr(record, name) for name in _Figures.__struct_fields__})
     kept = record.can_undo or record.undoes is not None
-    return NewActivation(
-        record.number, msgspec.json.encode(figures).decode(), encode_state(before) if kept else None, record.undoes
-    )
+    return NewActivation(record.number, msgspec.json.encode(figures).decode(), before if kept else None, record.undoes)
 
 
 def _shapes(before: ActivationState, state: ActivationState) -> bool:
@@ -152,7 +150,7 @@ async def undo_stored(store: SessionStore, session_id: str, budget: int | None =
     before. `budget` is that of its last request if not given. Raises `SessionInUseError` and `UndoError`."""
     await store.claim(session_id)
     undo = await _planned(store, session_id, budget)
-    made = stored_form(undo.record, undo.present)
+    made = stored_form(undo.record, encode_state(undo.present))
     await store.save_activation(session_id, undo.record.provider, encode_state(undo.back), made)
     return undo.record
 

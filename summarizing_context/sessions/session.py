@@ -46,7 +46,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
-from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
+from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
 from summarizing_context.worker.open_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
@@ -216,7 +216,7 @@ class Session:
                 await self.store.pins.save(self.id, encode_pins(present.pinned), lambda: None)
             for one in self.views.provider_views:  # the store has forgotten all of them
                 if one.state.stop > self.log.leading_count:
-                    await self._save_state(one.key, one.state)
+                    await self._save_state(one.key, one.encode(one.state))
             await self.worker.recall(everything=True)
 
     async def _store_replacement(self, log: Sequence[Entry], durable: Sequence[Entry]) -> None:
@@ -242,10 +242,8 @@ class Session:
     def provider_views(self) -> list[StoredProviderView]:
         """What each provider is shown, as checkpoints keep it."""
         return [
-            StoredProviderView(
-                provider_view.key, encode_state(provider_view.state), msgspec.json.encode(provider_view.marks).decode()
-            )
-            for provider_view in self.views.provider_views
+            StoredProviderView(one.key, one.encode(one.state), msgspec.json.encode(one.marks).decode())
+            for one in self.views.provider_views
         ]
 
     def replaced(self, log: Sequence[Entry]) -> None:
@@ -348,7 +346,8 @@ class Session:
             if self._announcements.announce is None:
                 self.notify("pre_compact", self._event_before(change))
             made = self._recorded(change)
-            await self._save_state(key, change.state, stored_form(made, change.before))
+            form = stored_form(made, change.provider_view.encode(change.before))
+            await self._save_state(key, change.provider_view.encode(change.state), form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide)
@@ -374,8 +373,9 @@ class Session:
         return self.views.undo(key, there, budget)
 
     async def _undone(self, change: Change, made: ActivationRecord, began: float) -> ActivationReport:
-        key, state = change.provider_view.key, encode_state(change.state)
-        await self.store.save_activation(self.id, key, state, stored_form(made, change.before))
+        shown = change.provider_view
+        form = stored_form(made, shown.encode(change.before))
+        await self.store.save_activation(self.id, shown.key, shown.encode(change.state), form)
         if not self._show(change, made, began):
             raise UndoError("the log was replaced meanwhile; look at activations() again")
         if self.log.pinned.pins:
@@ -486,13 +486,13 @@ class Session:
         self.wake()
         return not self.worker.is_idle
 
-    async def _save_state(self, key: str, state: ActivationState, made: NewActivation | None = None) -> None:
+    async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
         """Keep a state. A view is due in any case: where the store fails, it is shown from memory and told."""
         if self.read_only:
             return
         try:
             with self.foreground.call():
-                await self.store.save_activation(self.id, key, encode_state(state), made)
+                await self.store.save_activation(self.id, key, state, made)
         except StoreError as error:
             if self.last_error != str(error):  # as with a session that was lost: once is enough
                 logger.warning("an activation could not be kept; after a restart it is made again: %s", error)

@@ -30,7 +30,7 @@ from summarizing_context.views.activation import (
 from summarizing_context.views.budget import LEAST_ROOM, Room, Thresholds, economy_thresholds
 from summarizing_context.views.composition import Composer, ProviderDrafts, cuts_leaving
 from summarizing_context.views.folds import hides_newest
-from summarizing_context.views.header import Style
+from summarizing_context.views.header import Style, Written
 from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
@@ -79,7 +79,7 @@ class Viewer:
         self._policy = policy
         self._price = price
         style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat, policy.step)
-        self._composer = Composer(Sources(self._reads, summaries, ledger, policy, price, style), sections)
+        self._composer = Composer(Sources(self._reads, summaries, ledger, policy, price, style, Written()), sections)
         self._counter = counter
         self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()

@@ -112,17 +112,35 @@ class HeaderPlan(NamedTuple):
     note: HeaderNode | None = None  # about a topic that the user named; shown last
 
 
-Written = dict[tuple[Node, Form, NodeText], HeaderNode]  # how nodes look that were written before
+_KEPT = 256  # written nodes, after which those of an earlier header are forgotten
+
+
+class Written:
+    """Nodes as headers have shown them: most of one header stand in the next again, and need not be counted anew."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Node, Form, NodeText], HeaderNode] = {}
+
+    def find(self, node: Node, form: Form, made: NodeText, entries: range) -> HeaderNode | None:
+        """The node as it was shown with this text, for these log entries."""
+        known = self._known.get((node, form, made))
+        return known if known is not None and (known.start, known.stop) == (entries.start, entries.stop) else None
+
+    def keep(self, node: Node, form: Form, made: NodeText, shown: HeaderNode) -> None:
+        """A node was written."""
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[node, form, made] = shown
 
 
 def choose_summaries(
     plan: HeaderPlan, texts: Texts, room: Room, style: Style, written: Written | None = None
 ) -> Summaries:
     """What stands for the past of `plan`: as much of the tree as fits, then less of its oldest part, at last one line
-    for all. Where it is chosen again, `written` keeps what was written of the same log."""
+    for all. Where it is chosen again, `written` has what was written before."""
     if plan.stop <= plan.start:
         return Summaries(())
-    writer = _Writer(texts, style.count, {} if written is None else written)
+    writer = _Writer(texts, style.count, Written() if written is None else written)
     share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - block_tokens(END, style.count)
     share -= plan.note.tokens if plan.note else 0
     for_tree = share - min(_PROVISIONAL * share, len(plan.open) * (_LONGER * style.cap + _FRAME))
@@ -205,6 +223,7 @@ class _Writer:
         self._count = count
         self._forms: dict[Node, Form] = {}
         self._written = written
+        self._nodes: dict[Node, HeaderNode] = {}  # in their present forms
 
     def nodes(self, plan: HeaderPlan, rule: MergeRule | None) -> list[HeaderNode]:
         """The present nodes and the newly covered segments, the oldest merged as far as the rule asks."""
@@ -227,6 +246,7 @@ class _Writer:
                 return nodes
             if (place := node.node) is not None:
                 self._forms[place] = "brief"
+                self._nodes.pop(place, None)
                 nodes[at] = self.written(place)
                 total += nodes[at].tokens - node.tokens
         first = 0
@@ -242,16 +262,26 @@ class _Writer:
 
     def written(self, node: Node) -> HeaderNode:
         """A node as its block will show it."""
-        form, made = self._forms.get(node, "full"), self._texts.text_of(node)
-        if (known := self._written.get((node, form, made))) is None:
-            known = self._written[node, form, made] = self._write(node, form, made)
+        if (known := self._nodes.get(node)) is None:
+            form, made, entries = self._forms.get(node, "full"), self._texts.text_of(node), self._texts.entries(node)
+            if (known := self._written.find(node, form, made, entries)) is None:
+                known = self._write(node, form, made, entries)
+                self._written.keep(node, form, made, known)
+            self._nodes[node] = known
         return known
 
-    def _write(self, node: Node, form: Form, made: NodeText) -> HeaderNode:
+    def _write(self, node: Node, form: Form, made: NodeText, entries: range) -> HeaderNode:
         text = self._texts.brief(made.text, BRIEF_TOKENS) if form == "brief" else made.text
-        entries, made_by, passes = self._texts.entries(node), made.made_by, made.passes
         shown = HeaderNode(
-            node.rank, node.start, entries.start, entries.stop, form, made_by, passes, text, segments=node.width
+            node.rank,
+            node.start,
+            entries.start,
+            entries.stop,
+            form,
+            made.made_by,
+            made.passes,
+            text,
+            segments=node.width,
         )
         return shown._replace(tokens=block_tokens(block_text(shown), self._count))
 

@@ -69,6 +69,7 @@ class Sources(NamedTuple):
     policy: ViewPolicy
     price: Price
     style: Style  # of headers
+    written: Written  # nodes of earlier headers
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,10 @@ class Draft:
         plan = HeaderPlan(tree, cut.leaves, open_from, cut.stop, leading_count, pieces, _note(self))
         if sources.policy.truncate:
             return left_out(plan)
-        texts, reads = _PacedTexts(sources.summaries, sources.reads.pace), sources.reads
+        texts = _PacedTexts(sources.summaries, sources.reads.pace)
         texts.work_out(list(map(Node.leaf, range(tree[-1][0].stop if tree else 0, cut.leaves))))
-        written: Written = reads.pace.once(("written", reads.log.name), dict)
-        return choose_summaries(plan, texts, self.room._replace(spare=self._spare), sources.style, written)
+        room = self.room._replace(spare=self._spare)
+        return choose_summaries(plan, texts, room, sources.style, sources.written)
 
     @property
     def _spare(self) -> float:

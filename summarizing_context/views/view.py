@@ -325,6 +325,13 @@ class ProviderView:
     pins_changed: bool = False  # by a call, since they were chosen for this view
     counted: int = 0  # items whose repairs are counted
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
+    encoded: tuple[ActivationState, bytes] | None = None  # the state that was encoded last
+
+    def encode(self, state: ActivationState) -> bytes:
+        """A state as the store keeps it. That before an activation was encoded by the activation before."""
+        if self.encoded is None or self.encoded[0] is not state:
+            self.encoded = state, encode_state(state)
+        return self.encoded[1]
 
     def has_turn_ended(self, bounds: Bounds) -> bool:
         """Whether a turn that went on across an activation has ended, as the log's `bounds` say: what was signed in it

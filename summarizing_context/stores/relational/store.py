@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from summarizing_context.concurrency import running_loop
@@ -41,6 +42,7 @@ class RelationalStore(Generic[E]):
         self._engine: E | None = None
         self._is_open = self._is_closed = False
         self.activations = log.RelationalActivations(self)
+        self._states = log.PackedStates()
         self.checkpoints = RelationalCheckpoints(self)
         self.memories = RelationalMemories(self)
         self.pins = log.RelationalPins(self)
@@ -103,9 +105,16 @@ class RelationalStore(Generic[E]):
         def work(connection: Connection) -> None:
             log.save_activation(connection, session_id, provider_key, state)
             if made is not None:
-                log.add_to_history(connection, session_id, provider_key, made)
+                log.add_to_history(connection, session_id, provider_key, made, self._states)
 
-        await self.write(session_id, work)
+        def pack(_: Connection) -> None:
+            self._states.packed(session_id, provider_key, state)
+
+        def committed() -> None:
+            with suppress(StoreError):  # it may be closed meanwhile
+                self._writer().submit(pack, alone=True).cancel()  # nobody waits for it
+
+        await self.write(session_id, work, committed=None if made is None else committed)
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         """Keep the budget of the session's last request, in tokens."""
