@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -215,6 +215,7 @@ class Steps:
 Made = TypeVar("Made")
 
 SLICE = 256  # units of work of one slice: messages that are read or shown
+_MOST_CHANGES = 8  # of the log while a view is decided
 MOST_APART = 200  # pieces of work of one decision that run in threads
 
 
@@ -256,6 +257,26 @@ class Pace:
             yield
         finally:
             self._may_pause = self._may_part = False
+
+    async def run(
+        self,
+        decide: Callable[[], Made],
+        in_thread: Callable[[Callable[[], object]], Awaitable[object]],
+        log_name: Callable[[], object],
+        foreground: Foreground,
+    ) -> Made:
+        """What is decided, in slices, so that no decision keeps the event loop for long. Of a log that others change
+        all the while it is decided in one go at last, but for what threads work out."""
+        changes = 0
+        with self.decision(), foreground.call():
+            while True:
+                try:
+                    with self.slice(is_last=changes > _MOST_CHANGES):
+                        return decide()
+                except Pause as pause:
+                    name = log_name()
+                    await (asyncio.sleep(0) if pause.work is None else in_thread(pause.work))
+                    changes += log_name() != name
 
     def spend(self, work: int = 1) -> None:
         """Count work whose result is kept, and pause when the slice is used up."""
@@ -309,8 +330,7 @@ class Events(Protocol):
 class MonotonicClock:
     """The monotonic clock of the machine."""
 
-    def now(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.monotonic)
 
 
 class CalledClock:

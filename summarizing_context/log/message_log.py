@@ -65,7 +65,7 @@ class MessageLog:
         self.version = 0  # how often the log was replaced
         self.kept = 0  # entries that were not worked out again when it was replaced last
         self.ephemeral: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
-        self._ephemeral_tokens = 0
+        self.history_tokens = 0  # cost of the whole log, ephemeral messages included
         self.leading_count = 0  # system and developer rows at the beginning
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
@@ -73,7 +73,7 @@ class MessageLog:
         self.repeated: set[str] = set()  # those that stand more than once
         self._known: set[str] = set()
         self.group_starts = array("q")
-        self._closed = 0  # entries in closed groups
+        self.closed_groups_stop = 0  # first entry that is not in a closed group
         self._fresh = 0  # first entry that may be kept parsed
         self._repeats = array("q")  # entries that say exactly what the one before says
         self._humans = array("q")
@@ -97,11 +97,6 @@ class MessageLog:
         return self.version, len(self.entries), len(self.ephemeral)
 
     @property
-    def history_tokens(self) -> int:
-        """Cost of the whole log, ephemeral messages included."""
-        return self.tokens[-1] + self._ephemeral_tokens
-
-    @property
     def step_tokens(self) -> float:
         """Mean tokens of a step, one request with what it brought; the whole log until there is an answer."""
         return (self.tokens[-1] - self.tokens[self.leading_count]) / max(1, len(self._steps))
@@ -117,25 +112,15 @@ class MessageLog:
         return self.segments[-1].stop if self.segments else self.leading_count
 
     @property
-    def closed_groups_stop(self) -> int:
-        """First entry that is not in a closed group."""
-        return self._closed
-
-    @property
     def newest_group(self) -> tuple[int, int]:
         """Entries of the newest group, open or closed; none if the log has no groups."""
-        closed, stop = self._closed, len(self.entries)
+        closed, stop = self.closed_groups_stop, len(self.entries)
         return (closed, stop) if closed < stop or not self.group_starts else (self.group_starts[-1], stop)
-
-    @property
-    def open_group(self) -> tuple[int, int]:
-        """Entries of the group that a call still waits in; none of them where all groups are closed."""
-        return self._closed, len(self.entries)
 
     def group_start(self, index: int) -> int:
         """First entry of the group that an entry stands in."""
-        if index >= self._closed:
-            return index if self._closed == len(self.entries) else self._closed
+        if index >= self.closed_groups_stop:
+            return index if self.closed_groups_stop == len(self.entries) else self.closed_groups_stop
         at = bisect_right(self.group_starts, index)
         return self.group_starts[at - 1] if at else index
 
@@ -152,7 +137,9 @@ class MessageLog:
             self._add_ephemeral(index, entry)
             return
         self.entries.append(entry)
-        self.tokens.append(self.tokens[-1] + entry.cost(self._image_tokens))
+        cost = entry.cost(self._image_tokens)
+        self.tokens.append(self.tokens[-1] + cost)
+        self.history_tokens += cost
         if index == self.leading_count and facts.role in _LEADING:
             self._lead()
             return
@@ -167,7 +154,7 @@ class MessageLog:
         """Make `log` the whole log. What stands before the first difference is not worked out again."""
         version, pinned = self.version + 1, self.pinned
         stop = self._forget(self.common_prefix(log))
-        self.version, self.kept, self.ephemeral, self._ephemeral_tokens = version, stop, [], 0
+        self.version, self.kept, self.ephemeral, self.history_tokens = version, stop, [], self.tokens[-1]
         durable = 0
         for entry in log:
             if entry.facts.ephemeral:
@@ -236,7 +223,7 @@ class MessageLog:
     def group_range(self, number: int) -> tuple[int, int]:
         """The entries of a closed group."""
         starts = self.group_starts
-        return starts[number], starts[number + 1] if number + 1 < len(starts) else self._closed
+        return starts[number], starts[number + 1] if number + 1 < len(starts) else self.closed_groups_stop
 
     def group(self, number: int) -> tuple[Sequence[Read], Sequence[int]]:
         """The messages of a closed group, read, and their costs."""
@@ -309,7 +296,7 @@ class MessageLog:
 
     def _add_ephemeral(self, index: int, entry: Entry) -> None:
         self.ephemeral.append((index, entry))
-        self._ephemeral_tokens += entry.cost(self._image_tokens)
+        self.history_tokens += entry.cost(self._image_tokens)
 
     def _opens(self, index: int) -> bool:
         facts = self.entries[index].facts
@@ -317,7 +304,7 @@ class MessageLog:
 
     def _lead(self) -> None:
         self.leading_count += 1
-        self._closed = self.leading_count
+        self.closed_groups_stop = self.leading_count
         self._groups = GroupCutter(self.leading_count)
         self._cutter = SegmentCutter(self._limits, self.leading_count)
 
@@ -341,7 +328,7 @@ class MessageLog:
         if self._says_it_again(start, stop):
             self._repeats.append(start)
         self.group_starts.append(start)
-        self._closed = stop
+        self.closed_groups_stop = stop
         traits = [Member(one.facts.traits, one.facts.critical) for one in members]
         # by cues, whatever a model says later: what was decided of a group stays
         stated = [rule.strength for entry in members if entry.facts.human for rule in self.rule_reader.of(entry)]
@@ -398,7 +385,7 @@ class MessageLog:
         self.rules.forget(stop)
         self.kept_texts.forget(stop)
         self.importance.forget(len(self.group_starts))
-        self._closed = stop
+        self.closed_groups_stop = stop
         self._fresh = min(self._fresh, stop)
         self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
         return stop

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import Clock, Foreground, Pause, finish_despite_cancellation, running_loop
+from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, running_loop
 from summarizing_context.errors import (
     ContextClosedError,
     StoreError,
@@ -52,8 +52,6 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 _BREATH = 1_000  # entries loaded between two turns of the event loop
-
-_MOST_CHANGES = 8  # of the log while a view is decided
 
 _AT_ONCE = -1.0  # tokens, of which every log has more
 
@@ -401,19 +399,7 @@ class Session:
         return True
 
     async def _decided(self, decide: _Decide) -> Change | None:
-        """What is decided, in slices, so that no decision keeps the event loop for long. Of a log that others change
-        all the while it is decided in one go at last, but for what threads work out."""
-        pace = self.views.pace
-        name, changes = self.log.name, 0
-        with pace.decision(), self.foreground.call():
-            while True:
-                try:
-                    with pace.slice(is_last=changes > _MOST_CHANGES):
-                        return decide()
-                except Pause as pause:
-                    await (asyncio.sleep(0) if pause.work is None else self._in_thread(pause.work))
-                if self.log.name != name:
-                    name, changes = self.log.name, changes + 1
+        return await self.views.pace.run(decide, self._in_thread, lambda: self.log.name, self.foreground)
 
     def statistics(self, calls: CallFigures, cost: float | None, search_error: str | None) -> Statistics:
         """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""

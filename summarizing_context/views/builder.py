@@ -184,10 +184,11 @@ class Viewer:
         """
         room = Room(self._room_tokens(budget), self._policy.shares)
         provider_view = self._provider_view(key, room)
-        room = room.setting_aside(provider_view.state.staying)
+        if staying := provider_view.state.staying:
+            room = room.setting_aside(staying)
         if provider_view.state.system != self.system_rows.name:
             reason = self._note_prompt(provider_view) or reason
-        if provider_view.has_turn_ended(self._log.bounds()):
+        if provider_view.tail.bound and provider_view.has_turn_ended(self._log.bounds()):
             provider_view.pending = provider_view.pending or provider_view.state.reason
         return self._changed(provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories)))
 
@@ -204,7 +205,7 @@ class Viewer:
                 now = now._replace(new_tokens=0, new_messages=0)
             decision = self._decided(provider_view, tail, now)
             decision = decision._replace(is_attempt=decision.is_attempt or was_attempt)
-        tokens = now.tokens + now.skipped
+        tokens = provider_view.state.head_tokens + tail.tokens + now.skipped
         fits = isinstance(decision.change, ActivationPlan) or tokens <= room.tokens
         change = self._carried_out(provider_view, decision, reason, tokens, room) if fits else None
         if change is None:
@@ -227,7 +228,7 @@ class Viewer:
 
     def _decided(self, provider_view: ProviderView, tail: Tail, now: Situation) -> Decision:
         drafts = ProviderDrafts(self._composer, provider_view, tail, now)
-        if now.has_too_many:
+        if self._policy.max_messages is not None and now.has_too_many:
             now = now._replace(ahead=drafts.ahead())
         return plan_activation(now, drafts)
 
@@ -236,7 +237,7 @@ class Viewer:
     ) -> Situation:
         """What the planner decides by."""
         log, state = self._log, provider_view.state
-        attempted_at, length = provider_view.attempted_at, len(log)
+        attempted_at, length = provider_view.attempted_at, len(log.entries)
         return Situation(
             state=state,
             policy=self._policy,
@@ -366,15 +367,12 @@ class Viewer:
         provider_view = self._provider_views[key]
         self._provider_views.move_to_end(key)
         self.latest = provider_view
-        self.repairs.note(provider_view.tail.items[provider_view.counted :])
-        provider_view.counted = len(provider_view.tail.items)
-        shown = (item.message for item in provider_view.tail.items)
-        messages = [*self.system_rows.messages(), *provider_view.state.head, *shown]
-        if provider_view.resumed is not None:
-            provider_view.last, provider_view.resumed = messages[: provider_view.resumed], None
-        stable = common_prefix(provider_view.last, messages)
-        provider_view.last = messages
-        tokens = self.system_rows.log_tokens + provider_view.state.head_tokens + provider_view.tail.tokens
+        system = self.system_rows.shown()
+        stable = provider_view.show(system.messages, self.repairs)
+        messages, tokens = (
+            provider_view.last,
+            system.tokens + provider_view.state.head_tokens + provider_view.tail.tokens,
+        )
         if self._policy.merge_user_rows:
             provider_view.ends = frozenset(end for end in provider_view.ends if end < stable) | {stable}
             messages = merged(messages, provider_view.ends)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from summarizing_context.log.message_log import MessageLog
@@ -93,17 +93,23 @@ class Composer:
         )
 
 
+@dataclass(frozen=True)
 class ProviderDrafts:
     """What the planner may ask for about the next view of one provider."""
 
-    def __init__(self, composer: Composer, provider_view: ProviderView, tail: Tail, now: Situation) -> None:
-        self._composer = composer
-        self._sources = composer.sources
-        self._provider_view = provider_view
-        self._tail = tail
-        self._now = now
-        self._log = self._sources.reads.log
-        self._staying: dict[tuple[Cut, Room], tuple[Staying, int]] = {}
+    _composer: Composer
+    _provider_view: ProviderView
+    _tail: Tail
+    _now: Situation
+    _staying: dict[tuple[Cut, Room], tuple[Staying, int]] = field(default_factory=dict)
+
+    @cached_property
+    def _sources(self) -> Sources:
+        return self._composer.sources
+
+    @cached_property
+    def _log(self) -> MessageLog:
+        return self._sources.reads.log
 
     @cached_property
     def _tails(self) -> Tails:

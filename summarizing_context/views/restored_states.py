@@ -95,7 +95,7 @@ def _moved(bounds: Bounds, old: Replaced, log: MessageLog) -> Bounds:
 
 def prefix_kept(change: Change, rows: SystemRows, price: Price) -> int:
     """Tokens with which the view handed out last and the changed one begin alike, tools included."""
-    last, leading = change.provider_view.last, rows.messages()
+    last, leading = change.provider_view.last, rows.shown().messages
     head = [*leading, *change.state.head]
     kept = common_prefix(last, head)
     tokens = rows.tokens if kept >= len(leading) else 0

@@ -21,6 +21,13 @@ from summarizing_context.views.shrunk_messages import Price
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
 
+class ShownRows(NamedTuple):
+    """Leading rows of a view; the tokens are those of the log's own rows among them."""
+
+    messages: list[Message]
+    tokens: int
+
+
 class _LogRows(NamedTuple):
     """The log's own leading rows that are shown, by what names them."""
 
@@ -63,12 +70,7 @@ class SystemRows:
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return self.fixed_tokens + self.log_tokens
-
-    @property
-    def log_tokens(self) -> int:
-        """Cost of the log's rows among them."""
-        return self._log_rows().tokens
+        return self.fixed_tokens + self._log_rows().tokens
 
     @property
     def what(self) -> str:
@@ -76,9 +78,10 @@ class SystemRows:
         rows = "leading system rows" if self.costs() else "no leading system rows"
         return f"{rows}, {self.tool_tokens} tokens of tools" if self._tools else rows
 
-    def messages(self) -> list[Message]:
+    def shown(self) -> ShownRows:
         """The rows. To be read only: later views show the same."""
-        return [*([self._row] if self._row else []), *self._log_rows().messages]
+        rows = self._log_rows()
+        return ShownRows([*([self._row] if self._row else []), *rows.messages], rows.tokens)
 
     def costs(self) -> list[tuple[int, int]]:
         """Index in the view and tokens of each row."""

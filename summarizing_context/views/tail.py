@@ -91,7 +91,7 @@ class Tail:
         self._open_items = 0
         self._open_tokens = 0
         self._open_staying = 0  # of what is shown of the open group, what must stay
-        self._bound: list[tuple[int, TailItem]] = []  # shown with thinking or a chain, and where: counted as in marks
+        self.bound: list[tuple[int, TailItem]] = []  # shown with thinking or a chain, and where: counted as in marks
         self._taking: tuple[tuple[int, int, int, bool], Pieces] | None = None  # the group taken last
         self.ephemeral_count = 0  # ephemeral messages of the log that were shown or passed by
         self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
@@ -168,8 +168,8 @@ class Tail:
 
     def binds(self, stop: int, bounds: Bounds) -> bool:
         """Whether what it shows behind `stop` would read differently within `bounds`."""
-        first = self.mark(stop).items if self._bound else 0
-        return any(at >= first and _unbound(item.seq, item.message, bounds)[1] for at, item in self._bound)
+        first = self.mark(stop).items if self.bound else 0
+        return any(at >= first and _unbound(item.seq, item.message, bounds)[1] for at, item in self.bound)
 
     def joins(self, stop: int, runs: Sequence[Run]) -> bool:
         """Whether of what it shows behind `stop` these are the repeats that are shown once."""
@@ -198,7 +198,7 @@ class Tail:
         rest.tokens = self.tokens - (mark.tokens - self._base_tokens)
         rest.marks = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop) :]
         rest._base_items, rest._base_tokens = mark.items, mark.tokens
-        rest._bound = [(at, item) for at, item in self._bound if at >= mark.items]
+        rest.bound = [(at, item) for at, item in self.bound if at >= mark.items]
         rest.ephemeral_count = self.ephemeral_count
         return rest
 
@@ -265,14 +265,16 @@ class Tail:
         return not NOTES.isdisjoint(piece.repairs) and len(piece.message["content"]) > long
 
     def _append(self, piece: Piece, cost: int, cap: int) -> int:
-        mute = cost > cap and self.room.is_bare
-        item = shown_within(piece, cost, cap, self._price, known=self.known, mute=mute)
+        if cost <= cap:
+            item = TailItem(piece.seq, piece.message, cost, 0, piece.repairs)
+        else:
+            item = shown_within(piece, cost, cap, self._price, known=self.known, mute=self.room.is_bare)
         self._add(item)
         return item.tokens
 
     def _add(self, item: TailItem) -> None:
         if is_bound(item.message):
-            self._bound.append((self._base_items + len(self.items), item))
+            self.bound.append((self._base_items + len(self.items), item))
         self.items.append(item)
         self.tokens += item.tokens
 
@@ -371,16 +373,16 @@ def extend_tail(reads: Reads, tail: Tail, most: float = inf) -> None:
         else:
             group, costs = reads.between(start, stop)
             left = reads.left(start, stop, tail)
-            passing = log.passing(tail.ephemeral_count, stop)
+            passing = log.passing(tail.ephemeral_count, stop) if log.ephemeral else ()
             tail.take(group, costs, closed=True, staying=staying, passing=passing, most=most, left=left, pace=pace)
         if tail.tokens > most:
             return
     _feed_ephemeral(log, tail)
-    start, stop = log.open_group
+    start, stop = log.closed_groups_stop, len(log.entries)
     if stop > start:
         group, costs = reads.between(start, stop)
         left, staying = reads.left(start, stop, tail), log.staying(start, stop)
-        passing = log.passing(tail.ephemeral_count, stop)
+        passing = log.passing(tail.ephemeral_count, stop) if log.ephemeral else ()
         tail.take(group, costs, closed=False, staying=staying, passing=passing, most=most, left=left, pace=pace)
 
 
@@ -460,6 +462,8 @@ def late_start(log: MessageLog, first: int, room: Room) -> int:
 
 
 def _feed_ephemeral(log: MessageLog, tail: Tail) -> None:
+    if tail.ephemeral_count == len(log.ephemeral):
+        return
     for passing in log.passing(tail.ephemeral_count, tail.next):
         if passing.before > tail.start or tail.start == log.leading_count:
             tail.pass_by(passing)

@@ -333,6 +333,20 @@ class ProviderView:
             self.encoded = state, encode_state(state)
         return self.encoded[1]
 
+    def show(self, rows: Sequence[Message], repairs: RepairCounts) -> int:
+        """Hand out the view as it stands, behind these system rows, and count repairs that it shows first; how many of
+        its messages lead the last one too."""
+        state = self.state
+        repairs.note(self.tail.items[self.counted :])
+        self.counted = len(self.tail.items)
+        header = [] if state.header is None else [state.header]
+        messages = [*rows, *state.before, *header, *state.after, *[item.message for item in self.tail.items]]
+        before = self.last
+        if self.resumed is not None:
+            before, self.resumed = messages[: self.resumed], None
+        self.last = messages
+        return common_prefix(before, messages)
+
     def has_turn_ended(self, bounds: Bounds) -> bool:
         """Whether a turn that went on across an activation has ended, as the log's `bounds` say: what was signed in it
         has to go then."""
