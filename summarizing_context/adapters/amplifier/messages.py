@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -222,7 +222,7 @@ def fit_rows(view: Iterable[Message]) -> Fitted:
             if made[0]["role"] != "user":
                 made.insert(0, {"role": "user", "content": LEAD_IN})
         if len(made) != 1 or made[0] is not message:
-            extra += max(0, sum(map(_cost, made)) - _cost(message))
+            extra += max(0, _difference(made, message))
         rows += made
     in_flight = [{"role": "tool", "tool_call_id": wire, "content": NOT_YET} for wire in fitter.in_flight()]
     return Fitted(rows + in_flight, extra + sum(map(_cost, in_flight)))
@@ -376,3 +376,11 @@ def _spoken(row: Message) -> Message | None:
 
 def _cost(message: Message) -> int:
     return MESSAGE_TOKENS + sum(map(budget_tokens, message_text_parts(message)))
+
+
+def _difference(made: list[Message], message: Message) -> int:
+    """How many tokens the rows cost more than the message. Texts of both are not counted."""
+    after = Counter(text for row in made for text in message_text_parts(row))
+    before = Counter(message_text_parts(message))
+    more, less = (after - before).elements(), (before - after).elements()
+    return MESSAGE_TOKENS * (len(made) - 1) + sum(map(budget_tokens, more)) - sum(map(budget_tokens, less))
