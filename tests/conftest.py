@@ -44,13 +44,28 @@ def postgres() -> Iterator[str]:
         yield address
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The laws run without tracing, which would double their time, and first, for the longest of them are long."""
-    laws = [item for item in items if "laws" in item.path.parts]
-    for item in laws:
-        item.add_marker("no_cover")
-    others = [item for item in items if "laws" not in item.path.parts]
-    items[:] = sorted(laws, key=lambda item: "random_operations" not in item.path.name) + others
+# Modules with tests of several seconds. Every worker begins with some of them, so that none is the last to run.
+LONG = {
+    "test_amplifier_long_session", "test_ask_command", "test_context_crash", "test_foreground", "test_ledger_arm",
+    "test_newest_message_present", "test_pool", "test_pool_crash", "test_random_faults", "test_random_operations",
+    "test_replay", "test_replay_command", "test_same_content_same_key", "test_stopping", "test_wheel",
+}  # fmt: skip
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The laws run without tracing, which would double their time. xdist gives each worker a row of tests to begin
+    with, all of one length: each row begins with its part of the long ones."""
+    for item in items:
+        if "laws" in item.path.parts:
+            item.add_marker("no_cover")
+    workers = getattr(config, "workerinput", {"workercount": 1})["workercount"]
+    kinds = [[item for item in items if (item.path.stem in LONG) is long] for long in (True, False)]
+    items[:] = [
+        item
+        for at in range(workers)
+        for kind in kinds
+        for item in kind[at * len(kind) // workers : (at + 1) * len(kind) // workers]
+    ]
 
 
 def pytest_collection_finish() -> None:

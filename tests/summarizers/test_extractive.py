@@ -29,7 +29,7 @@ from summarizing_context.summarizers.extractive.summarizer import (
 
 from .contents import FIXED_BUILD, constraints, content, count, section, summary
 
-LARGE = 500_000
+LARGE = 200_000
 HOSTILE = {
     "one word": "a" * LARGE,
     "spaces": " " * LARGE,

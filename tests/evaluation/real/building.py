@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import anyio
 
 from evals.real.exchange import By, take_replies, write_requests
 from summarizing_context.evaluation.real.arms import ARMS, Built, build
-from summarizing_context.evaluation.real.recording import Recording
+from summarizing_context.evaluation.real.recording import Recording, Reply
 
 MADE_UP = Path(__file__).parents[2] / "data" / "real"
 WRITTEN = {  # what a model might write, by purpose
@@ -43,7 +45,27 @@ def built(recording: Recording, arms: tuple[str, ...] = tuple(ARMS)) -> Built:
 
 
 def replied(folder: Path) -> Recording:
-    """The made-up recording with a reply to every request, by way of the files of the exchange."""
+    """The made-up recording with a reply to every request, and the files of the exchange by which they came."""
+    files, replies = _made()
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+    recording = Recording.open(folder / "data")
+    recording.add_replies(replies)
+    return recording
+
+
+@cache
+def _made() -> tuple[dict[str, bytes], list[Reply]]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        replies = list(_exchanged(folder).replies.values())
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in files}, replies
+
+
+def _exchanged(folder: Path) -> Recording:
     recording = copied(folder)
     for _ in range(4):
         missing = built(recording).missing
