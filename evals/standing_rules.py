@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context import Settings, StandingRule, SummaryJob, open_context
-from summarizing_context.messages.reading import human_texts, read_message
+from summarizing_context.messages.reading import read_message
 
 _MARKS = str.maketrans("’‘“”„«»", '\'\'"""""')
 
@@ -122,7 +122,7 @@ def judge(messages: Sequence[dict[str, Any]], labels: dict[str, Any], rules: Seq
         f'[{label["message"]}] "{label["quote"]}"' for n, label in enumerate(labels["rules"]) if n not in matched
     ]
     for number, who in labels["messages"].items():
-        both = (who != "injected", bool(human_texts(read_message(messages[int(number)]))))
+        both = (who != "injected", bool(read_message(messages[int(number)]).typed))
         figures.authors[both] = figures.authors.get(both, 0) + 1
     return figures
 

@@ -31,7 +31,6 @@ from summarizing_context.extraction.error_lines import first_error_line
 from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, verb_of
 from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import Reading
-from summarizing_context.messages.text import holds_any
 
 DECISION, ERROR, WRITE = 1, 2, 4
 
@@ -86,12 +85,12 @@ def _is_error(part: Part) -> bool:
     if part.failed:
         return True
     ends = map(_ends, part.texts)
-    return any(holds_any(text, _HINTS) and first_error_line(text, False) for text in ends)
+    return any(any(map(text.__contains__, _HINTS)) and first_error_line(text, False) for text in ends)
 
 
 def _decides(text: str) -> bool:
     said = _ends(text).lower()
-    return holds_any(said, _CHOOSING) and _CHOICE.search(" ".join(said.split())) is not None
+    return any(map(said.__contains__, _CHOOSING)) and _CHOICE.search(" ".join(said.split())) is not None
 
 
 def _changes(tool: str, arguments: str) -> bool:

@@ -17,11 +17,10 @@ import msgspec
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.extraction.rules import Rule, RuleExtractor
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
-from summarizing_context.messages.instruction_files import may_hold_files
-from summarizing_context.messages.parts import unpaid_frame
-from summarizing_context.messages.reading import Reading, human_texts, read_message
+from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
+from summarizing_context.messages.reading import Reading, charged_texts, read_message, unread_texts
 from summarizing_context.messages.validation import Message, canonical_json, decode_message, encode_message
-from summarizing_context.stores.base import StoredRules
+from summarizing_context.stores.base import StoredEntry, StoredRules
 
 _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
 
@@ -161,7 +160,7 @@ class Entry:
     def typed_length(self) -> int:
         """Characters that a human typed in it."""
         if self._typed_length is None:  # it was stored
-            self._typed_length = sum(map(len, human_texts(self.read(0).reading)))
+            self._typed_length = sum(map(len, self.read(0).reading.typed))
         return self._typed_length
 
     def message(self) -> Message:
@@ -182,16 +181,35 @@ class Entry:
 
 def make_entry(message: Message, count: Callable[[str], int], counter: str) -> Entry:
     """The entry of a checked message, counted by `count`, whose name is `counter`."""
-    reading = read_message(message)
+    reading, data = read_message(message), encode_message(message)
+    texts, metadata = reading.texts, message.get("metadata")
     if counter == ESTIMATE:
-        both = [estimates(text) for text in reading.texts]
+        both = list(map(estimates, texts))
         estimate, read = sum(cut for cut, _ in both), sum(budget for _, budget in both)
     else:
-        estimate, read = estimate_texts(reading.texts), sum(map(count, reading.texts))
-    tokens = read + _unread_tokens(message, reading, count)
-    typed, data = human_texts(reading), encode_message(message)
-    facts = _facts(message, reading, typed, estimate=estimate, text_tokens=tokens, files=may_hold_files(data))
-    return Entry(data, facts, (message, reading), typed if facts.human else None)
+        estimate, read = estimate_texts(texts), sum(map(count, texts))
+    facts = Facts(
+        role=_ROLES.get(reading.role, Role.OTHER),
+        calls=reading.calls,
+        answers=reading.answers,
+        turn=reading.turn,
+        critical=reading.critical,
+        hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
+        ephemeral=reading.ephemeral,
+        size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
+        text_tokens=read + sum(map(count, unread_texts(message, reading))),
+        media=reading.media,
+        content=content_digest(reading),
+        traits=read_traits(reading, reading.typed),
+        human=reading.human,
+        files=reading.role in FILE_ROLES and may_hold_files(data),
+    )
+    return Entry(data, facts, (message, reading), reading.typed if facts.human else None)
+
+
+def stored_entry(entry: Entry, counter: str, reader: RuleReader) -> StoredEntry:
+    """An entry as the store keeps it. `counter` names what has counted its tokens."""
+    return StoredEntry(entry.data, encode_facts(entry.facts, counter), reader.stored(entry))
 
 
 def encode_facts(facts: Facts, counter: str) -> bytes:
@@ -215,13 +233,12 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
     message = decode_message(data)
     reading = read_message(message)
     if known.counting != _COUNTING:  # what was sent then but not counted is counted now, and so is every estimate
-        is_read_only = not reading.unread and not unpaid_frame(message)
-        as_then = is_read_only and content_digest(reading) == facts.content
+        as_then = not unread_texts(message, reading) and content_digest(reading) == facts.content
         is_counted = is_counted and as_then and counter != ESTIMATE
     tokens = facts.text_tokens
     if not is_counted:
-        tokens = sum(map(count, reading.texts)) + _unread_tokens(message, reading, count)
-    traits = read_traits(reading, human_texts(reading)) if facts.role == Role.USER else facts.traits
+        tokens = sum(map(count, charged_texts(message, reading)))
+    traits = read_traits(reading, reading.typed) if facts.role == Role.USER else facts.traits
     derived = {"unused": (), "traits": traits, "human": reading.human}
     return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived))
 
@@ -229,33 +246,6 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
 _decoder = msgspec.msgpack.Decoder(Kept)
 
 _ROLES = {role.name.lower(): role for role in Role}
-
-
-def _unread_tokens(message: Message, reading: Reading, count: Callable[[str], int]) -> int:
-    """Tokens of what is sent of a message beside what a model reads."""
-    return sum(map(count, reading.unread)) + sum(map(count, unpaid_frame(message)))
-
-
-def _facts(
-    message: Message, reading: Reading, typed: Sequence[str], *, estimate: int, text_tokens: int, files: bool
-) -> Facts:
-    metadata = message.get("metadata")
-    return Facts(
-        role=_ROLES.get(reading.role, Role.OTHER),
-        calls=reading.calls,
-        answers=reading.answers,
-        turn=reading.turn,
-        critical=reading.critical,
-        hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
-        ephemeral=reading.ephemeral,
-        size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
-        text_tokens=text_tokens,
-        media=reading.media,
-        content=content_digest(reading),
-        traits=read_traits(reading, typed),
-        human=reading.human,
-        files=files,
-    )
 
 
 class Verdict(NamedTuple):
@@ -341,9 +331,7 @@ class RuleReader:
 
     def _read(self, entry: Entry) -> tuple[Rule, ...]:
         if not self.recognize(entry):
-            entry.rules = self._extractor.rules(
-                human_texts(entry.read(0).reading) if entry.typed is None else entry.typed
-            )
+            entry.rules = self._extractor.rules(entry.read(0).reading.typed if entry.typed is None else entry.typed)
             if entry.rules:
                 self._known[_digest(entry)] = entry.rules
         entry.typed = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from summarizing_context.log.entries import Entry, RuleReader, content_digest, encode_facts, make_entry
+from summarizing_context.log.entries import Entry, RuleReader, content_digest, make_entry, stored_entry
 from summarizing_context.log.host_history import HostRow
 from summarizing_context.messages.counters import TokenCounter
 from summarizing_context.messages.reading import read_message
@@ -66,8 +66,7 @@ class Intake:
 
     def stored(self, entries: Iterable[Entry]) -> list[StoredEntry]:
         """Entries as the store keeps them."""
-        name, read = self._counter.name, self._reader.stored
-        return [StoredEntry(entry.data, encode_facts(entry.facts, name), read(entry)) for entry in entries]
+        return [stored_entry(entry, self._counter.name, self._reader) for entry in entries]
 
     async def _entry(self, message: Message) -> Entry:
         """The entry of a checked message; long texts are counted off the event loop."""
@@ -77,5 +76,6 @@ class Intake:
 
     def _made(self, message: Message) -> Entry:
         entry = make_entry(message, self._counter.count, self._counter.name)
-        self._reader.of(entry)  # here, for a long message is read in a thread
+        if entry.facts.human:
+            self._reader.of(entry)  # here, for a long message is read in a thread
         return entry

@@ -33,7 +33,7 @@ from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import OpenCalls
 from summarizing_context.messages.parts import Part
-from summarizing_context.messages.reading import Reading, human_texts
+from summarizing_context.messages.reading import Reading
 from summarizing_context.settings.ledger_rules import ANY, COMMAND_KEYS, TOOL, LedgerRule, LedgerRules
 
 _LONGEST: Mapping[str, int] = {"path": 400, "command": 300, "url": 400, "identifier": 64}  # characters of a value
@@ -92,7 +92,7 @@ class CallReader:
         return [touch._replace(order=order) for order, touch in enumerate(found)]
 
     def _said(self, at: int, reading: Reading, yield_now: YieldNow) -> Iterator[Touch]:
-        for text in human_texts(reading):
+        for text in reading.typed:
             yield_now(len(text))
             yield from (Touch("decision", quote, SAID, at, at + 1) for quote in self._detectors.quotes(text[:_QUOTED]))
             yield from (Touch("url", url, "seen", at, at + 1) for url in told_urls(text))

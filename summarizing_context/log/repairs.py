@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple
 from summarizing_context.log.entries import Read
 from summarizing_context.log.segments import GroupCutter, OpenCalls
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.fields import NEVER_SENT
-from summarizing_context.messages.parts import Part, content_key, is_result
+from summarizing_context.messages.parts import NEVER_SENT, Part, content_key, is_result
 from summarizing_context.messages.provider_bindings import has_chain, loaded_tools, without_wire_content
 from summarizing_context.messages.reading import read_content
 from summarizing_context.messages.validation import Message, canonical_json

@@ -23,7 +23,7 @@ _MARKS = tuple(  # without any of these in its bytes a message holds no such fil
     )
 )
 
-_ROLES = ("user", "system", "developer")
+FILE_ROLES = ("user", "system", "developer")  # of messages that may hold a file
 
 _READ = 400_000  # characters of a text
 
@@ -71,7 +71,7 @@ def may_hold_files(message: bytes) -> bool:
 
 def instruction_files(reading: Reading) -> list[InstructionFile]:
     """The instruction files in a message, in their order; none in what a person typed or a tool said."""
-    if reading.role not in _ROLES:
+    if reading.role not in FILE_ROLES:
         return []
     found: list[InstructionFile] = []
     for part in reading.parts:

@@ -2,31 +2,88 @@
 
 Pure, and the only module that knows the shapes: OpenAI chat, Anthropic blocks, Amplifier blocks and Gemini parts may
 stand side by side. Anything unknown is read as text of its canonical JSON, so that no word goes unseen or uncounted.
+
+A provider is sent every field but those named in `NEVER_SENT` and those that begin with an underscore, which are notes
+of ours and of hosts. Roles, types and short ids and flags are the frame: a message's framing pays for its role and one
+type, the rest is charged. What else stands in a field is text that a model reads, or sealed: sent unread.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.messages.authorship import is_put_in
-from summarizing_context.messages.fields import (
-    NEVER_SENT,
-    Sent,
-    beyond_framing,
-    frame_leaves,
-    frame_words,
-    long_frame,
-    odd_fields,
-    read_media,
-    read_thinking,
-    read_value,
-    without_odd,
-)
 from summarizing_context.messages.provider_bindings import LOADED_TOOLS, THINKING_FIELDS
 from summarizing_context.messages.validation import Message, canonical_json
+
+NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
+
+_KINDS = frozenset({"role", "type"})  # without them a message means another thing
+
+IDS = frozenset({"id", "tool_call_id", "tool_use_id", "call_id", "item_id", "file_id"})
+
+FRAME = (
+    _KINDS
+    | IDS
+    | {
+        *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
+        *("format", "detail", "media_type", "mime_type", "mimeType"),
+    }
+)
+
+_LONG_ID, _LONG_WORD = 8, 24  # characters from which a part of the frame counts
+
+_FEW = 32  # fields of small numbers, or of nothing, that the framing pays for
+
+_LONG_ADDRESS = 2_000
+
+_BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
+
+_CODED = re.compile(r"[A-Za-z0-9+/=_.:-]+")
+
+_LINES = str.maketrans("", "", "\r\n")
+
+_WORDS = frozenset({"thinking", "text", "summary", "reasoning"})  # of thinking, what is meant to be read
+
+_SEALS = frozenset({"signature", "data", "encrypted_content"})
+
+_NAMES = FRAME | _WORDS | _SEALS | {"title", "context", "source", "url", "image_url", "file_data"}
+
+PartKind = Literal["text", "call", "result", "thinking", "media", "opaque", "extra"]
+
+_TEXT_TYPES = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text"})
+
+CALL_TYPES = frozenset({"tool_use", "tool_call"})
+
+MEDIA_TYPES = frozenset(
+    {
+        *("image", "image_url", "input_image", "audio", "input_audio"),
+        *("document", "file", "input_file", "video", "video_url"),
+    }
+)
+
+THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
+
+BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model reads after all else
+
+KNOWN = NEVER_SENT | {"content", "tool_calls", *BESIDE_CONTENT}
+
+_KNOWN_FIELDS = {  # of a message, by the field of its content, and whether it is a result: that has no thinking
+    (key, is_result): KNOWN | {key, *(("tool_call_id",) if is_result else THINKING_FIELDS)}
+    for key in ("content", "parts")
+    for is_result in (False, True)
+}
+
+
+class Sent(NamedTuple):
+    """What stands in a value: texts that a model reads, and what travels along unread."""
+
+    texts: tuple[str, ...] = ()
+    sealed: tuple[str, ...] = ()
 
 
 class ListedCall(NamedTuple):
@@ -45,70 +102,6 @@ class _Places(NamedTuple):
     known: frozenset[str]
     name: str
     arguments: str
-
-
-def read_listed_call(call: Mapping[str, Any]) -> ListedCall:
-    """A call of the list, whatever its shape."""
-    holder, inner, known, name, arguments = _places(call)
-    odd = odd_fields(inner, known)
-    if holder:
-        outer = odd_fields(call, {"id", holder})
-        odd = Sent(outer.texts + odd.texts, outer.sealed + odd.sealed)
-    return ListedCall(str(inner.get(name) or ""), arguments_text(inner.get(arguments, {})), odd)
-
-
-def bare_call(call: Mapping[str, Any]) -> Message:
-    """A call of the list without the fields that no call has."""
-    holder, inner, known, _, _ = _places(call)
-    bare = without_odd(inner, known)
-    return {**without_odd(call, {"id", holder}), holder: bare} if holder else bare
-
-
-def arguments_text(arguments: object) -> str:
-    """Arguments as a model wrote them, or as JSON."""
-    return arguments if isinstance(arguments, str) else canonical_json(arguments)
-
-
-def mean_the_same(one: str, other: str) -> bool:
-    """Whether two texts of arguments hold the same, whatever the spelling of their JSON."""
-    try:
-        return one == other or bool(json.loads(one) == json.loads(other))
-    except (ValueError, RecursionError):
-        return False
-
-
-def _places(call: Mapping[str, Any]) -> _Places:
-    holder = next((key for key in ("function", "custom") if call.get(key) and isinstance(call[key], dict)), "")
-    inner = call[holder] if holder else call
-    name = "name" if inner.get("name") else "tool"
-    arguments = next((key for key in ("arguments", "input", "args") if key in inner), "arguments")
-    return _Places(holder, inner, frozenset({"id", name, arguments}), name, arguments)
-
-
-PartKind = Literal["text", "call", "result", "thinking", "media", "opaque", "extra"]
-
-_TEXT_TYPES = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text"})
-
-_CALL_TYPES = frozenset({"tool_use", "tool_call"})
-
-_MEDIA_TYPES = frozenset(
-    {
-        *("image", "image_url", "input_image", "audio", "input_audio"),
-        *("document", "file", "input_file", "video", "video_url"),
-    }
-)
-
-_THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
-
-BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model reads after all else
-
-_KNOWN = NEVER_SENT | {"content", "tool_calls", *BESIDE_CONTENT}
-
-_KNOWN_FIELDS = {  # of a message, by the field of its content, and whether it is a result: that has no thinking
-    (key, is_result): _KNOWN | {key, *(("tool_call_id",) if is_result else THINKING_FIELDS)}
-    for key in ("content", "parts")
-    for is_result in (False, True)
-}
 
 
 class Part(NamedTuple):
@@ -131,6 +124,37 @@ class Part(NamedTuple):
         return self.texts + self.sealed
 
 
+def read_listed_call(call: Mapping[str, Any]) -> ListedCall:
+    """A call of the list, whatever its shape."""
+    holder, inner, known, name, arguments = call_places(call)
+    odd = odd_fields(inner, known)
+    if holder:
+        outer = odd_fields(call, {"id", holder})
+        odd = Sent(outer.texts + odd.texts, outer.sealed + odd.sealed)
+    return ListedCall(str(inner.get(name) or ""), arguments_text(inner.get(arguments, {})), odd)
+
+
+def arguments_text(arguments: object) -> str:
+    """Arguments as a model wrote them, or as JSON."""
+    return arguments if isinstance(arguments, str) else canonical_json(arguments)
+
+
+def mean_the_same(one: str, other: str) -> bool:
+    """Whether two texts of arguments hold the same, whatever the spelling of their JSON."""
+    try:
+        return one == other or bool(json.loads(one) == json.loads(other))
+    except (ValueError, RecursionError):
+        return False
+
+
+def call_places(call: Mapping[str, Any]) -> _Places:
+    holder = next((key for key in ("function", "custom") if call.get(key) and isinstance(call[key], dict)), "")
+    inner = call[holder] if holder else call
+    name = "name" if inner.get("name") else "tool"
+    arguments = next((key for key in ("arguments", "input", "args") if key in inner), "arguments")
+    return _Places(holder, inner, frozenset({"id", name, arguments}), name, arguments)
+
+
 def is_result(message: Message) -> bool:
     """Whether the whole content of a message is the result of one call."""
     return message["role"] == "tool" or ("tool_call_id" in message and message["role"] != "assistant")
@@ -141,66 +165,9 @@ def call_id(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else canonical_json(value)
 
 
-def is_wordless_media(block: object) -> bool:
-    """Whether a content block is an image, a sound or a file without words beside it."""
-    return isinstance(block, dict) and _kind(block) in _MEDIA_TYPES and not any(read_media(block))
-
-
 def content_key(message: Message) -> Literal["content", "parts"]:
     """The field that a message's content stands in; Gemini's own is `parts`."""
     return "parts" if not message.get("content") and isinstance(message.get("parts"), list) else "content"
-
-
-def as_blocks(message: Message) -> Message:
-    """A message of Gemini's, whose content is in `parts`, with blocks as `content`."""
-    blocks = [{"type": "text", **part} if part and _is_text(part) else part for part in message["parts"]]
-    return {key: value for key, value in message.items() if key != "parts"} | {"content": blocks}
-
-
-def as_parts(message: Message) -> Message:
-    """What `as_blocks` has made, as it was."""
-    content = message["content"]
-    blocks = [{"text": content}] if isinstance(content, str) else content
-    parts = [
-        {key: value for key, value in block.items() if key != "type"} if _is_text(block) else block for block in blocks
-    ]
-    return {key: value for key, value in message.items() if key != "content"} | {"parts": parts}
-
-
-def _is_text(block: object) -> bool:
-    return isinstance(block, dict) and _text_key(block) == "text"
-
-
-def unpaid_frame(message: Message) -> tuple[str, ...]:
-    """Types, short ids and short flags that stand in no part and that the framing does not pay for."""
-    content = message.get(content_key(message))
-    calls = message.get("tool_calls")
-    words = frame_words(message, _KNOWN)
-    for block in content if isinstance(content, list) else ():
-        words += _block_frame(block)
-    for call in calls if isinstance(calls, list) else ():
-        if isinstance(call, dict):
-            holder, inner, known, _, _ = _places(call)
-            words += frame_words(inner, known)
-            words += frame_words(call, {holder}) if holder else ()
-    if not message.keys().isdisjoint(THINKING_FIELDS) and not is_result(message):
-        words += [word for field in THINKING_FIELDS for word in frame_leaves(message.get(field))]
-    return beyond_framing(words) if words else ()
-
-
-def _block_frame(block: object) -> Iterator[str]:
-    if not isinstance(block, dict):
-        return
-    kind = _kind(block)
-    if _text_key(block) or kind in _CALL_TYPES:
-        yield from frame_words(block, known_keys(block))
-    elif kind == "tool_result":
-        yield from frame_words(block, known_keys(block))
-        inner = block.get("content", block.get("output"))
-        for one in inner if isinstance(inner, list) else ():
-            yield from _block_frame(one)
-    elif kind in _THINKING_TYPES:  # an image, a sound or a file is charged as a whole
-        yield from frame_leaves(block)
 
 
 def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:
@@ -256,10 +223,10 @@ def _block_part(block: object, index: int) -> Part:
         return Part("text", (block,), block=index)
     if not isinstance(block, dict):
         return _opaque(block, index)
-    kind = _kind(block)
-    if key := _text_key(block):
+    kind = kind_of(block)
+    if key := text_key(block):
         return Part("text", (block[key],), block=index, put_in=is_put_in(block))
-    if kind in _CALL_TYPES:
+    if kind in CALL_TYPES:
         arguments, id = arguments_text(block.get("input", block.get("arguments", {}))), call_id(block.get("id"))
         name = str(block.get("name") or "")
         return Part("call", (arguments,), name, id, index, shape=kind, sealed=long_frame(id))
@@ -267,10 +234,10 @@ def _block_part(block: object, index: int) -> Part:
         texts, sealed, media = _flat_texts(block.get("content", block.get("output")))
         id = call_id(block.get("tool_use_id", block.get("tool_call_id")))
         return Part("result", texts, "", id, index, media, _failed(block), sealed=(*sealed, *long_frame(id)))
-    if kind in _THINKING_TYPES:
+    if kind in THINKING_TYPES:
         thoughts = read_thinking(block)
         return Part("thinking", thoughts.texts, block=index, sealed=thoughts.sealed)
-    if kind in _MEDIA_TYPES:
+    if kind in MEDIA_TYPES:
         texts, sealed, media = _flat_texts([block])
         return Part("media", texts, block=index, media=media, sealed=sealed, put_in=is_put_in(block))
     return _opaque(block, index)
@@ -278,10 +245,10 @@ def _block_part(block: object, index: int) -> Part:
 
 def known_keys(block: Mapping[str, Any]) -> frozenset[str]:
     """The fields of a block that its part holds; all of them, but for texts, calls and results."""
-    kind = _kind(block)
-    if key := _text_key(block):
+    kind = kind_of(block)
+    if key := text_key(block):
         return frozenset({key})
-    if kind in _CALL_TYPES:
+    if kind in CALL_TYPES:
         return frozenset({"id", "name", "input" if "input" in block else "arguments"})
     if kind == "tool_result":
         answered = "tool_use_id" if "tool_use_id" in block else "tool_call_id"
@@ -289,9 +256,9 @@ def known_keys(block: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(block)
 
 
-def _text_key(block: Mapping[str, Any]) -> str:
+def text_key(block: Mapping[str, Any]) -> str:
     """The field of a text block that holds its text; empty for other blocks. Gemini's have no type."""
-    kind = _kind(block)
+    kind = kind_of(block)
     key = "refusal" if kind == "refusal" else "text" if kind in _TEXT_TYPES or "type" not in block else ""
     return key if isinstance(block.get(key), str) else ""
 
@@ -307,7 +274,7 @@ def _listed_calls(message: Message, content: object) -> Iterator[Part]:
     if not isinstance(listed, list):
         return
     blocks = content if isinstance(content, list) else []
-    shown = {call_id(b.get("id")): _block_part(b, -1) for b in blocks if _kind(b) in _CALL_TYPES}
+    shown = {call_id(b.get("id")): _block_part(b, -1) for b in blocks if kind_of(b) in CALL_TYPES}
     for call in listed:
         if not isinstance(call, dict):
             yield _opaque(call, -1)
@@ -327,7 +294,7 @@ def _thinking_fields(message: Message, content: object) -> tuple[list[Part], tup
     if message.keys().isdisjoint(THINKING_FIELDS):
         return [], ()
     blocks = content if isinstance(content, list) else []
-    said = {text for block in blocks if _kind(block) in _THINKING_TYPES for text in read_thinking(block).texts}
+    said = {text for block in blocks if kind_of(block) in THINKING_TYPES for text in read_thinking(block).texts}
     parts: list[Part] = []
     again: list[str] = []
     for key in THINKING_FIELDS:
@@ -353,10 +320,10 @@ def _flat_texts(content: object) -> tuple[tuple[str, ...], tuple[str, ...], tupl
     for block in content if isinstance(content, list) else [content]:
         if isinstance(block, str):
             found.append(Sent((block,)))
-        elif isinstance(block, dict) and _kind(block) in _MEDIA_TYPES:
+        elif isinstance(block, dict) and kind_of(block) in MEDIA_TYPES:
             found.append(read_media(block))
             media.append(hashlib.sha256(canonical_json(block).encode()).hexdigest())
-        elif isinstance(block, dict) and (key := _text_key(block)):
+        elif isinstance(block, dict) and (key := text_key(block)):
             found += [Sent((block[key],)), odd_fields(block, {key})]
         else:
             found.append(read_value(block))
@@ -369,10 +336,146 @@ def _opaque(value: object, index: int) -> Part:
     return Part("opaque", texts, block=index, sealed=sealed)
 
 
-def _kind(block: object) -> str:
+def kind_of(block: object) -> str:
     kind = block.get("type") if isinstance(block, dict) else None
     return kind if isinstance(kind, str) else ""
 
 
 def _failed(holder: Mapping[str, Any]) -> bool:
     return holder.get("is_error") is True or holder.get("status") == "error"
+
+
+def odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """The fields beside those that a shape knows in which there is anything to send, in one order. Small numbers and
+    empty fields are none, but where there are many."""
+    told: list[str] = []
+    small: list[str] = []
+    for key, value in holder.items():
+        if key not in known and not key.startswith("_"):
+            (told if is_told(key, value) else small).append(key)
+    return sorted(told + small if len(small) > _FEW else told)
+
+
+def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
+    """What stands in the fields beside those that a shape knows, each with its name."""
+    if not (odd := odd_keys(holder, known)):
+        return Sent()
+    texts: list[str] = []
+    sealed: list[str] = []
+    for key in odd:
+        value = read_value(holder[key])
+        if key in IDS:  # nobody reads it: what a message says is the same under another id
+            value = Sent((), (*value.texts, *value.sealed))
+        (texts if value.texts else sealed).append(key)
+        texts += value.texts
+        sealed += value.sealed
+    return Sent(tuple(texts), tuple(sealed))
+
+
+def read_value(value: object) -> Sent:
+    """A JSON value as one text, itself or its canonical JSON, with `…` for each run of base64."""
+    text = value if isinstance(value, str) else canonical_json(value)
+    sealed = tuple(_BINARY.findall(text))
+    rest = _BINARY.sub("…", text) if sealed else text
+    return Sent((rest,) if rest != "…" else (), sealed)
+
+
+def read_thinking(value: object) -> Sent:
+    """Readable thinking, of a block, a list of them or a text; signatures and encrypted data are sealed."""
+    texts: list[str] = []
+    sealed: list[str] = []
+    for key, text in _leaves(value, "text"):
+        is_sealed = key in _SEALS or (key not in _WORDS and _CODED.fullmatch(text) is not None)
+        (sealed if is_sealed else texts).append(text)
+    return Sent(tuple(texts), (*sealed, *_numbers(value)))
+
+
+def read_media(block: Mapping[str, Any]) -> Sent:
+    """Words that travel with an image, a sound or a file; itself it is charged as a whole.
+
+    They are its title, its context, its text if it is a text document, and whatever else is no payload.
+    """
+    source = block.get("source")
+    inside = source.get("data") if isinstance(source, dict) and source.get("type") == "text" else None
+    first = [text for text in (block.get("title"), block.get("context"), inside) if isinstance(text, str) and text]
+    rest = [text for _, text in _leaves(block, "") if text not in first and not _is_payload(text)]
+    words = [text for text in rest if _CODED.fullmatch(text) is None]
+    return Sent((*first, *words), (*(text for text in rest if _CODED.fullmatch(text)), *_numbers(block)))
+
+
+def long_frame(id: str) -> tuple[str, ...]:
+    """An id, where it is too long to be paid for by the framing."""
+    return () if is_short("id", id) else (id,)
+
+
+def long_word(text: str) -> tuple[str, ...]:
+    """A role, or the name of a field, where it is too long to be paid for by the framing."""
+    return (text,) if len(text) > _LONG_WORD or not text.isascii() else ()
+
+
+def is_short(key: str, text: str) -> bool:
+    """Whether a part of the frame is no text of its own."""
+    most = _LONG_ID if key in IDS else _LONG_WORD
+    return len(text) <= most and text.isascii()
+
+
+def is_told(key: str, value: object) -> bool:
+    if long_word(key):
+        return True
+    if not value or value is True:
+        return False
+    is_frame = key in FRAME or isinstance(value, int | float)
+    return not is_frame or not is_short(key, value if isinstance(value, str) else canonical_json(value))
+
+
+def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
+    """The strings inside a value that are no part of a frame, each with the key that it stands under."""
+    if isinstance(value, str):
+        if value and not (key in FRAME and is_short(key, value)):
+            yield key, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item, key)
+    elif isinstance(value, dict):
+        for name in sorted(value, key=lambda name: (name == "summary", name != "thinking", name)):
+            if not name.startswith("_"):
+                yield from (("", name) for name in long_word(name))
+                yield from _leaves(value[name], name)
+
+
+def _numbers(value: object) -> tuple[str, ...]:
+    """What is no text inside a value, with its names, as one text: numbers, and where there are many, flags, nothing,
+    numbers of a frame, and names that no shape knows."""
+    found: list[str] = []
+    small: list[str] = []
+    for is_small, said in _scalars(value):
+        (small if is_small else found).append(said)
+    if len(small) > _FEW:
+        found += small
+    return (",".join(found),) if found else ()
+
+
+def _scalars(value: object, key: str = "") -> Iterator[tuple[bool, str]]:
+    """Each value that is no text, with the name that it stands under, and whether it counts only where many do."""
+    if value and isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _scalars(item, "" if at else key)
+    elif value and isinstance(value, dict):
+        for name, item in value.items():
+            if not name.startswith("_"):
+                yield from _scalars(item, name)
+    elif value and isinstance(value, str):
+        if key and key not in _NAMES:
+            yield True, key
+    else:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        yield not is_number or key in FRAME, f'"{key}":{canonical_json(value)}' if key else canonical_json(value)
+
+
+def _is_payload(text: str) -> bool:
+    """Whether a text is a medium itself: encoded, or its address."""
+    if text.startswith(("http://", "https://")):
+        return len(text) <= _LONG_ADDRESS
+    head, found, _ = text[:200].partition(";base64,")
+    data = text[len(head) + len(found) :] if found else text
+    return _CODED.fullmatch(data.translate(_LINES)) is not None

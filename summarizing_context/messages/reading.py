@@ -1,49 +1,42 @@
-"""Reading messages: role, parts, calls made, calls answered, whether a human speaks, and what is charged.
+"""Reading messages: role, parts, calls made, calls answered, what a human typed, and what is charged.
 
 Pure. The shapes that parts stand in are known in `parts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from summarizing_context.messages.authorship import is_injected, is_put_in, stand_between, typed_words
 from summarizing_context.messages.parts import (
-    BESIDE_CONTENT,
+    CALL_TYPES,
+    FRAME,
+    IDS,
+    KNOWN,
+    MEDIA_TYPES,
+    THINKING_TYPES,
     Part,
-    as_blocks,
-    as_parts,
-    call_id,
+    call_places,
     content_key,
     is_result,
-    is_wordless_media,
+    is_short,
+    is_told,
+    kind_of,
+    known_keys,
     message_parts,
-    unpaid_frame,
+    odd_keys,
+    read_media,
+    text_key,
 )
-from summarizing_context.messages.provider_bindings import LOADED_TOOLS
+from summarizing_context.messages.provider_bindings import LOADED_TOOLS, THINKING_FIELDS
 from summarizing_context.messages.validation import Message, check_message
 
-__all__ = [
-    "BESIDE_CONTENT",
-    "Part",
-    "Reading",
-    "as_blocks",
-    "as_parts",
-    "call_id",
-    "charged_texts",
-    "content_key",
-    "human_texts",
-    "is_reminder",
-    "is_result",
-    "is_wordless_media",
-    "message_text_parts",
-    "read_content",
-    "read_message",
-    "read_parts",
-]
-
 _REMINDER = "<system-reminder"
+
+_FLAGS = FRAME - {"role"}
+
+_PAID = frozenset({"text", "function", "tool_use", "tool_call", "tool_result", "thinking"})  # types of few tokens
 
 
 class Reading(NamedTuple):
@@ -58,6 +51,7 @@ class Reading(NamedTuple):
     critical: bool
     ephemeral: bool
     again: tuple[str, ...] = ()  # thinking that stands in one more field, and what is sealed beside it
+    typed: tuple[str, ...] = ()  # what a person typed: no result, nothing that a host put in, no words of a file
 
     @property
     def media(self) -> int:
@@ -95,7 +89,15 @@ def read_message(message: Message) -> Reading:
 def read_parts(message: Message, parts: tuple[Part, ...], again: tuple[str, ...]) -> Reading:
     """Read a checked message of which the parts are known, and what its fields say once more."""
     role: str = message["role"]
-    parts = _put_in_between(parts) if role == "user" else parts
+    turn = human = False
+    typed: tuple[str, ...] = ()
+    if role == "user":
+        parts = _put_in_between(parts)
+        if not is_injected(message):
+            turn = any(map(_may_be_human, parts))
+            if not is_put_in(message):
+                typed = typed_texts(parts)
+                human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
     made = [part.id for part in parts if part.kind == "call"]
     given = [part.id for part in parts if part.kind == "result"]
     inside = set(made) & set(given)  # answered in the message itself: bound to nothing outside
@@ -106,18 +108,9 @@ def read_parts(message: Message, parts: tuple[Part, ...], again: tuple[str, ...]
     passing = message.get("ephemeral") is True or (
         flags.get("ephemeral") is True and flags.get("persisted") is not True
     )
-    turn = role == "user" and not is_injected(message) and any(map(_may_be_human, parts))
-    return Reading(
-        role,
-        parts,
-        calls,
-        answers,
-        turn,
-        role == "user" and not is_injected(message) and not is_put_in(message) and any(map(_is_human, parts)),
-        message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
-        passing and not calls and not answers,
-        again,
-    )
+    critical = message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS))
+    ephemeral = passing and not calls and not answers
+    return Reading(role, parts, calls, answers, turn, human, critical, ephemeral, again, typed)
 
 
 def read_content(message: Message) -> Reading:
@@ -128,7 +121,12 @@ def read_content(message: Message) -> Reading:
 
 def charged_texts(message: Message, reading: Reading) -> list[str]:
     """All that is charged as text in a message that is read so: what its parts send, and the frame around them."""
-    return [*reading.sent, *unpaid_frame(message)]
+    return [*reading.texts, *unread_texts(message, reading)]
+
+
+def unread_texts(message: Message, reading: Reading) -> list[str]:
+    """What is charged beside what a model reads: what is sealed in the parts, and the frame around them."""
+    return [*reading.unread, *unpaid_frame(message)]
 
 
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
@@ -146,10 +144,10 @@ def content_texts(content: object) -> list[str]:
     return read_content({"role": "user", "content": content}).sent
 
 
-def human_texts(reading: Reading) -> list[str]:
-    """What a person typed in a message: no result, nothing that a host put in, no words of a file."""
-    parts = [part for part in reading.parts if part.kind == "text" and not part.put_in] if reading.human else []
-    return [said for part in parts for text in part.texts if not is_blank(said := typed_words(text))]
+def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
+    """What a person typed of the parts of a row that is no host's."""
+    texts = (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts)
+    return tuple(said for text in texts if not is_blank(said := typed_words(text)))
 
 
 def is_blank(text: str) -> bool:
@@ -174,7 +172,113 @@ def _may_be_human(part: Part) -> bool:
     return part.kind in ("text", "media") and not any(is_reminder(text) for text in part.texts)
 
 
-def _is_human(part: Part) -> bool:
-    if part.put_in:
-        return False
-    return part.kind == "media" or (part.kind == "text" and not all(is_blank(typed_words(text)) for text in part.texts))
+def unpaid_frame(message: Message) -> tuple[str, ...]:
+    """Types, short ids and short flags that stand in no part and that the framing does not pay for."""
+    content = message.get(content_key(message))
+    calls = message.get("tool_calls")
+    words = frame_words(message, KNOWN)
+    for block in content if isinstance(content, list) else ():
+        words += _block_frame(block)
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            holder, inner, known, _, _ = call_places(call)
+            words += frame_words(inner, known)
+            words += frame_words(call, {holder}) if holder else ()
+    if not message.keys().isdisjoint(THINKING_FIELDS) and not is_result(message):
+        words += [word for field in THINKING_FIELDS for word in frame_leaves(message.get(field))]
+    return beyond_framing(words) if words else ()
+
+
+def _block_frame(block: object) -> Iterator[str]:
+    if not isinstance(block, dict):
+        return
+    kind = kind_of(block)
+    if text_key(block) or kind in CALL_TYPES:
+        yield from frame_words(block, known_keys(block))
+    elif kind == "tool_result":
+        yield from frame_words(block, known_keys(block))
+        inner = block.get("content", block.get("output"))
+        for one in inner if isinstance(inner, list) else ():
+            yield from _block_frame(one)
+    elif kind in THINKING_TYPES:  # an image, a sound or a file is charged as a whole
+        yield from frame_leaves(block)
+
+
+def frame_words(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """Type, short ids and short flags of a holder, which stand in no part. `known` flags do; ids never."""
+    words: list[str] = []
+    for key, value in holder.items():
+        if key in _FLAGS and (key in IDS or key not in known):
+            if not isinstance(value, str):
+                words += _strings(value) if not is_told(key, value) else ()
+            elif value and is_short(key, value):
+                words.append(value)
+    return words
+
+
+def frame_leaves(value: object, key: str = "") -> Iterator[str]:
+    """The same of all that is inside a value."""
+    if isinstance(value, str):
+        if value and key in FRAME and is_short(key, value):
+            yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from frame_leaves(item, key)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from frame_leaves(item, name)
+
+
+def beyond_framing(words: Iterable[str]) -> tuple[str, ...]:
+    """The words of a frame but for one type: for that and for the role the framing of a message pays."""
+    rest = list(words)
+    if (paid := next((word for word in rest if word in _PAID), None)) is not None:
+        rest.remove(paid)
+    return tuple(rest)
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        if value:
+            yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def as_blocks(message: Message) -> Message:
+    """A message of Gemini's, whose content is in `parts`, with blocks as `content`."""
+    blocks = [{"type": "text", **part} if part and _is_text(part) else part for part in message["parts"]]
+    return {key: value for key, value in message.items() if key != "parts"} | {"content": blocks}
+
+
+def as_parts(message: Message) -> Message:
+    """What `as_blocks` has made, as it was."""
+    content = message["content"]
+    blocks = [{"text": content}] if isinstance(content, str) else content
+    parts = [
+        {key: value for key, value in block.items() if key != "type"} if _is_text(block) else block for block in blocks
+    ]
+    return {key: value for key, value in message.items() if key != "content"} | {"parts": parts}
+
+
+def _is_text(block: object) -> bool:
+    return isinstance(block, dict) and text_key(block) == "text"
+
+
+def is_wordless_media(block: object) -> bool:
+    """Whether a content block is an image, a sound or a file without words beside it."""
+    return isinstance(block, dict) and kind_of(block) in MEDIA_TYPES and not any(read_media(block))
+
+
+def bare_call(call: Mapping[str, Any]) -> Message:
+    """A call of the list without the fields that no call has."""
+    holder, inner, known, _, _ = call_places(call)
+    bare = without_odd(inner, known)
+    return {**without_odd(call, {"id", holder}), holder: bare} if holder else bare
+
+
+def without_odd(holder: Mapping[str, Any], known: Collection[str]) -> Message:
+    """The holder without these fields; who speaks stays, however long."""
+    odd = set(odd_keys(holder, known)) - {"role"}
+    return {key: value for key, value in holder.items() if key not in odd}

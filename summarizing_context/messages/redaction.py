@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, SummarizerError
-from summarizing_context.messages.reading import Reading, read_message
+from summarizing_context.messages.reading import Reading, read_message, typed_texts
 from summarizing_context.messages.validation import Message
 
 Redact = Callable[[str], str]
@@ -58,7 +58,9 @@ def redact_reading(message: Message, reading: Reading, redact: Redact) -> Readin
         for part in left.parts
     ]
     mixed = became_one and bool(reading.answers)
-    return left._replace(parts=tuple(parts), turn=reading.turn and not mixed, human=reading.human and not mixed)
+    human = reading.human and not mixed
+    typed = typed_texts(parts) if human else ()
+    return left._replace(parts=tuple(parts), turn=reading.turn and not mixed, human=human, typed=typed)
 
 
 def redact_message(message: Message, redact: Redact) -> Message:

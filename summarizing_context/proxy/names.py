@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from summarizing_context.adapters.session_ids import session_id_from
-from summarizing_context.messages.reading import human_texts, read_message
+from summarizing_context.messages.reading import read_message
 from summarizing_context.proxy.dialects.base import Asked, Row, digest
 
 _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
@@ -103,7 +103,7 @@ class Names:
         if row.key not in self._typed:
             if len(self._typed) > _MOST:
                 self._typed.clear()
-            texts = human_texts(read_message(row.message)) if row.message["role"] == "user" else []
+            texts = read_message(row.message).typed if row.message["role"] == "user" else []
             self._typed[row.key] = _named(texts) if texts else ""
         return self._typed[row.key]
 

@@ -16,7 +16,6 @@ from summarizing_context.log.entries import Entry
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node
-from summarizing_context.messages.reading import human_texts
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.retrieval.memory_extraction import LogPiece
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -132,7 +131,7 @@ def _defined(log: MessageLog, ranges: Sequence[tuple[int, int]]) -> Iterator[Ite
         for index in range(start, stop):
             entry = log.entries[index]
             if entry.facts.human:
-                for one in definitions(human_texts(entry.read(index).reading)):
+                for one in definitions(entry.read(index).reading.typed):
                     yield Item("fact", one.subject, _flat(one.sentence), index, HUMAN, one.relation)
 
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from summarizing_context.messages.fields import long_word, without_odd
 from summarizing_context.messages.parts import (
     BESIDE_CONTENT,
     Part,
-    bare_call,
     content_key,
     is_result,
     known_fields,
     known_keys,
+    long_word,
 )
 from summarizing_context.messages.provider_bindings import THINKING_FIELDS, without_loaded_tools, without_wire_content
-from summarizing_context.messages.reading import Reading, read_content
+from summarizing_context.messages.reading import Reading, bare_call, read_content, without_odd
 from summarizing_context.messages.validation import Message
 
 _LEFT_OUT = "[… {} tokens left out …]"  # where a message says nothing else

@@ -14,20 +14,16 @@ from typing import Any, NamedTuple
 from summarizing_context.concurrency import Pace
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.fences import within_fence
-from summarizing_context.messages.fields import long_frame
-from summarizing_context.messages.parts import (
-    BESIDE_CONTENT,
-    Part,
+from summarizing_context.messages.parts import BESIDE_CONTENT, Part, call_id, content_key, is_result, long_frame
+from summarizing_context.messages.provider_bindings import THINKING_FIELDS, without_wire_content
+from summarizing_context.messages.reading import (
+    Reading,
     as_blocks,
     as_parts,
-    call_id,
-    content_key,
-    is_result,
     is_wordless_media,
+    read_content,
     unpaid_frame,
 )
-from summarizing_context.messages.provider_bindings import THINKING_FIELDS, without_wire_content
-from summarizing_context.messages.reading import Reading, read_content
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.joined_text import (

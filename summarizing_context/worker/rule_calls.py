@@ -21,7 +21,6 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.segments import Segment
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.messages.reading import human_texts
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
 from summarizing_context.stores.base import RuleKeeper, Store, StoredSummary, SummaryKey
@@ -228,7 +227,7 @@ class RuleCalls:
         self._background.yield_now(len(entry.data))
         message, redact = entry.read(0), self._recipe.redact
         reading = message.reading if redact is None else redact_reading(message.message, message.reading, redact)
-        return "\n".join(human_texts(reading))
+        return "\n".join(reading.typed)
 
     def _job(self, batch: _Batch) -> SummaryJob:
         spoken = batch.spoken
@@ -255,7 +254,7 @@ class RuleCalls:
             said = said[: max(1, last_message(reply.text) - 1)]
         verdicts: dict[bytes, Verdict] = {}
         for message, rules in zip(spoken, said, strict=False):
-            typed = _flat("\n".join(human_texts(message.entry.read(0).reading))) if rules.rules else ""
+            typed = _flat("\n".join(message.entry.read(0).reading.typed)) if rules.rules else ""
             own = tuple(rule for rule in rules.rules if rule.quote in typed)  # not what stands there since it was cut
             verdicts[message.entry.data] = Verdict(own, rules.ends)
         return verdicts

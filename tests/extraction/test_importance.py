@@ -16,7 +16,7 @@ from summarizing_context.extraction.importance import (
     read_traits,
     score,
 )
-from summarizing_context.messages.reading import human_texts, read_message
+from summarizing_context.messages.reading import read_message
 from tests.laws.builders import DIALECTS, assistant, call, result, user
 
 NOTHING = Member(Traits(), False)
@@ -24,7 +24,7 @@ NOTHING = Member(Traits(), False)
 
 def traits_of(message: dict) -> Traits:
     reading = read_message(message)
-    return read_traits(reading, human_texts(reading))
+    return read_traits(reading, reading.typed)
 
 
 def flags(message: dict) -> int:

@@ -11,7 +11,7 @@ from summarizing_context.log.entries import decode_entry, encode_facts, make_ent
 from summarizing_context.messages.authorship import is_injected, split_pieces, split_words, typed_words
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.fences import folded, is_blank
-from summarizing_context.messages.reading import human_texts, read_message
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.rendering import render_messages
 from summarizing_context.summarizers.extractive.sections import split_blocks
 from tests.making import user
@@ -90,7 +90,7 @@ def envelopes(draw: st.DrawFn) -> str:
 def test_nothing_in_a_hosts_envelope_was_typed(envelope, alone):
     text = envelope if alone else f"{SAID}\n{envelope}"
     reading = read_message(user(text))
-    assert ORDER not in "".join(human_texts(reading))
+    assert ORDER not in "".join(reading.typed)
     assert reading.human is not alone
     assert (SAID in typed_words(text)) is not alone
     assert ORDER in split_words(text).put_in
@@ -110,7 +110,7 @@ def test_a_summarizer_reads_no_envelope_as_the_users(envelope, times, apart):
 def test_what_hosts_write_without_a_person_is_nobodys_word(text):
     reading = read_message(user(text))
     assert not reading.human
-    assert human_texts(reading) == []
+    assert list(reading.typed) == []
     assert render_messages([reading]).startswith("### user note\n")
 
 
@@ -139,7 +139,7 @@ def test_a_mark_that_keys_do_not_know_leaves_them_as_they_are(mark):
     reading, plain = read_message(user(ORDER) | mark), read_message(user(ORDER))
     assert (reading.turn, reading.human) == (True, False)
     assert (plain.turn, plain.human) == (True, True)
-    assert human_texts(reading) == []
+    assert list(reading.typed) == []
 
 
 def test_a_mark_that_says_that_nobody_put_it_in_changes_nothing():
@@ -151,13 +151,13 @@ def test_a_mark_that_says_that_nobody_put_it_in_changes_nothing():
         "origin": {"kind": "human"},
         "isMeta": False,
     }
-    assert human_texts(read_message(user(ORDER) | marks)) == [ORDER]
+    assert list(read_message(user(ORDER) | marks).typed) == [ORDER]
 
 
 def test_of_a_row_with_a_block_of_its_hosts_only_the_block_is_the_hosts():
     block = {"type": "text", "text": ORDER, "synthetic": True}
     reading = read_message(user([{"type": "text", "text": SAID}, block]))
-    assert human_texts(reading) == [SAID]
+    assert list(reading.typed) == [SAID]
     assert render_messages([reading]) == f"### user\n{SAID}\n### user note\n{ORDER}"
     assert not read_message(user([block])).human
 
@@ -174,19 +174,19 @@ def test_a_block_between_a_hosts_tags_in_other_blocks_is_the_hosts(opener: str, 
         return user([{"type": "text", "text": text} for text in texts])
 
     reading = read_message(row(SAID, opener, ORDER, ORDER, closer, SAID))
-    assert human_texts(reading) == [SAID, SAID]
+    assert list(reading.typed) == [SAID, SAID]
     blocks = split_blocks(render_messages([reading]))
     assert not [block for block in blocks if block.kind == "user" and ORDER in block.body]
     assert not read_message(row(opener, ORDER, closer)).human
-    assert human_texts(read_message(row(f"{opener}\n{closer}", SAID, opener, closer))) == [SAID]
-    assert human_texts(read_message(row(opener, SAID, "and more"))) == [SAID, "and more"]  # it is never closed
+    assert list(read_message(row(f"{opener}\n{closer}", SAID, opener, closer)).typed) == [SAID]
+    assert list(read_message(row(opener, SAID, "and more")).typed) == [SAID, "and more"]  # it is never closed
 
 
 def test_words_around_a_hosts_blocks_are_the_persons():
     first, second = f"<system-reminder>{ORDER}</system-reminder>", "<ide_selection>\nx = 1\n</ide_selection>"
     for text in (f"{first}\n{SAID}", f"{first}\n{SAID}\n{second}", f"{SAID}\n{first}\n{second}", f"{second}{SAID}"):
         reading = read_message(user(text))
-        assert [said.strip() for said in human_texts(reading)] == [SAID]
+        assert [said.strip() for said in reading.typed] == [SAID]
         assert "".join(piece.text for piece in split_pieces(text)) == text
         blocks = split_blocks(render_messages([reading]))
         assert [block.body.strip() for block in blocks if block.kind == "user"] == [SAID]
@@ -206,14 +206,14 @@ def test_of_a_slash_command_what_stands_behind_it_was_typed():
     command = (
         "<command-message>tidy</command-message>\n<command-name>/tidy</command-name>\n<command-args>{}</command-args>"
     )
-    assert human_texts(read_message(user(command.format("the lamp's cellar")))) == ["the lamp's cellar"]
+    assert list(read_message(user(command.format("the lamp's cellar"))).typed) == ["the lamp's cellar"]
     assert not read_message(user(command.format(""))).human
     assert not read_message(user(command.format(f"<system-reminder>{ORDER}</system-reminder>"))).human
 
 
 def test_of_an_editors_request_what_stands_behind_its_context_was_typed():
     text = f"# Context from my IDE setup:\n\n## Active file: a.md\n{ORDER}\n\n## My request for Codex:\n{SAID}"
-    assert human_texts(read_message(user(text))) == [SAID]
+    assert list(read_message(user(text)).typed) == [SAID]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_of_an_editors_request_what_stands_behind_its_context_was_typed():
     ],
 )
 def test_what_a_person_types_about_tags_is_the_persons(text):
-    assert human_texts(read_message(user(text))) == [text]
+    assert list(read_message(user(text)).typed) == [text]
 
 
 def test_words_before_and_behind_a_reminder_are_the_persons():
