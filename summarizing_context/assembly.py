@@ -48,8 +48,7 @@ from summarizing_context.sessions.session import Session
 from summarizing_context.settings.addresses import check_scheme, is_address
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
 from summarizing_context.settings.providers import PROVIDERS
-from summarizing_context.settings.sizes import summary_sizes
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.chroma import ChromaVectors
 from summarizing_context.stores.sqlite.engine import SqliteEngine

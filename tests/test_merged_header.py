@@ -14,7 +14,7 @@ from summarizing_context.assembly import open_store
 from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.settings.sizes import summary_sizes
+from summarizing_context.settings.values import summary_sizes
 from summarizing_context.stores.base import StoredSummary, SummaryKey
 from tests.laws.builders import session
 from tests.laws.summarizers import Counting, Failing, short_summary

@@ -20,7 +20,7 @@ from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.segments import Limits, Sources
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.redaction import Redaction
-from summarizing_context.settings.sizes import SummarySizes
+from summarizing_context.settings.values import SummarySizes
 from summarizing_context.worker.jobs import Jobs, make_recipe
 from summarizing_context.worker.summary_cache import SummaryCache
 from tests.laws.summarizers import short_summary

@@ -1,8 +1,13 @@
-"""Sessions that a host keeps open at once: each has one user at a time, and those unused for longest are closed."""
+"""Sessions that a host keeps open at once, and names for them that a store can keep.
+
+Each session has one user at a time, and those unused for longest are closed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -12,6 +17,17 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.sqlite.engine import SqliteEngine, engine_of
 from summarizing_context.summarizers.base import Summarizer
+
+_LONGEST_ID = 200
+
+
+def session_id_from(host_id: str) -> str:
+    """The host's session id in the characters that a session id may have; other hosts' ids stay different."""
+    plain = re.sub(r"[^A-Za-z0-9._:-]", "-", host_id)
+    if plain == host_id and len(plain) <= _LONGEST_ID:
+        return plain
+    digest = hashlib.sha256(host_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{plain[: _LONGEST_ID - 13]}.{digest}"
 
 
 @dataclass(slots=True)

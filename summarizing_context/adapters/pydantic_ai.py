@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import anyio
 
-from summarizing_context.adapters.session_ids import session_id_from
+from summarizing_context.adapters.open_sessions import session_id_from
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly

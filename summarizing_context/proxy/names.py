@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from summarizing_context.adapters.session_ids import session_id_from
+from summarizing_context.adapters.open_sessions import session_id_from
 from summarizing_context.messages.reading import read_message
 from summarizing_context.proxy.dialects.base import Asked, Row, digest
 

@@ -134,28 +134,18 @@ class Flag:
         return value
 
     def parse(self, text: str) -> bool:
-        words = {
-            "1": True,
-            "true": True,
-            "yes": True,
-            "on": True,
-            "0": False,
-            "false": False,
-            "no": False,
-            "off": False,
-        }
-        if text.strip().lower() not in words:
+        word = text.strip().lower()
+        if word not in (*_YES, *_NO):
             raise Refused
-        return words[text.strip().lower()]
+        return word in _YES
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words; `aliases` are other names for them, `later` are words that will mean something."""
+    """One of a few words; `aliases` are other names for them."""
 
     words: Sequence[str]
     aliases: Mapping[str, str] = field(default_factory=dict)
-    later: Mapping[str, str] = field(default_factory=dict)  # word -> why not yet
 
     @property
     def allowed(self) -> str:
@@ -164,8 +154,6 @@ class Choice:
     def accept(self, value: Any) -> str:
         if not isinstance(value, str):
             raise Refused
-        if value in self.later:
-            raise Refused(self.later[value])
         word = self.aliases.get(value, value)
         if word not in self.words:
             near = difflib.get_close_matches(value[:100].lower(), [*self.words, *self.aliases], n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""The settings: their names, defaults, units and bounds, and the places they are read from.
+"""The settings: their names, defaults, units and bounds, the places they are read from, and the sizes of summaries.
 
 One frozen value, refused as a whole with all its problems at once. What each kind of value accepts is in
 `rules`; what the settings do is said by whoever reads them.
@@ -13,12 +13,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Self, TypeVar
+from typing import Any, BinaryIO, Literal, NamedTuple, Self, TypeVar
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.checks import Source, accepted
+from summarizing_context.settings.checks import SUMMARIES_PER_SEGMENT, Source, accepted, flattened
 from summarizing_context.settings.ledger_rules import LedgerRule
-from summarizing_context.settings.nested import flattened
 from summarizing_context.settings.providers import SUMMARIZERS
 from summarizing_context.settings.rules import Choice, Flag, Maybe, Number, Place, Rule, Text, ToolTable, Whole, share
 
@@ -272,3 +271,38 @@ def _table_source(path: str | os.PathLike[str], found: Any, table: str | None) -
     where = f"{path}: " if table is None else f"{path}: [{table}] "
     problems = [f"{where}{problem}" for problem in flat.problems]
     return Source(flat.values, label=lambda key: f"{where}{flat.label(key)}", problems=problems)
+
+
+_CAPS = ((12_000, 400, 800), (24_000, 640, 1_600), (None, 900, 2_000))  # below this budget: a summary, a merge
+
+DEFAULT_CAPS = tuple(leaf for _, leaf, _ in _CAPS)
+
+FIRST_CAP = 400  # the default of the first release
+
+_USUAL = 0.7  # of its cap, that a summary takes, about
+
+_LEAST_STEP, _MOST_STEP = 4, 16  # segments
+
+
+class SummarySizes(NamedTuple):
+    """Sizes in tokens, and how many segments at a time go from the unrolled part of a header into its merge."""
+
+    leaf: int  # cap of one segment's summary
+    merge: int  # cap of a merge
+    step: int  # segments; a power of two
+    target: float  # tokens of a header above which more is merged, in a view of `max_tokens`
+
+
+def summary_sizes(settings: Settings) -> SummarySizes:
+    """The sizes that the settings ask for: those that are given, else by `max_tokens`.
+
+    A step is as many segments as fill half of the header's target.
+    """
+    by_budget, merge_by_budget = next(caps for below, *caps in _CAPS if below is None or settings.max_tokens < below)
+    leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
+    merge = settings.merge_max_tokens or min(merge_by_budget, 5 * leaf // 2)
+    target = settings.header_target * settings.max_tokens
+    step = _LEAST_STEP
+    while 2 * step <= min(_MOST_STEP, target / 2 / (_USUAL * leaf)):
+        step *= 2
+    return SummarySizes(leaf, merge, step, target)

@@ -15,7 +15,7 @@ from summarizing_context.transcripts.base import (
     string,
     text_of,
 )
-from summarizing_context.transcripts.items import CALLS, OUTPUTS, ItemReader
+from summarizing_context.transcripts.responses import CALLS, OUTPUTS, ItemReader
 
 _OWN = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 

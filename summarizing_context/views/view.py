@@ -16,8 +16,7 @@ from summarizing_context.log.entries import Entry
 from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message, decode_message, encode_message
-from summarizing_context.settings.sizes import summary_sizes
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
 from summarizing_context.views.budget import CachePrices, Economy, Shares
 from summarizing_context.views.folds import Folded

@@ -19,8 +19,7 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
 from summarizing_context.messages.truncation import CUTTING_VERSION
-from summarizing_context.settings.sizes import DEFAULT_CAPS, FIRST_CAP, summary_sizes
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import DEFAULT_CAPS, FIRST_CAP, Settings, summary_sizes
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import Prompt, in_use, latest

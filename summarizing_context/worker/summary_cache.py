@@ -18,7 +18,7 @@ from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText, stan
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.truncation import KEY_LINES, cut_results
-from summarizing_context.settings.sizes import SummarySizes
+from summarizing_context.settings.values import SummarySizes
 from summarizing_context.worker.merges import FRAME, HeaderPlace, next_merge
 from summarizing_context.worker.open_ranges import CoveredRange, Foreseen, OpenRangeSummaries
 from summarizing_context.worker.topic_notes import Focus, Lines, TopicNotes

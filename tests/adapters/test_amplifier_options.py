@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from summarizing_context import Settings, SettingsError
 from summarizing_context.adapters.amplifier.options import read_options
-from summarizing_context.adapters.session_ids import session_id_from
+from summarizing_context.adapters.open_sessions import session_id_from
 
 
 def refusal(config: Any) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node, NodeText
-from summarizing_context.settings.sizes import SummarySizes
+from summarizing_context.settings.values import SummarySizes
 from summarizing_context.worker.merges import HeaderPlace
 from summarizing_context.worker.open_ranges import Foreseen
 from summarizing_context.worker.summary_cache import Extracts, SummaryCache

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.checks import KEY_ALIASES, Source, accepted
+from summarizing_context.settings.checks import KEY_ALIASES, Source, accepted, flattened
 from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
-from summarizing_context.settings.nested import flattened
 from summarizing_context.settings.rules import Maybe, shown
 from summarizing_context.settings.values import Settings
 

@@ -1,27 +1,114 @@
-"""`SummarizingMiddleware`: each model call of an agent is sent a view of its history; the graph's state stays whole."""
+"""`SummarizingMiddleware`: each model call of an agent is sent a view of its history; the graph's state stays whole.
+
+A context belongs to one event loop, and an agent may be called from any, or from none. So the sessions have a loop of
+their own, on which summaries are made while a model call blocks the caller.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextvars import Context
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from summarizing_context.adapters.langchain.loop_thread import LoopThread
 from summarizing_context.adapters.langchain.messages import KEY, History, plain
-from summarizing_context.adapters.langchain.summaries import ChatModelSummarizer, model_name
-from summarizing_context.adapters.open_sessions import Sessions
-from summarizing_context.adapters.session_ids import session_id_from
+from summarizing_context.adapters.open_sessions import Sessions, session_id_from
 from summarizing_context.assembly import Options
-from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.errors import ContextClosedError, SettingsError, briefly
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+
+Result = TypeVar("Result")
+
+
+class LoopThread:
+    """An event loop in a thread, from the first call to `close`. `leave` runs on it at the end."""
+
+    def __init__(self, leave: Callable[[], Awaitable[None]]) -> None:
+        self._leave = leave
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._closed = False
+
+    def submit(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Future[Result]:
+        """Run `work` on the loop. Raises `ContextClosedError`."""
+        with self._starting:
+            if self._closed:
+                raise ContextClosedError("the middleware was closed; make another one")
+            if self._loop is None:
+                self._start()
+            # an empty context: the caller's would hand the agent's callbacks on to summarizers
+            future: Future[Result] = Context().run(asyncio.run_coroutine_threadsafe, work(), self._loop)  # type: ignore[arg-type]
+        return future
+
+    def end(self) -> None:
+        """End the loop soon, from any thread, without waiting for it."""
+        with self._starting:
+            self._closed = True
+            if self._loop is not None and self._stop is not None:
+                self._loop.call_soon_threadsafe(self._stop.set)
+                self._loop = None
+
+    def close(self) -> None:
+        """End the loop and wait for it. May be called twice."""
+        self.end()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _start(self) -> None:
+        started = threading.Event()
+        self._thread = threading.Thread(
+            target=Context().run, args=(asyncio.run, self._run(started)), name="summarizing-context", daemon=True
+        )
+        self._thread.start()
+        started.wait()
+
+    async def _run(self, started: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        started.set()
+        await self._stop.wait()
+        await self._leave()
+
+
+_CUT_OFF = ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens")
+
+
+class ChatModelSummarizer:
+    """Asks the model for each job. Whatever it raises is a failed attempt."""
+
+    def __init__(self, model: BaseChatModel) -> None:
+        self._model = model
+        self.recipe = f"langchain/{type(model).__name__}/{model_name(model) or 'default'}"
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        reply = await self._model.ainvoke([SystemMessage(job.instructions), HumanMessage(job.content)])
+        usage: Any = reply.usage_metadata or {}
+        told = reply.response_metadata
+        return SummaryReply(
+            str(reply.text),
+            input_tokens=usage.get("input_tokens"),
+            output_tokens=usage.get("output_tokens"),
+            truncated=(told.get("finish_reason") or told.get("stop_reason")) in _CUT_OFF,
+            cached_tokens=(usage.get("input_token_details") or {}).get("cache_read"),
+        )
+
+
+def model_name(model: BaseChatModel) -> str:
+    """The name that a provider knows the model by; empty where it has none."""
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+
 
 _OPTIONS = ("summarizer", "count_tokens", "clock", "redact", "events", "embedder")  # of `open_context`
 
