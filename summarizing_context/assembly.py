@@ -42,7 +42,6 @@ from summarizing_context.retrieval.memory_extraction import (
     ModelMemoryReader,
     UnreadPieces,
 )
-from summarizing_context.retrieval.offline_memories import OfflineMemoryReader
 from summarizing_context.sessions.notices import make_notify
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.addresses import check_scheme, is_address
@@ -50,7 +49,6 @@ from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, P
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
-from summarizing_context.stores.chroma import ChromaVectors
 from summarizing_context.stores.sqlite.engine import SqliteEngine
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
@@ -310,6 +308,8 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
     path = str(settings.store)
     if is_address(path):
         raise SettingsError("vector_store = 'chroma' stands beside a file; with store = 'postgresql://…' leave it out")
+    from summarizing_context.stores.chroma import ChromaVectors
+
     return ChromaVectors(in_sqlite, None if path == ":memory:" else Path(f"{path}.chroma"))
 
 
@@ -361,6 +361,8 @@ def make_learner(
     settings, store, recipe = base.settings, base.store, base.recipe
     if not settings.memory_extract or base.options.read_only:
         return None
+    from summarizing_context.retrieval.offline_memories import OfflineMemoryReader
+
     pieces = UnreadPieces(log, summaries, recipe.redact)
     rules = OfflineMemoryReader(log, ledger, summaries, summary_sizes(settings).leaf, base.redact)
     reader: MemoryReader = rules
