@@ -85,6 +85,10 @@ class Content:
         """The file's name without its endings."""
         return self.path.name.split(".json")[0] or "transcript"
 
+    def records(self, found: object) -> list[tuple[int, Any]]:
+        """The rows with their lines; for one JSON value the items of `found`, its list, on line 0."""
+        return [(0, item) for item in listed(found)] if self.is_document else list(self.rows)
+
 
 class Format(NamedTuple):
     """A format of JSON files: whether a file has it, and its sessions."""

@@ -53,11 +53,9 @@ def _system(value: object) -> str:
 
 
 def _contents(content: Content) -> list[tuple[int, Any]]:
-    if not content.is_document:
-        return [(line, value) for line, value in content.rows]
     value = content.value
-    found = mapping(value).get("contents") or mapping(value).get("history") if isinstance(value, dict) else value
-    return [(0, item) for item in found] if isinstance(found, list) else []
+    found = value.get("contents") or value.get("history") if isinstance(value, dict) else value
+    return content.records(found)
 
 
 class GeminiReader:

@@ -31,12 +31,9 @@ def read_langchain(content: Content) -> Iterator[Draft]:
 
 
 def _records(content: Content) -> list[tuple[int, Any]]:
-    if not content.is_document:
-        return [(line, value) for line, value in content.rows]
-    value = content.value
-    held = mapping(value)
-    found = held.get("messages", mapping(held.get("kwargs")).get("messages")) if held else value
-    return [(0, item) for item in found] if isinstance(found, list) else []
+    held = mapping(content.value)
+    found = held.get("messages", mapping(held.get("kwargs")).get("messages")) if held else content.value
+    return content.records(found)
 
 
 def _fields(item: object) -> dict[str, Any] | None:

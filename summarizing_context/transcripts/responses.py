@@ -9,7 +9,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from summarizing_context.transcripts.base import Content, Draft, Message, kind_of, mapping, most, string, text_of
+from summarizing_context.transcripts.base import (
+    Content,
+    Draft,
+    Message,
+    kind_of,
+    listed,
+    mapping,
+    most,
+    string,
+    text_of,
+)
 
 CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
 OUTPUTS = frozenset(f"{name}_output" for name in CALLS) | {"tool_search_output"}
@@ -142,12 +152,9 @@ def read_responses(content: Content) -> Iterator[Draft]:
 
 
 def _items(content: Content) -> list[tuple[int, Any]]:
-    if not content.is_document:
-        return [(line, value) for line, value in content.rows]
     value = content.value
     if not isinstance(value, dict):
-        return [(0, item) for item in value] if isinstance(value, list) else []
-    given = [("message", value["input"])] if isinstance(value.get("input"), str) else []
-    typed = [(0, {"type": kind, "role": "user", "content": text}) for kind, text in given]
-    lists = [value[name] for name in _LISTS if isinstance(value.get(name), list)]
-    return [*typed, *((0, item) for found in lists for item in found)]
+        return content.records(value)
+    said = value.get("input")
+    typed = [{"type": "message", "role": "user", "content": said}] if isinstance(said, str) else []
+    return content.records([*typed, *(item for name in _LISTS for item in listed(value.get(name)))])
