@@ -179,9 +179,9 @@ class Entry:
         return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.media
 
 
-def make_entry(message: Message, count: Callable[[str], int], counter: str) -> Entry:
-    """The entry of a checked message, counted by `count`, whose name is `counter`."""
-    reading, data = read_message(message), encode_message(message)
+def make_entry(message: Message, count: Callable[[str], int], counter: str, data: bytes | None = None) -> Entry:
+    """The entry of a checked message, and of its bytes if they are known; counted by `count`, named `counter`."""
+    reading, data = read_message(message), data or encode_message(message)
     texts, metadata = reading.texts, message.get("metadata")
     if counter == ESTIMATE:
         both = list(map(estimates, texts))

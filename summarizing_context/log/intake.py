@@ -10,16 +10,16 @@ from summarizing_context.log.host_history import HostRow
 from summarizing_context.messages.counters import TokenCounter
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.validation import (
+    LONG_TEXT,
     Message,
     check_message,
     check_messages,
     encode_message,
+    parse_message,
     snapshot,
     text_length,
 )
 from summarizing_context.stores.base import StoredEntry
-
-_LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
 
 _BREATH = 100  # messages between two turns of the event loop
 
@@ -38,7 +38,8 @@ class Intake:
         """The entry of a message. Raises `MessageError`."""
         if (copy := snapshot(message)) is not None:
             return await self._in_thread(lambda: self._made(check_message(copy())))
-        return await self._entry(check_message(message))
+        checked, data = parse_message(message)
+        return await self._entry(checked) if data is None else self._made(checked, data)
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
         """The entries of a whole log; those of `known` that stand at the same place are taken as they are."""
@@ -70,12 +71,12 @@ class Intake:
 
     async def _entry(self, message: Message) -> Entry:
         """The entry of a checked message; long texts are counted off the event loop."""
-        if text_length(message) > _LONG_TEXT:
+        if text_length(message) > LONG_TEXT:
             return await self._in_thread(lambda: self._made(message))
         return self._made(message)
 
-    def _made(self, message: Message) -> Entry:
-        entry = make_entry(message, self._counter.count, self._counter.name)
+    def _made(self, message: Message, data: bytes | None = None) -> Entry:
+        entry = make_entry(message, self._counter.count, self._counter.name, data)
         if entry.facts.human:
             self._reader.of(entry)  # here, for a long message is read in a thread
         return entry
