@@ -18,7 +18,7 @@ from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_tr
 from summarizing_context.extraction.rules import Rule, RuleExtractor
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
-from summarizing_context.messages.reading import Reading, charged_texts, read_message, unread_texts
+from summarizing_context.messages.reading import Reading, charged_texts, charges, read_message
 from summarizing_context.messages.validation import Message, canonical_json, decode_message, encode_message
 from summarizing_context.stores.base import StoredEntry, StoredRules
 
@@ -182,12 +182,12 @@ class Entry:
 def make_entry(message: Message, count: Callable[[str], int], counter: str, data: bytes | None = None) -> Entry:
     """The entry of a checked message, and of its bytes if they are known; counted by `count`, named `counter`."""
     reading, data = read_message(message), data or encode_message(message)
-    texts, metadata = reading.texts, message.get("metadata")
+    charged, metadata = charges(message, reading), message.get("metadata")
     if counter == ESTIMATE:
-        both = list(map(estimates, texts))
+        both = list(map(estimates, charged.texts))
         estimate, read = sum(cut for cut, _ in both), sum(budget for _, budget in both)
     else:
-        estimate, read = estimate_texts(texts), sum(map(count, texts))
+        estimate, read = estimate_texts(charged.texts), sum(map(count, charged.texts))
     facts = Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
@@ -197,8 +197,8 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,
         size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
-        text_tokens=read + sum(map(count, unread_texts(message, reading))),
-        media=reading.media,
+        text_tokens=read + sum(map(count, charged.unread)),
+        media=charged.media,
         content=content_digest(reading),
         traits=read_traits(reading, reading.typed),
         human=reading.human,
@@ -233,7 +233,7 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
     message = decode_message(data)
     reading = read_message(message)
     if known.counting != _COUNTING:  # what was sent then but not counted is counted now, and so is every estimate
-        as_then = not unread_texts(message, reading) and content_digest(reading) == facts.content
+        as_then = not charges(message, reading).unread and content_digest(reading) == facts.content
         is_counted = is_counted and as_then and counter != ESTIMATE
     tokens = facts.text_tokens
     if not is_counted:

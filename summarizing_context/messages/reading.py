@@ -18,7 +18,6 @@ from summarizing_context.messages.parts import (
     THINKING_TYPES,
     Part,
     call_places,
-    content_key,
     is_result,
     is_short,
     is_told,
@@ -81,6 +80,14 @@ class Reading(NamedTuple):
         return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), again=())
 
 
+class Charges(NamedTuple):
+    """What a message is charged for, beside its framing."""
+
+    texts: list[str]  # that a model reads
+    unread: list[str]  # sent beside them: what is sealed in the parts, and the frame around them
+    media: int  # images, sounds and files
+
+
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
     return read_parts(message, *message_parts(message))
@@ -121,12 +128,12 @@ def read_content(message: Message) -> Reading:
 
 def charged_texts(message: Message, reading: Reading) -> list[str]:
     """All that is charged as text in a message that is read so: what its parts send, and the frame around them."""
-    return [*reading.texts, *unread_texts(message, reading)]
+    return [*reading.sent, *unpaid_frame(message)]
 
 
-def unread_texts(message: Message, reading: Reading) -> list[str]:
-    """What is charged beside what a model reads: what is sealed in the parts, and the frame around them."""
-    return [*reading.unread, *unpaid_frame(message)]
+def charges(message: Message, reading: Reading) -> Charges:
+    """What is charged in a message that is read so."""
+    return Charges(reading.texts, [*reading.unread, *unpaid_frame(message)], reading.media)
 
 
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
@@ -174,7 +181,7 @@ def _may_be_human(part: Part) -> bool:
 
 def unpaid_frame(message: Message) -> tuple[str, ...]:
     """Types, short ids and short flags that stand in no part and that the framing does not pay for."""
-    content = message.get(content_key(message))
+    content = message.get("content") or message.get("parts")
     calls = message.get("tool_calls")
     words = frame_words(message, KNOWN)
     for block in content if isinstance(content, list) else ():
