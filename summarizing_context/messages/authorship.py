@@ -172,7 +172,7 @@ def split_pieces(text: str) -> list[Piece]:
             done = start
         pieces.append(Piece(text[done:stop], typed=False))
         done = stop
-    if not is_blank(text[done:]) or not pieces:
+    if not pieces or not is_blank(text[done:]):
         return [*pieces, Piece(text[done:], typed=True)]
     pieces[-1] = Piece(pieces[-1].text + text[done:], typed=False)
     return pieces
@@ -199,6 +199,8 @@ def _spans_put_in(text: str) -> Sequence[tuple[int, int]]:
 
 
 def _spans_of_tags(text: str) -> Sequence[tuple[int, int]]:
+    if text.isascii() and not any(map(text.__contains__, ("<", "&", "--- "))):
+        return []  # no tag could begin anywhere
     read = _as_tags(text)
     beside = sorted(find_tags(read, _BESIDE))
     lines = set(find_line_tags(text, _NAMES))

@@ -190,24 +190,17 @@ def _shown(char: str) -> str:
 _WIDEST = 60  # characters of a cell
 
 
-_STRIDE = 1_000_000  # characters or bytes that one search looks through
+STRIDE = 1_000_000  # characters or bytes that one search looks through
 
 
 def find_in_steps(text: AnyStr, wanted: AnyStr, start: int = 0) -> int:
     """What `text.find(wanted, start)` gives, in short calls: one over megabytes would hold every other thread up."""
     while start < len(text):
-        stop = start + _STRIDE
+        stop = start + STRIDE
         if (at := text.find(wanted, start, stop + len(wanted) - 1)) >= 0:
             return at
         start = stop
     return -1
-
-
-def holds_any(text: AnyStr, wanted: Iterable[AnyStr]) -> bool:
-    """Whether any of these stands in `text`; looked for in short calls."""
-    if len(text) <= _STRIDE:
-        return any(map(text.__contains__, wanted))
-    return any(find_in_steps(text, one) >= 0 for one in wanted)
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

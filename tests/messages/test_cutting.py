@@ -107,7 +107,7 @@ def test_cutting_a_content_again_changes_nothing():
 
 @pytest.mark.parametrize("at", [0, 1, 997, 998, 999, 1_000, 1_001, 2_500])
 def test_a_search_in_steps_finds_what_a_search_in_one_go_does(at: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("summarizing_context.messages.text._STRIDE", 1_000)
+    monkeypatch.setattr("summarizing_context.messages.text.STRIDE", 1_000)
     text = f"{'-' * at}### it{'#' * 3_000}"
     for start in (0, at, at + 1):
         assert find_in_steps(text, "### ", start) == text.find("### ", start)
