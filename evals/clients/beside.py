@@ -24,13 +24,13 @@ from typing import Any
 
 import anthropic
 
-from evals.clients.counting import item_tokens, kept_items
 from evals.clients.middle import between
 from evals.clients.programs import FOLDER, PROGRAMS, install
 from evals.clients.recorded import Recording, Watch
 from evals.clients.script import Plan
 from evals.clients.scripted import Agent, sdk
 from evals.clients.sessions import run_session
+from evals.clients.tokens import item_tokens, kept_items
 from evals.clients.upstream import Provider, provided
 from evals.hosts_beside.session import KINDS, Session, make_session
 from evals.performance.environments import ensure

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evals.clients.counting import kept_items
 from evals.clients.script import summary_name
+from evals.clients.tokens import kept_items
 from evals.clients.upstream import UNIQUE, Seen
 
 

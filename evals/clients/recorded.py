@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from evals.clients.counting import Cache, Item, read_by_model, written
 from evals.clients.script import Call, Thread, Turn
+from evals.clients.tokens import Cache, Item, read_by_model, written
 from evals.hosts_beside.session import KINDS, Fact, Session
 
 _LOOKS = 6  # times in a session that facts are looked for

@@ -19,9 +19,9 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from evals.clients.counting import canonical, fixed_tokens, history, item_tokens, kept_items
 from evals.clients.rules import Seal, problem
 from evals.clients.script import SUBTASK, Call, Plan, Script, Thread, Turn, is_compaction, wanted_summary
+from evals.clients.tokens import canonical, fixed_tokens, history, item_tokens, kept_items
 
 _DIALECTS = {"/messages": "anthropic", "/chat/completions": "chat", "/responses": "responses"}
 

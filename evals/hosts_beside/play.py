@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from evals.hosts_beside.clock import Clock
 from evals.hosts_beside.reader import Reader
+from evals.hosts_beside.request_figures import Watch
 from evals.hosts_beside.rows import Row
 from evals.hosts_beside.session import make_session
-from evals.hosts_beside.watching import Watch
 
 
 @dataclass(frozen=True)

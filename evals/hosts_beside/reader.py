@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from evals.hosts_beside.clock import Clock
+from evals.hosts_beside.request_figures import Watch
 from evals.hosts_beside.rows import Row, tokens, wire
-from evals.hosts_beside.watching import Watch
 
 RULES = ("ranked", "first")
 _START = 16  # characters by which a line is found

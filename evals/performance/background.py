@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from evals.performance.clockwork import Clockwork
-from evals.performance.counting import Message
 from evals.performance.session import add_by_many, messages, plain
+from evals.performance.tokens import Message
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 
 ROUNDS = 3

@@ -58,7 +58,7 @@ def measure(progress: Progress, *, long: bool = False) -> dict[str, Figures]:
         progress.update(bar, description="adders and views beside summaries")
         evidence["background"] = _figures("evals.performance.background")
         progress.update(bar, description="a host that hands over its whole history")
-        evidence["following"] = _figures("evals.performance.following")
+        evidence["following"] = _figures("evals.performance.follow")
     progress.advance(bar)
     return evidence
 

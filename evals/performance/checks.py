@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evals.performance.counting import Message, message_tokens, shared_prefix_tokens, wire
+from evals.performance.tokens import Message, message_tokens, shared_prefix_tokens, wire
 
 
 class Seen(NamedTuple):

@@ -9,7 +9,6 @@ from typing import Any
 
 from evals.performance.checks import look_at
 from evals.performance.clockwork import Clockwork, peak, resident
-from evals.performance.counting import message_tokens, wire
 from evals.performance.fake_model import FakeModel
 from evals.performance.manager import Manager
 from evals.performance.metrics import (
@@ -23,6 +22,7 @@ from evals.performance.metrics import (
 )
 from evals.performance.runs import Ask
 from evals.performance.scenario import steps
+from evals.performance.tokens import message_tokens, wire
 
 Opener = Callable[[str], Awaitable[Manager]]  # a session name -> that session, opened
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
-from evals.performance.counting import CHARACTERS, text_tokens
+from evals.performance.tokens import CHARACTERS, text_tokens
 
 Mode = Literal["works", "burst", "always", "never"]
 MODES: tuple[str, ...] = get_args(Mode)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from evals.performance.counting import Message, message_text
 from evals.performance.fake_model import Reading
 from evals.performance.scenario import marks_in, marks_of
+from evals.performance.tokens import Message, message_text
 
 SUMMARY = re.compile(r"\bs(\d{6})\b")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from evals.performance.counting import Message
 from evals.performance.fake_model import FakeModel
+from evals.performance.tokens import Message
 
 TRIGGER = 0.85  # of the budget, where a framework has no default of its own
 

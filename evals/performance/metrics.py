@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evals.performance.checks import Seen
-from evals.performance.counting import Message
 from evals.performance.fake_model import FakeModel
 from evals.performance.lineage import Lineage
+from evals.performance.tokens import Message
 
 WAITED = 0.8  # of the summarizer's latency: a view that did nothing for longer has waited for it
 RAMP = 60  # turns before a view counts for the steady mean

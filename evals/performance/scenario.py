@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple
 
-from evals.performance.counting import CHARACTERS, Message, message_text
+from evals.performance.tokens import CHARACTERS, Message, message_text
 
 PIECE = 40  # characters
 MARK = re.compile(r"m(\d{6})\.(\d{3})")

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.performance.clockwork import resident
-from evals.performance.counting import Message
 from evals.performance.metrics import percentile
+from evals.performance.tokens import Message
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.log.entries import make_entry
 from summarizing_context.log.message_log import MessageLog

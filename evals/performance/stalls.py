@@ -26,7 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from evals.performance.counting import Message
+from evals.performance.tokens import Message
 from summarizing_context import Settings, SummarizingContext, open_context
 
 ROOT = Path(__file__).parents[2]

@@ -219,7 +219,7 @@ def _plan(own: Settings, roles: _Roles) -> ModelPlan:
     return ModelPlan(reader=reader, judge=judge, writer=writer, summarizer=summarizes, call_timeout=_CALL_TIMEOUT)
 
 
-_Tapes = dict[tuple[str, str], "Cassette"]  # by provider and model, as each has its own price
+_Cassettes = dict[tuple[str, str], "Cassette"]  # by provider and model, as each has its own price
 
 
 def _known(provider: str, option: str) -> str:
@@ -229,35 +229,35 @@ def _known(provider: str, option: str) -> str:
 
 
 @contextmanager
-def _opened(work: _Work, plan: ModelPlan, mode: Mode, redact: str | None) -> Iterator[_Tapes]:
+def _opened(work: _Work, plan: ModelPlan, mode: Mode, redact: str | None) -> Iterator[_Cassettes]:
     from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.requests import Caps
     from summarizing_context.messages.redaction import load_redaction
 
     redaction, caps = load_redaction(redact) if redact is not None else None, Caps(work.max_calls)
-    tapes: _Tapes = {}
+    cassettes: _Cassettes = {}
     with ExitStack() as stack:
         for chat in (plan.summarizes, plan.writes, plan.reader, plan.judge):
             file = work.folder / "cassettes" / f"{_UNSAFE.sub('-', f'{chat.provider}-{chat.model}')}.jsonl"
-            if (chat.provider, chat.model) not in tapes:
+            if (chat.provider, chat.model) not in cassettes:
                 opened = Cassette.open(file, mode, caps=caps, redact=redaction)
-                tapes[chat.provider, chat.model] = stack.enter_context(opened)
-        for tape in tapes.values():
-            tape.spent.beside = [other.spent for other in tapes.values() if other is not tape]
-        yield tapes
+                cassettes[chat.provider, chat.model] = stack.enter_context(opened)
+        for cassette in cassettes.values():
+            cassette.spent.beside = [other.spent for other in cassettes.values() if other is not cassette]
+        yield cassettes
 
 
 def _record(work: _Work, plan: ModelPlan, redact: str | None) -> None:
     from summarizing_context.stores.private_files import make_private_folder
 
     make_private_folder(work.folder)
-    with _opened(work, plan, "record", redact) as tapes:
+    with _opened(work, plan, "record", redact) as cassettes:
         try:
-            _ask(work, plan, tapes, work.folder)
+            _ask(work, plan, cassettes, work.folder)
         except KeyboardInterrupt:
             notices().print(f"Stopped. Replies are kept in {plain(str(work.folder))}; the same command goes on.")
             raise
-        rows = _spent(work.own, tapes)
+        rows = _spent(work.own, cassettes)
     for row in rows:
         words = f"{row.model}: {row.calls:,} calls, {row.input_tokens:,} input and {row.output_tokens:,} output tokens"
         notices().print(f"Recorded with {plain(words)}, {dollars(row.cost)}.", soft_wrap=True)
@@ -265,9 +265,9 @@ def _record(work: _Work, plan: ModelPlan, redact: str | None) -> None:
 
 def _forecast(work: _Work, plan: ModelPlan, redact: str | None, json_path: str | None) -> None:
     """Show calls, tokens and price by model. Nothing is sent or written."""
-    with _opened(work, plan, "forecast", redact) as tapes, TemporaryDirectory() as scratch:
-        _ask(work, plan, tapes, Path(scratch))
-        rows = _spent(work.own, tapes)
+    with _opened(work, plan, "forecast", redact) as cassettes, TemporaryDirectory() as scratch:
+        _ask(work, plan, cassettes, Path(scratch))
+        rows = _spent(work.own, cassettes)
     costs = [row.cost for row in rows if row.cost is not None]
     total = round(sum(costs), 6) if len(costs) == len(rows) else None
     if json_path is not None:
@@ -284,14 +284,14 @@ def _forecast(work: _Work, plan: ModelPlan, redact: str | None, json_path: str |
     screen().print(facts("AnswerRecorder: nothing is sent", shown))
 
 
-def _ask(work: _Work, plan: ModelPlan, tapes: _Tapes, folder: Path) -> None:
+def _ask(work: _Work, plan: ModelPlan, cassettes: _Cassettes, folder: Path) -> None:
     """Ask about the log, whose case is added to a folder if that of the work has none."""
     import anyio
 
     from summarizing_context.evaluation.real.recorder import open_recorder
     from summarizing_context.evaluation.real.recording import with_own_case
 
-    clean = next(iter(tapes.values())).scrub
+    clean = next(iter(cassettes.values())).scrub
     recording = with_own_case(
         work.folder, work.log, cut=work.cut, budget=work.budget, own=work.own, clean=clean, to=folder,
         format=work.format,
@@ -300,7 +300,9 @@ def _ask(work: _Work, plan: ModelPlan, tapes: _Tapes, folder: Path) -> None:
         notices().print(f"AnswerRecorder about {recording.cases[0].cut:,} messages of {plain(work.log.name, 60)}.")
 
     async def run() -> None:
-        opened = open_recorder(recording, lambda chat: tapes[chat.provider, chat.model], plan, questions=work.questions)
+        opened = open_recorder(
+            recording, lambda chat: cassettes[chat.provider, chat.model], plan, questions=work.questions
+        )
         async with opened as recorder:
             await recorder.record(work.arms)
 
@@ -319,7 +321,7 @@ class _Row(NamedTuple):
     cost: float | None
 
 
-def _spent(own: Settings, tapes: _Tapes) -> list[_Row]:
+def _spent(own: Settings, cassettes: _Cassettes) -> list[_Row]:
     from summarizing_context.summarizers.prices import load_prices
 
     prices = load_prices(own.prices)
@@ -329,4 +331,4 @@ def _spent(own: Settings, tapes: _Tapes) -> list[_Row]:
         kinds, cost = dict(sorted(spent.by_kind.items())), spent.cost(prices.price_of(model))
         return _Row(model, spent.calls, kinds, spent.input_tokens, spent.output_tokens, spent.replayed, cost)
 
-    return [row(model, cassette) for (_, model), cassette in tapes.items()]
+    return [row(model, cassette) for (_, model), cassette in cassettes.items()]

@@ -15,7 +15,7 @@ from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Mode
-    from summarizing_context.evaluation.models import ModelPlan, Tape
+    from summarizing_context.evaluation.models import CassetteFile, ModelPlan
     from summarizing_context.evaluation.requests import Caps
     from summarizing_context.evaluation.suites import LoadedSuite
     from summarizing_context.settings.values import Settings
@@ -59,9 +59,9 @@ class ModelOptions:
         return not (self.reader is self.reader_model is self.judge_model is None)
 
 
-def tape_of(options: ModelOptions, loaded: LoadedSuite | None, settings: Settings) -> Tape | None:
+def cassette_file_of(options: ModelOptions, loaded: LoadedSuite | None, settings: Settings) -> CassetteFile | None:
     """Where the model that these settings name speaks; None if it is none. Raises `InputError`."""
-    from summarizing_context.evaluation.models import Tape, summarizes_by_model
+    from summarizing_context.evaluation.models import CassetteFile, summarizes_by_model
 
     if not summarizes_by_model(settings):
         if options.mode != "replay":
@@ -72,7 +72,7 @@ def tape_of(options: ModelOptions, loaded: LoadedSuite | None, settings: Setting
     path = options.cassette or (loaded.cassette if loaded is not None else None)
     if path is None:
         raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
-    return Tape(path, options.redact)
+    return CassetteFile(path, options.redact)
 
 
 def model_plan(options: ModelOptions) -> ModelPlan:
@@ -89,16 +89,16 @@ def model_plan(options: ModelOptions) -> ModelPlan:
 
 
 @contextmanager
-def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None]:
+def opened(options: ModelOptions, file: CassetteFile | None) -> Iterator[Cassette | None]:
     """The cassette of a run that may record; None for one that only replays."""
     from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.requests import Caps
 
-    if tape is None or options.mode == "replay":
+    if file is None or options.mode == "replay":
         yield None
         return
     caps = Caps(options.max_calls, options.max_input_tokens)
-    with Cassette.open(tape.path, options.mode, caps=caps, redact=tape.redaction()) as cassette:
+    with Cassette.open(file.path, options.mode, caps=caps, redact=file.redaction()) as cassette:
         if cassette.sends:
             notices().print(_opening_words(cassette, caps), soft_wrap=True)
         try:

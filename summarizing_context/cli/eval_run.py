@@ -153,7 +153,7 @@ def run_literal(request: RunRequest, options: ModelOptions) -> int:
     if request.accept and task.baseline is None:
         raise InputError("--accept: only a suite has a baseline; leave out --cases and --dataset")
     started = time.perf_counter()
-    with eval_model.opened(options, task.plan.tape) as cassette:
+    with eval_model.opened(options, task.plan.cassette_file) as cassette:
         found = _run(task, cassette)
     if cassette is not None and cassette.mode == "forecast":
         eval_model.show_forecast(cassette, task.plan.settings, request.json_path)
@@ -191,7 +191,7 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
     if request.cases or request.dataset:
         refuse_suite(request.suite, "--cases" if request.cases else "--dataset")
         settings = request.own.load(options.base_url) if any(request.own) else Settings()
-        plan = Plan(settings, chosen, eval_model.tape_of(options, None, settings))
+        plan = Plan(settings, chosen, eval_model.cassette_file_of(options, None, settings))
         if request.cases:
             sources = folder_sources(request.cases, budget=budget, format=request.format)
             tell_skipped_lines(check_readable(sources))
@@ -208,7 +208,7 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
         name=loaded.suite.name,
         claim=loaded.suite.claim,
         sources=loaded.sources(),
-        plan=Plan(settings, chosen, eval_model.tape_of(options, loaded, settings)),
+        plan=Plan(settings, chosen, eval_model.cassette_file_of(options, loaded, settings)),
         gates=[gate for gate in loaded.suite.gates if not chosen or {gate.arm, *gate.beats} <= {REFERENCE, *chosen}],
         baseline=loaded.baseline,
         jobs=jobs,
@@ -325,13 +325,13 @@ def _record(
     """Send what is missing to models; False for a forecast, which is shown."""
     import anyio
 
-    from summarizing_context.evaluation.models import Tape
+    from summarizing_context.evaluation.models import CassetteFile
     from summarizing_context.evaluation.real.recorder import open_recorder
     from summarizing_context.settings.values import Settings
 
     plan = eval_model.model_plan(options)
-    tape = Tape(options.cassette or loaded.cassette, options.redact)
-    with eval_model.opened(options, tape) as cassette:
+    file = CassetteFile(options.cassette or loaded.cassette, options.redact)
+    with eval_model.opened(options, file) as cassette:
         assert cassette is not None
 
         async def ask() -> None:

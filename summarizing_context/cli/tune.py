@@ -300,11 +300,11 @@ def tune(
     logs = _Logs(cases, read_tokens(budget), format)
     data = _data(suite, logs, OwnSettings(config, prompts, summarizer, model), base_url)
     started = time.perf_counter()
-    with _opened(options, data.settings, gepa=gepa) as tape, TemporaryDirectory() as scratch:
-        task = _task(data, search, tape, Path(scratch) if dry_run else out)
+    with _opened(options, data.settings, gepa=gepa) as recorded, TemporaryDirectory() as scratch:
+        task = _task(data, search, recorded, Path(scratch) if dry_run else out)
         run, winner = _run(task, run_tuning)
-    if tape is not None and dry_run:
-        show_forecast(tape, task.settings, json_path, proposals=evaluations if gepa else 0)
+    if recorded is not None and dry_run:
+        show_forecast(recorded, task.settings, json_path, proposals=evaluations if gepa else 0)
         return Status.OK
     write_reports(run, out)
     written = write_winner(run, winner, write) if write is not None else []
@@ -350,25 +350,27 @@ def _data(suite: str | None, logs: _Logs, own: OwnSettings, base_url: str | None
     return _Data(loaded.suite, loaded.sources(), suites)
 
 
-def _task(data: _Data, search: _Search, tape: Cassette | None, folder: Path) -> TuneTask:
+def _task(data: _Data, search: _Search, cassette: Cassette | None, folder: Path) -> TuneTask:
     from summarizing_context.evaluation.tuning.tuner import TuneTask
 
     start = _start(data, search.start)
-    is_free = bool(search.tries) or tape is not None or search.start is not None  # the suite's claim is not about it
+    is_free = (
+        bool(search.tries) or cassette is not None or search.start is not None
+    )  # the suite's claim is not about it
     return TuneTask(
         name=data.suite.name,
         claim=data.suite.claim,
         sources=data.sources,
         settings=replace(data.settings, prompts=None, extractive_parameters=None),  # variants bring their own
         start=start,
-        optimizer=_optimizer(search, tape, data.settings, start),
+        optimizer=_optimizer(search, cassette, data.settings, start),
         folder=folder,
         seed=search.seed,
         evaluations=search.evaluations,
         seconds=search.seconds,
         wanted=0.0 if is_free else data.suite.recovers,
         jobs=search.jobs,
-        cassette=tape,
+        cassette=cassette,
     )
 
 
@@ -388,33 +390,33 @@ def _start(data: _Data, given: Path | None) -> Variant:
 _YOURS = "Figures that keep more of what later tool calls in these sessions really used, at equal tokens."
 
 
-def _optimizer(search: _Search, tape: Cassette | None, settings: Settings, start: Variant) -> Optimizer:
+def _optimizer(search: _Search, cassette: Cassette | None, settings: Settings, start: Variant) -> Optimizer:
     from summarizing_context.evaluation.tuning.variants import CoordinateSearch, Grid
 
     if search.gepa:
         if search.tries:
             raise InputError("--gepa and --try exclude each other; give one of them")
-        if tape is not None and tape.mode == "forecast":
+        if cassette is not None and cassette.mode == "forecast":
             return Grid([])  # what the model would propose is not known
-        return _gepa(search, tape, settings)
+        return _gepa(search, cassette, settings)
     if search.tries:
-        return Grid([read_variant(path, has_model=tape is not None, start=start) for path in search.tries])
-    if tape is not None:
+        return Grid([read_variant(path, has_model=cassette is not None, start=start) for path in search.tries])
+    if cassette is not None:
         raise InputError("--model: say what to try, prompts with --try, or --gepa to have them written")
     return CoordinateSearch(search.seed)
 
 
-def _gepa(search: _Search, tape: Cassette | None, settings: Settings) -> Optimizer:
+def _gepa(search: _Search, cassette: Cassette | None, settings: Settings) -> Optimizer:
     """gepa, with the model that summarizes as the one that writes prompts too."""
     from summarizing_context.evaluation.models import Chat
     from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts, Proposer
     from summarizing_context.settings.values import Settings
 
-    if tape is None or settings.model is None:
+    if cassette is None or settings.model is None:
         raise InputError("--gepa needs a model that writes prompts; name it with --model")
     chat = Chat(provider=settings.summarizer, model=settings.model, base_url=settings.base_url)
     proposing = Settings(summarizer=chat.provider, model=chat.model, base_url=chat.base_url)
-    return GepaPrompts(Proposer(proposing, chat, tape), seed=search.seed, proposals=search.evaluations)
+    return GepaPrompts(Proposer(proposing, chat, cassette), seed=search.seed, proposals=search.evaluations)
 
 
 def _run(

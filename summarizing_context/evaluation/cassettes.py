@@ -28,10 +28,10 @@ from summarizing_context.evaluation.cases.model import Case, Probe, read_session
 from summarizing_context.evaluation.dry_run import assumed_summary
 from summarizing_context.evaluation.requests import (
     Caps,
+    Exchange,
     Reply,
     Request,
     Spent,
-    Take,
     canonical,
     own_secrets,
     scrubbed,
@@ -62,7 +62,7 @@ class Cassette:
         self,
         path: Path,
         mode: Mode,
-        takes: dict[str, Take],
+        exchanges: dict[str, Exchange],
         *,
         caps: Caps,
         today: Callable[[], str],
@@ -71,11 +71,11 @@ class Cassette:
     ) -> None:
         self.path, self.mode = path, mode
         self.spent = Spent()
-        self._takes = takes
+        self._exchanges = exchanges
         self._caps, self._today = caps, today
         self._secrets = own_secrets(secrets)
         self._redact = redact
-        self._new: dict[str, Take] = {}
+        self._new: dict[str, Exchange] = {}
         self._unsaved = 0
         self._sending: dict[str, anyio.Event] = {}  # by key: set once the reply is there
         self._failure: CassetteError | None = None
@@ -94,7 +94,7 @@ class Cassette:
     ) -> Cassette:
         """The cassette of a file; only for replaying it has to be there. Raises `CassetteError`.
 
-        `secrets` are texts to be taken out beside those that are known by their shape; `redact` takes out
+        `secrets` are texts to be taken out beside those that are known by their shape; `redact` exchanges out
         others; `today` gives the day.
         """
         file = Path(path)
@@ -102,8 +102,8 @@ class Cassette:
             raise CassetteError(f"{file}: there is no such cassette; `summarizing-context eval record` makes it")
         if mode == "record":
             check_writable(file)
-        takes = read_takes(file) if file.exists() else {}
-        return cls(file, mode, takes, caps=caps or Caps(), today=today or _today, secrets=secrets, redact=redact)
+        exchanges = read_exchanges(file) if file.exists() else {}
+        return cls(file, mode, exchanges, caps=caps or Caps(), today=today or _today, secrets=secrets, redact=redact)
 
     def __enter__(self) -> Self:
         return self
@@ -114,7 +114,7 @@ class Cassette:
         self.save()
 
     def __len__(self) -> int:
-        return len(self._takes)
+        return len(self._exchanges)
 
     @property
     def sends(self) -> bool:
@@ -139,7 +139,7 @@ class Cassette:
         key = request.key
         while (waiting := self._sending.get(key)) is not None:
             await waiting.wait()
-        if (kept := self._takes.get(key)) is not None:
+        if (kept := self._exchanges.get(key)) is not None:
             self.spent.replayed += 1
             return kept.reply
         if self.mode == "replay":
@@ -168,7 +168,7 @@ class Cassette:
     def save(self) -> None:
         """Bring new replies into the file."""
         if self._new and self._unsaved:
-            self._takes = {**save_takes(self.path, self._new), **self._new}
+            self._exchanges = {**save_exchanges(self.path, self._new), **self._new}
             self._unsaved = 0
 
     async def _sent(self, request: Request, key: str, send: Send) -> Reply:
@@ -188,7 +188,7 @@ class Cassette:
         return reply
 
     def _keep(self, request: Request, key: str, reply: Reply) -> None:
-        self._new[key] = self._takes[key] = Take(request, reply, self._today())
+        self._new[key] = self._exchanges[key] = Exchange(request, reply, self._today())
         self._unsaved += 1
         if self._unsaved >= _SAVE_AFTER:
             try:
@@ -199,7 +199,7 @@ class Cassette:
     def _forecast(self, request: Request, key: str, assumed: str) -> Reply:
         reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
         self.spent.correct(request, reply)
-        self._takes[key] = Take(request, reply, "")
+        self._exchanges[key] = Exchange(request, reply, "")
         return reply
 
     def _noted(self, failure: CassetteError) -> CassetteError:
@@ -326,7 +326,7 @@ class _Line(msgspec.Struct, tag_field="line", tag="take", forbid_unknown_fields=
 _decoder = msgspec.json.Decoder(_Head | _Text | _Line)
 
 
-def read_takes(path: Path) -> dict[str, Take]:
+def read_exchanges(path: Path) -> dict[str, Exchange]:
     """What a cassette holds, by key. Raises `CassetteError` that names file and line."""
     try:
         content = path.read_bytes()
@@ -340,20 +340,20 @@ def read_takes(path: Path) -> dict[str, Take]:
             f"{path}:{len(lines) + 1}: the last line is cut off; bring the file back, or delete it and record again"
         )
     texts: dict[str, str] = {}
-    takes: dict[str, Take] = {}
+    exchanges: dict[str, Exchange] = {}
     for number, line in enumerate(lines, 1):
-        _read_line(_parsed(line, number, path), f"{path}:{number}", texts, takes)
+        _read_line(_parsed(line, number, path), f"{path}:{number}", texts, exchanges)
     if not lines:
         raise CassetteError(f"{path}:1: the file is empty; delete it and record again")
-    return takes
+    return exchanges
 
 
-def save_takes(path: Path, takes: Mapping[str, Take]) -> dict[str, Take]:
-    """Put `takes` into the file beside what it holds by now; what it holds then."""
+def save_exchanges(path: Path, exchanges: Mapping[str, Exchange]) -> dict[str, Exchange]:
+    """Put `exchanges` into the file beside what it holds by now; what it holds then."""
     check_writable(path)
     try:
         with FileLock(f"{path}.lock", timeout=_WAIT, mode=FILE):
-            merged = {**(read_takes(path) if path.exists() else {}), **takes}
+            merged = {**(read_exchanges(path) if path.exists() else {}), **exchanges}
             beside = path.with_name(f"{path.name}.{os.getpid()}.new")
             try:
                 write_private(beside, b"".join(line + b"\n" for line in _lines(merged)))
@@ -391,7 +391,7 @@ def _parsed(line: bytes, number: int, path: Path) -> _Head | _Text | _Line:
     return found
 
 
-def _read_line(line: _Head | _Text | _Line, where: str, texts: dict[str, str], takes: dict[str, Take]) -> None:
+def _read_line(line: _Head | _Text | _Line, where: str, texts: dict[str, str], exchanges: dict[str, Exchange]) -> None:
     if isinstance(line, _Head):
         if line.version != VERSION:
             raise CassetteError(
@@ -403,11 +403,11 @@ def _read_line(line: _Head | _Text | _Line, where: str, texts: dict[str, str], t
         texts[line.hash] = line.text
     else:
         request = _request(line.request, where, texts)
-        if line.key in takes:
+        if line.key in exchanges:
             raise CassetteError(f"{where}: the key {line.key[:12]} stands there twice; delete one of the lines")
         if request.key != line.key:
             raise CassetteError(f"{where}: the request was edited, the key {line.key[:12]} is another's; record again")
-        takes[line.key] = Take(request, line.reply, line.recorded_at)
+        exchanges[line.key] = Exchange(request, line.reply, line.recorded_at)
 
 
 def _request(stored: _StoredRequest, where: str, texts: Mapping[str, str]) -> Request:
@@ -422,14 +422,14 @@ def _request(stored: _StoredRequest, where: str, texts: Mapping[str, str]) -> Re
     return Request(**{**fields, "system": whole(stored.system), "user": tuple(map(whole, stored.user))})
 
 
-def _lines(takes: Mapping[str, Take]) -> Iterator[bytes]:
+def _lines(exchanges: Mapping[str, Exchange]) -> Iterator[bytes]:
     yield canonical(_Head(VERSION))
-    shared = {text_hash(text): text for take in takes.values() for text in _long_texts(take.request)}
+    shared = {text_hash(text): text for exchange in exchanges.values() for text in _long_texts(exchange.request)}
     yield from (canonical(_Text(hash, shared[hash])) for hash in sorted(shared))
-    for key in sorted(takes):
-        take = takes[key]
-        stored = _StoredRequest(**_folded(take.request))
-        yield canonical(_Line(key, stored, take.reply, take.recorded_at))
+    for key in sorted(exchanges):
+        exchange = exchanges[key]
+        stored = _StoredRequest(**_folded(exchange.request))
+        yield canonical(_Line(key, stored, exchange.reply, exchange.recorded_at))
 
 
 def _long_texts(request: Request) -> Iterable[str]:

@@ -65,7 +65,7 @@ class ModelPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
+class CassetteFile:
     """Where the replies of a run are kept."""
 
     path: Path

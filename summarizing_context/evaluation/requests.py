@@ -147,7 +147,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class Exchange:
     """A recorded request with its reply."""
 
     request: Request

@@ -25,7 +25,7 @@ from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe
 from summarizing_context.evaluation.cases.verdicts import Text, Verdict
 from summarizing_context.evaluation.cassettes import Cassette, scrub_case
 from summarizing_context.evaluation.figures import Ground, Scored, Source, Sum, Sums, score_view
-from summarizing_context.evaluation.models import Tape, open_summarizer, summarizes_by_model
+from summarizing_context.evaluation.models import CassetteFile, open_summarizer, summarizes_by_model
 from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
 from summarizing_context.evaluation.strategies import StrategyArm, open_arm
 from summarizing_context.messages.reading import Reading, is_reminder, read_message
@@ -46,7 +46,7 @@ class Plan:
 
     settings: Settings = field(default_factory=Settings)
     arms: tuple[str, ...] = ()  # all of them if none is named
-    tape: Tape | None = None  # where a model summarizes
+    cassette_file: CassetteFile | None = None  # where a model summarizes
 
     def chosen(self) -> list[Arm]:
         """The arms to run; the reference is always among them."""
@@ -68,8 +68,8 @@ def run_sources(
 
 def run_source(source: CaseSource, *, plan: Plan, cassette: Cassette | None = None) -> SessionOutcome:
     """Load one case and run it, in an event loop of its own."""
-    if cassette is None and plan.tape is not None:
-        cassette = Cassette.open(plan.tape.path, redact=plan.tape.redaction())
+    if cassette is None and plan.cassette_file is not None:
+        cassette = Cassette.open(plan.cassette_file.path, redact=plan.cassette_file.redaction())
     return anyio.run(run_case, source.load(), plan, cassette)
 
 

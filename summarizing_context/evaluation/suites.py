@@ -23,7 +23,7 @@ from summarizing_context.evaluation.cases.sessions import Recipe
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, folder_sources
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.figures import FIGURES
-from summarizing_context.evaluation.models import Tape, summarizes_by_model
+from summarizing_context.evaluation.models import CassetteFile, summarizes_by_model
 from summarizing_context.evaluation.outcomes import (
     BASELINE,
     GateOutcome,
@@ -94,9 +94,9 @@ class LoadedSuite:
         return self.root / CASSETTES / f"{self.suite.name}.jsonl"
 
     @property
-    def tape(self) -> Tape | None:
+    def cassette_file(self) -> CassetteFile | None:
         """Where the suite's summarizer speaks; None if it is no model."""
-        return Tape(self.cassette) if summarizes_by_model(self.settings()) else None
+        return CassetteFile(self.cassette) if summarizes_by_model(self.settings()) else None
 
     def settings(self) -> Settings:
         return Settings.from_mapping(self.suite.settings)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from evals.clients.beside import Arm, markdown, play
-from evals.clients.counting import Cache, request_tokens, written
 from evals.clients.recorded import Recording, Watch, share
+from evals.clients.tokens import Cache, request_tokens, written
 from evals.hosts_beside.session import make_session
 
 

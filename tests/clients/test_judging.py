@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from evals.clients import rules
-from evals.clients.counting import kept_items, request_tokens, tokens
 from evals.clients.judge import Verdict, judge
 from evals.clients.script import Plan, source_files, wanted_summary
 from evals.clients.scripted import Agent, sdk
+from evals.clients.tokens import kept_items, request_tokens, tokens
 from evals.clients.upstream import UNIQUE, Provider, Seen, provided
 from tests.proxy.clients import proxied, status
 

@@ -13,10 +13,10 @@ from evals.hosts_beside.arms import ARMS, host_of
 from evals.hosts_beside.clock import Clock
 from evals.hosts_beside.play import Play, run
 from evals.hosts_beside.reader import Reader
+from evals.hosts_beside.request_figures import Watch
 from evals.hosts_beside.rows import Call, Row, tokens, unpaired
 from evals.hosts_beside.session import RULES, make_session
 from evals.hosts_beside.table import markdown
-from evals.hosts_beside.watching import Watch
 
 TURNS = 12
 SETTINGS = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from evals.performance.checks import first_fault, look_at
-from evals.performance.counting import Message, message_tokens, total_tokens, wire
 from evals.performance.fake_model import Reading
 from evals.performance.lineage import Lineage
 from evals.performance.scenario import marked, marks_of, steps
+from evals.performance.tokens import Message, message_tokens, total_tokens, wire
 
 CALL: Message = {
     "role": "assistant",

@@ -25,7 +25,7 @@ from summarizing_context.errors import (
 from summarizing_context.evaluation import models
 from summarizing_context.evaluation.cases.sources import read_case
 from summarizing_context.evaluation.cassettes import Cassette, Mode
-from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, Tape
+from summarizing_context.evaluation.models import CassetteFile, Chat, ModelPlan, RecordedModel
 from summarizing_context.evaluation.outcomes import SessionOutcome
 from summarizing_context.evaluation.requests import Caps
 from summarizing_context.evaluation.requests import Request as Asked
@@ -69,12 +69,12 @@ def answering(request: Request, text: Callable[[Json], str] = says) -> Answer:
 def plan(path: Path, protocol: Protocol, server: ProviderServer | None = None, **settings: Any) -> Plan:
     model = {"summarizer": protocol.name, "model": MODEL}
     model["base_url"] = None if server is None else protocol.base_url(server.root)
-    return Plan(Settings(**{**SMALL, **model, **settings}), ("tail", "everything"), Tape(path / "c.jsonl"))
+    return Plan(Settings(**{**SMALL, **model, **settings}), ("tail", "everything"), CassetteFile(path / "c.jsonl"))
 
 
 async def ran(plan: Plan, mode: Mode, caps: Caps | None = None) -> SessionOutcome:
-    assert plan.tape is not None
-    with Cassette.open(plan.tape.path, mode, caps=caps, today=lambda: "2026-11-21") as cassette:
+    assert plan.cassette_file is not None
+    with Cassette.open(plan.cassette_file.path, mode, caps=caps, today=lambda: "2026-11-21") as cassette:
         return await run_case(CASE, plan, cassette)
 
 
@@ -130,9 +130,9 @@ async def test_a_forecast_needs_no_key_and_tells_what_is_asked(tmp_path: Path, m
     async with serving(answering) as server:
         await ran(plan(tmp_path, OPENAI, server), "record")
         monkeypatch.delenv("OPENAI_API_KEY")
-        other = Tape(tmp_path / "other.jsonl")
+        other = CassetteFile(tmp_path / "other.jsonl")
         with Cassette.open(other.path, "forecast") as cassette:
-            await run_case(CASE, replace(plan(tmp_path, OPENAI, server), tape=other), cassette)
+            await run_case(CASE, replace(plan(tmp_path, OPENAI, server), cassette_file=other), cassette)
     firsts = [one.body for one in server.requests if "last answer could not be used" not in system_text(one.body)]
     assert cassette.spent.by_kind["segment"] == Counter(map(kind_of, firsts))["segment"] > 2
     assert not other.path.exists()

@@ -18,9 +18,9 @@ from agent_framework import (
     Message as FrameworkMessage,
 )
 
-from evals.performance.counting import Message, render, text_tokens
 from evals.performance.fake_model import FakeModel
 from evals.performance.manager import TRIGGER, Manager, OneByOne, Setup
+from evals.performance.tokens import Message, render, text_tokens
 
 
 class Counter:

@@ -9,9 +9,9 @@ from deepagents.middleware.summarization import SummarizationMiddleware, create_
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
 
-from evals.performance.counting import Message
 from evals.performance.manager import TRIGGER, Manager, OneByOne, Setup
 from evals.performance.managers.langchain_messages import ChatModel, count_tokens, from_langchain, to_langchain
+from evals.performance.tokens import Message
 
 
 class DeepAgents(OneByOne):

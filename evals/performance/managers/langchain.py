@@ -8,9 +8,9 @@ from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.messages import BaseMessage, SystemMessage
 from langgraph.graph.message import add_messages
 
-from evals.performance.counting import Message
 from evals.performance.manager import TRIGGER, Manager, OneByOne, Setup
 from evals.performance.managers.langchain_messages import ChatModel, count_tokens, from_langchain, to_langchain
+from evals.performance.tokens import Message
 
 
 class LangChain(OneByOne):

@@ -11,7 +11,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from evals.performance.counting import CHARACTERS, FRAME, Message, render
+from evals.performance.tokens import CHARACTERS, FRAME, Message, render
 
 IDS = count(1)  # the reducer of a graph gives each message an id
 
@@ -32,7 +32,7 @@ def from_langchain(messages: Iterable[BaseMessage]) -> list[Message]:
 
 
 def count_tokens(messages: Sequence[BaseMessage], **_: Any) -> int:
-    """What `counting` counts, without the way over plain messages."""
+    """What `tokens` counts, without the way over plain messages."""
     return sum(map(_tokens, messages))
 
 

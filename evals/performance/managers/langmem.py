@@ -7,9 +7,9 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langmem.short_term import RunningSummary, asummarize_messages
 
-from evals.performance.counting import Message
 from evals.performance.manager import TRIGGER, Manager, OneByOne, Setup
 from evals.performance.managers.langchain_messages import ChatModel, count_tokens, from_langchain, to_langchain
+from evals.performance.tokens import Message
 
 SUMMARY_TOKENS = 256  # its default
 

@@ -23,8 +23,8 @@ from openhands.sdk.llm import MessageToolCall, TextContent
 from openhands.sdk.tool.schema import Action, Observation
 from pydantic import PrivateAttr
 
-from evals.performance.counting import Message, render, total_tokens
 from evals.performance.manager import TRIGGER, Manager, OneByOne, Setup
+from evals.performance.tokens import Message, render, total_tokens
 
 TRIES = 10  # condensations in one step
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from evals.performance.counting import Message, text_tokens
 from evals.performance.fake_model import FakeModel
 from evals.performance.manager import Manager, OneByOne, Setup
+from evals.performance.tokens import Message, text_tokens
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 
 SETTLING = 120.0  # seconds

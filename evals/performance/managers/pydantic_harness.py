@@ -28,9 +28,9 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.compaction import FallbackCompaction, SlidingWindowCompaction, SummarizingCompaction
 
-from evals.performance.counting import Message, render, text_tokens
 from evals.performance.fake_model import FakeModel, ModelDown
 from evals.performance.manager import TRIGGER, Manager, OneByOne, Setup
+from evals.performance.tokens import Message, render, text_tokens
 
 DOCUMENTED_KEEP = 0.10  # of the window: the README's 20,000 tokens of 200,000
 DOCUMENTED_START = 0.85  # of the trigger

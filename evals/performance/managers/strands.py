@@ -11,9 +11,9 @@ from strands.agent.conversation_manager import SummarizingConversationManager
 from strands.hooks.events import BeforeModelCallEvent
 from strands.models.model import Model
 
-from evals.performance.counting import Message, render, total_tokens
 from evals.performance.fake_model import FakeModel
 from evals.performance.manager import Manager, OneByOne, Setup
+from evals.performance.tokens import Message, render, total_tokens
 
 TUNED_THRESHOLD = 0.85  # of the window
 

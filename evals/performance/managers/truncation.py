@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from evals.performance.counting import Message, message_tokens
 from evals.performance.manager import Manager, OneByOne, Setup
+from evals.performance.tokens import Message, message_tokens
 
 HALF = 0.5
 

@@ -3,7 +3,7 @@
 Each turn hands over new objects, as a host does that reads its messages from a file or converts them. `set_messages`
 of the same histories is measured by turns with it, in a session of its own.
 
-    python -m evals.performance.following [--messages 5000]
+    python -m evals.performance.follow [--messages 5000]
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import statistics
 import time
 from collections.abc import Awaitable
 
-from evals.performance.counting import Message
 from evals.performance.session import messages
+from evals.performance.tokens import Message
 from summarizing_context import Settings, open_context
 
 TURNS = 21
