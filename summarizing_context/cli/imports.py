@@ -215,7 +215,7 @@ def migrate(
     target: Annotated[str, typer.Argument(metavar="ADDRESS", help="postgresql://user@host/database")],
     json_path: JsonPath = None,
 ) -> int:
-    """Exchange every session of a file over into a PostgreSQL store, and compare both.
+    """Take every session of a file over into a PostgreSQL store, and compare both.
 
     Logs, checkpoints, activation states, summaries, pins, rules, memories and vectors go along. A migration that was
     cut short goes on where it was: call it again. No session of the file may be open meanwhile. A session that has gone

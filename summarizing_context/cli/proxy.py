@@ -334,7 +334,7 @@ def _enabled(
 
 
 def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
-    """Exchange back what `proxy _enabled` has written: the marked lines of each shell, and the service.
+    """Take back what `proxy enable` has written: the marked lines of each shell, and the service.
 
     Both are shown first. Everything else in these files stays byte for byte.
     """

@@ -326,7 +326,7 @@ def replay(
         typer.Option(metavar="FILE", help="Keep the sessions in this SQLite file; files are then replayed one by one."),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Exchange views without waiting until the worker has caught up.")
+        bool, typer.Option("--live", help="Take views without waiting until the worker has caught up.")
     ] = False,
     model: SummarizerModel = None,
     base_url: BaseUrl = None,

@@ -167,11 +167,11 @@ class Recording:
         )
 
     def add_replies(self, replies: Iterable[Reply]) -> None:
-        """Exchange replies in; a later one replaces an earlier one to the same request."""
+        """Take replies in; a later one replaces an earlier one to the same request."""
         self.replies.update({reply.key: reply for reply in replies})
 
     def add_answers(self, answers: Answers) -> None:
-        """Exchange one reader's answers in. Marks of other answers from this arm are dropped with them."""
+        """Take one reader's answers in. Marks of other answers from this arm are dropped with them."""
         known = self.answers.get((answers.case, answers.arm))
         if known is not None and known.answers != answers.answers:
             stale = [key for key in self.marks if (key[0], key[2]) == (answers.case, answers.arm)]
@@ -180,7 +180,7 @@ class Recording:
         self.answers[answers.case, answers.arm] = answers
 
     def add_marks(self, marks: Iterable[Mark]) -> None:
-        """Exchange a judge's marks in."""
+        """Take a judge's marks in."""
         self.marks.update({(mark.case, mark.question, mark.arm): mark for mark in marks})
 
     def save(self) -> None:

@@ -139,7 +139,7 @@ def _without(scene: Scene, gone: Sequence[int]) -> list[Line]:
 
 
 def _drop(kind: str) -> Spoil:
-    """Exchange out every line that answers one probe of this kind, by whatever probe it came in."""
+    """Take out every line that answers one probe of this kind, by whatever probe it came in."""
 
     def spoil(scene: Scene) -> list[Line] | None:
         found = scene.of_kind(kind)
