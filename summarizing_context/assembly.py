@@ -181,7 +181,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     )  # one: several that compute hold the event loop up
     asks_only = options.read_only or settings.workers == "pool"  # then it calls nobody, and needs no key
     caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
-    prices = load_prices(settings.prices)  # a wrong file is told on opening, whoever summarizes
+    prices = load_prices(settings.prices)  # a wrong file is told on opening, with every summarizer
     price = FREE if isinstance(caller, ExtractiveCaller) else prices.price_of(caller.model)
     redact = None if options.redact is None else Redaction(options.redact)
     recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveCaller), redact=redact)
@@ -253,7 +253,7 @@ def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) 
 
 
 def make_extracts(settings: Settings) -> Extracts:
-    """The extractive passes of a session, whoever makes its summaries."""
+    """The extractive passes of a session, with every summarizer."""
     parameters = load_parameters(settings.extractive_parameters)
 
     def thorough(content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = never_yield) -> str:

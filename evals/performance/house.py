@@ -126,7 +126,7 @@ def main() -> None:
     console.print(shown)
     console.print(f"{len(single)} of {len(places)} modules are imported from one place only.")
     console.print(
-        f"import: {began.import_seconds} s, {began.our_modules} modules of ours of {began.all_modules}, "
+        f"import: {began.import_seconds} s, {began.our_modules} modules of the package of {began.all_modules}, "
         f"heavy ones: {', '.join(began.heavy) or 'none'}; --help: {began.help_seconds} s"
     )
     if given.json is not None:

@@ -231,7 +231,7 @@ def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath =
     """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
     told = _asked(listen, token)
     unchanged, failures = told["passed_unchanged"], told["failures"]
-    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of ours"
+    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
     show_result(json_path, told, sessions_table(title, told["sessions"], is_wide=True))
     return Status.OK
 

@@ -103,7 +103,7 @@ def _title(told: Mapping[str, Any]) -> RenderableType:
     facts = [
         f"{told['requests']:,} requests",
         f"{told['passed_unchanged']:,} without a view",
-        f"{told['failures']:,} failures of ours",
+        f"{told['failures']:,} failures of the proxy",
         f"{dollars(cost)} paid",
         f"{saved:,} tokens {'could be ' if told['shadow'] else ''}left out",
     ]

@@ -2,7 +2,7 @@
 
 Pure. A ledger is a set of touches: for each thing and each operation the latest one. Adding two ledgers is a set
 union in which the later touch of a pair wins, so the ledger of a range is the sum of those of its parts, however it is
-parted. Reading touches off messages is `ledger`' work, showing them `ledger_section`'s.
+parted. `log.ledger` reads touches off messages, `views.ledger_section` renders them.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ _REDIRECT = re.compile(r"\s\d?>{1,2}\s?&?[\w./-]{1,200}")
 _OPTION = re.compile(r"\s-{1,2}[\w-]{1,40}(?:=\S{0,200})?(?=\s|\Z)")
 
 
-class FileDeed(NamedTuple):
+class FileOperation(NamedTuple):
     """One file operation of a command."""
 
     path: str
@@ -132,27 +132,27 @@ def only_looks(command: str) -> bool:
 
 
 def tried(command: str) -> str:
-    """What a bare command tries, whatever its options and whoever reads its output: two runs of it are alike."""
+    """What a bare command tries, whatever its options and the readers of its output: two runs of it are alike."""
     line = command.split("\n", 1)[0][:_TRIED]
     line = _PIPED.sub("", line) if "|" in line else line
     line = _REDIRECT.sub("", line) if ">" in line else line
     return " ".join((_OPTION.sub("", line) if " -" in line else line).split())[:200]
 
 
-def files_of(command: str) -> list[FileDeed]:
+def files_of(command: str) -> list[FileOperation]:
     """The files that a command obviously creates, changes, moves or deletes, in order."""
     if not _HINT.search(command[:_READ]):
         return []
     start = _without_shell(command)
     folder = _CHANGE_DIRECTORY.match(start)
-    found: list[FileDeed] = []
+    found: list[FileOperation] = []
     for words, written in _simple_commands(_without_text(start)):
-        found += [FileDeed(path, "wrote", "sh") for path in written]
-        found += _deeds(words)
+        found += [FileOperation(path, "wrote", "sh") for path in written]
+        found += _operations(words)
         if len(found) >= _MOST:
             break
     base = (folder[1] or folder[2] or folder[3]) if folder else ""
-    return [_within(base, deed) for deed in found[:_MOST] if _is_plain(deed.path)]
+    return [_within(base, operation) for operation in found[:_MOST] if _is_plain(operation.path)]
 
 
 def _without_text(command: str) -> str:
@@ -181,7 +181,7 @@ def _simple_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
     yield words, written
 
 
-def _deeds(words: Sequence[str]) -> list[FileDeed]:
+def _operations(words: Sequence[str]) -> list[FileOperation]:
     """What one simple command does to which files."""
     at = 0
     while at < len(words) and words[at] in _BEFORE:
@@ -192,14 +192,14 @@ def _deeds(words: Sequence[str]) -> list[FileDeed]:
     options = [word for word in words[at + 1 :] if word.startswith("-")]
     names = [word for word in words[at + 1 :] if word and not word.startswith("-")]
     if program in _OPERATIONS:
-        return [FileDeed(name, _OPERATIONS[program], program) for name in names]
+        return [FileOperation(name, _OPERATIONS[program], program) for name in names]
     if program == "tee":
-        return [FileDeed(name, "wrote", program) for name in names]
+        return [FileOperation(name, "wrote", program) for name in names]
     if program in ("mv", "cp") and len(names) == 2:
-        gone = [FileDeed(names[0], "moved", program)] if program == "mv" else []
-        return [*gone, FileDeed(_target(names), "created", program)]
+        gone = [FileOperation(names[0], "moved", program)] if program == "mv" else []
+        return [*gone, FileOperation(_target(names), "created", program)]
     if program == "sed" and any(option.startswith("-i") or option == "--in-place" for option in options):
-        return [FileDeed(name, "edited", program) for name in names[1:] if "/" in name or "." in name]
+        return [FileOperation(name, "edited", program) for name in names[1:] if "/" in name or "." in name]
     return []
 
 
@@ -209,10 +209,10 @@ def _target(names: Sequence[str]) -> str:
     return f"{target}{source.rstrip('/').rpartition('/')[2]}" if target.endswith("/") else target
 
 
-def _within(base: str, deed: FileDeed) -> FileDeed:
-    if not base or not _is_plain(base) or deed.path.startswith(("/", "~")):
-        return deed
-    return deed._replace(path=f"{base.rstrip('/')}/{deed.path.removeprefix('./')}")
+def _within(base: str, operation: FileOperation) -> FileOperation:
+    if not base or not _is_plain(base) or operation.path.startswith(("/", "~")):
+        return operation
+    return operation._replace(path=f"{base.rstrip('/')}/{operation.path.removeprefix('./')}")
 
 
 def _is_plain(path: str) -> bool:

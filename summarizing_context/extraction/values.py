@@ -235,7 +235,7 @@ def _of_piece(piece: str) -> tuple[str, ...]:
         if _FILE.fullmatch(piece) and len(piece) > 4 and piece.rpartition(".")[2].islower():
             return (piece,)
         return tuple(value for part in piece.split(".") for value in _of_piece(part))
-    return (piece,) if _is_telling(piece) else ()
+    return (piece,) if _is_distinctive(piece) else ()
 
 
 def _is_path(piece: str) -> bool:
@@ -243,7 +243,7 @@ def _is_path(piece: str) -> bool:
     return "." in last or (piece.count("/") > 1 and any(map(str.isalpha, last)))
 
 
-def _is_telling(word: str) -> bool:
+def _is_distinctive(word: str) -> bool:
     digits = sum(map(str.isdigit, word))
     if digits == len(word.replace(".", "").replace(",", "")):
         return digits >= _LEAST_DIGITS

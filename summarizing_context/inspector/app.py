@@ -195,7 +195,7 @@ class _Pages:
                 try:
                     version = await self._reader.version()
                 except StoreError:
-                    version = "unreadable"  # what is wrong is told to whoever asks for the sessions
+                    version = "unreadable"  # a request for the sessions tells what is wrong
                 if version != told:
                     told, quiet = version, 0
                     yield f"data: {version}\n\n"

@@ -4,7 +4,7 @@ Pure. Hosts keep transcripts without their system rows and give them back when a
 whole must not lose those rows by that.
 
 `compare` goes by the order of both. `align` also finds what both have behind a difference: from it follow what only
-the transcript has (`find_new`), and where the rows that it leaves out belong in it (`weave`).
+the transcript has (`find_new`), and where the rows that it leaves out belong in it (`merge_rows`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class MergedRows(NamedTuple):
 class Comparison(NamedTuple):
     """How far a transcript and a log go together."""
 
-    log_stop: int  # messages of the log until the transcript ends or differs; with those of ours that it leaves out
+    log_stop: int  # messages of the log until the transcript ends or differs; with those that it leaves out
     transcript_stop: int  # messages of the transcript until the log ends or differs
     rest_of_log: bool  # the log goes on where the transcript ends
     rest_of_transcript: bool  # the transcript goes on where the log ends
@@ -128,7 +128,7 @@ def find_new(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
     return _fit_for_calls(new, transcript, log)
 
 
-def weave(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[MergedRows]:
+def merge_rows(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[MergedRows]:
     """A transcript with the rows of the log that it leaves out and that may be left out.
 
     Such a row stays in front of the row that follows it in the log, if the transcript holds that; else behind the row
@@ -151,11 +151,11 @@ def weave(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[MergedRow
         after = None if here is None else here + 1
     if after is not None:
         staying[after] += waiting
-    woven: list[MergedRows] = []
+    merged: list[MergedRows] = []
     for at in range(len(transcript) + 1):
-        woven += [MergedRows(True, place) for place in staying[at]]
-        woven += [MergedRows(False, at)] if at < len(transcript) else []
-    return woven
+        merged += [MergedRows(True, place) for place in staying[at]]
+        merged += [MergedRows(False, at)] if at < len(transcript) else []
+    return merged
 
 
 def _begin_alike(transcript: Sequence[HostRow], log: Sequence[Facts]) -> bool:

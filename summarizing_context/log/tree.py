@@ -100,7 +100,7 @@ def merge_oldest(
     """The nodes of a header, with the oldest replaced by one wide merge where they exceed the target.
 
     As many leaves stay behind the merge as come nearest to `BEHIND` of the target. While no merge is ready, the header
-    may grow up to `most`; beyond that the nearest merge is taken, whoever makes its text.
+    may grow up to `most`; beyond that the nearest merge is taken, even as an extract.
     """
     total, rests = _total(shown, tokens, rule), _rests(shown, tokens, rule)
     if total <= rule.target or not rests:

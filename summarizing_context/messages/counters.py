@@ -229,7 +229,7 @@ class CallableCounter:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How many tokens a provider sees for one of ours: a plain mean at first, then a moving one, within bounds."""
+    """How many tokens a provider sees for one token here: a plain mean at first, then a moving one, within bounds."""
 
     ratio: float = 1.0
     samples: int = 0
@@ -246,7 +246,7 @@ class Calibration:
         return Calibration(self.ratio + weight * (ratio - self.ratio), self.samples + 1)
 
     def own_tokens(self, provider: int) -> int:
-        """How many tokens of ours fit into `provider` tokens of the provider's. Never more than as many: what made a
+        """How many tokens of this counter fit into `provider` tokens. Never more than as many: what made a
         provider count less, such as images that it has for less, may have left the next view."""
         return int(provider / max(1.0, self.ratio))
 

@@ -158,7 +158,7 @@ _NEUTRALIZED = OURS | {"systemreminder"}  # which models are taught to obey
 
 
 def fence(tag: str, text: str, **attributes: object) -> str:
-    """`text` between an opening and a closing tag; tags of ours inside it lose their meaning."""
+    """`text` between an opening and a closing tag; this package's tags inside it lose their meaning."""
     listed = "".join(f' {name}="{value}"' for name, value in attributes.items())
     return f"<{tag}{listed}>\n{neutral(text)}\n</{tag}>"
 
@@ -171,7 +171,7 @@ def within_fence(fenced: str, change: Callable[[str], str]) -> str:
 
 
 def neutral(text: str) -> str:
-    """`text` in which no tag of ours, nor a host's reminder, opens or closes anything: its bracket is another one."""
+    """`text` in which no own tag, nor a host's reminder, opens or closes anything: its bracket is another one."""
     pieces, done = [], 0
     for tag in find_tags(text, _NEUTRALIZED):
         pieces += [text[done : tag.start], "("]

@@ -4,7 +4,7 @@ Pure, and the only module that knows the shapes: OpenAI chat, Anthropic blocks, 
 stand side by side. Anything unknown is read as text of its canonical JSON, so that no word goes unseen or uncounted.
 
 A provider is sent every field but those named in `NEVER_SENT` and those that begin with an underscore, which are notes
-of ours and of hosts. Roles, types and short ids and flags are the frame: a message's framing pays for its role and one
+of hosts and programs. Roles, types and short ids and flags are the frame: a message's framing pays for its role and one
 type, the rest is charged. What else stands in a field is text that a model reads, or sealed: sent unread.
 """
 

@@ -134,12 +134,12 @@ def _as_one(texts: list[str], redact: Redact, between: str = "\n") -> list[str]:
         stop -= len(between + alone[last - 1])
         last -= 1
     joined = left[start:stop]
-    if not between and _betrays(joined, texts[first:last], alone[first:last]):
+    if not between and _shows_secret(joined, texts[first:last], alone[first:last]):
         joined = LEFT_OUT
     return [*alone[:first], joined, *[""] * (last - first - 1), *alone[last:]]
 
 
-def _betrays(joined: str, texts: Sequence[str], alone: Sequence[str]) -> bool:
+def _shows_secret(joined: str, texts: Sequence[str], alone: Sequence[str]) -> bool:
     """Whether what is left of texts as one still holds a word that goes where they stand alone: grown together with
     its neighbour it looks like another word."""
     whole = "".join(texts)

@@ -184,7 +184,7 @@ why will with would you your
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
-def telling_words(text: str, most: int) -> list[str]:
+def distinctive_words(text: str, most: int) -> list[str]:
     """The first of a text's words that are not common ones, each once."""
     return list(dict.fromkeys(word for word in words_of(text) if word not in _COMMON))[:most]
 

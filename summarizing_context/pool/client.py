@@ -43,7 +43,7 @@ class PoolCaller:
         return 0.0
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """The summary of a job, whoever makes it. Raises `SummarizerError` where the attempt failed."""
+        """The summary of a job, by this process or a worker. Raises `SummarizerError` where the attempt failed."""
         key = SummaryKey(job.range_hash, job.recipe_hash)
         try:
             await self._queue.install()

@@ -140,7 +140,7 @@ class PoolWorker:
                     await asyncio.sleep(_UNREACHABLE)
                 except JobReleased:
                     raise
-                except Exception as error:  # a fault of ours or of a foreign object: who asked is told
+                except Exception as error:  # a fault of this package or of a foreign object: the host is told
                     logger.error("a summary could not be made", extra={"cause": type(error).__name__})
                     await self._fail(key, type(error).__name__)
                     return

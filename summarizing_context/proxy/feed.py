@@ -77,11 +77,11 @@ class Feed:
         self._sessions: OrderedDict[str, SessionFigures] = OrderedDict()
         self._total = 0
         self.passed_unchanged = 0  # requests that no view can be made for
-        self.failures = 0  # of ours, after which a request went on unchanged
+        self.failures = 0  # of the proxy, after which a request went on unchanged
         self.last_failure: str | None = None
 
     def failed(self, error: BaseException) -> None:
-        """Something of ours has failed."""
+        """Something in the proxy has failed."""
         self.failures += 1
         self.last_failure = type(error).__name__
 

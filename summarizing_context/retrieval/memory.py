@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
 from summarizing_context.extraction.memory_items import normal_subject
-from summarizing_context.messages.search_terms import likeness, query_terms, stems, telling_words
+from summarizing_context.messages.search_terms import distinctive_words, likeness, query_terms, stems
 from summarizing_context.messages.validation import check_message
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import notify_of_memory
@@ -212,7 +212,7 @@ async def matches_by_words(memory_store: MemoryStore, scope: MemoryScope | None,
 
 async def _found_by_words(memory_store: MemoryStore, query: str, limit: int, scope: MemoryScope | None) -> list[_Found]:
     read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
-    terms = telling_words(read, _WORDS) or query_terms(read)
+    terms = distinctive_words(read, _WORDS) or query_terms(read)
     found = await memory_store.find(scope, terms, max(limit, _LOOKED_AT))
     query_stems = stems(read)
     return _nearest([_Found(_entry(one, likeness(query_stems, stems(one.content))), False) for one in found])

@@ -1,7 +1,7 @@
 """The settings: their names, defaults, units and bounds, the places they are read from, and the sizes of summaries.
 
 One frozen value, refused as a whole with all its problems at once. What each kind of value accepts is in
-`rules`; what the settings do is said by whoever reads them.
+`rules`; the modules that read them say what they do.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Settings:
 
     summary_instructions: str | None = _setting(None, Maybe(Text(r"\s*\S.{0,1999}", "1-2000 characters")))
 
-    prices: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # over the table of ours
+    prices: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # over the package's table
 
     # counting
     token_counter: Literal["auto", "tiktoken", "estimate"] = _setting("auto", Choice(("auto", "tiktoken", "estimate")))

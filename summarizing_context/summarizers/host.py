@@ -83,7 +83,7 @@ class HostSummarizer:
         return read_response(await self._ask(provider, _request(job, self._model, limit)), limit)
 
     async def cancel(self) -> None:
-        """End the calls under way, at the host's wish."""
+        """End the calls under way, when the host asks for it."""
         self._cancelled |= self._calls
         for call in tuple(self._calls):
             call.cancel()

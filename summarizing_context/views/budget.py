@@ -245,7 +245,7 @@ class BudgetPolicy:
         return is_new
 
     def observe(self, total: int, view_tokens: int | None) -> None:
-        """The provider counted so many tokens for a view of so many tokens of ours."""
+        """The provider counted so many tokens for a view of so many tokens by this counter."""
         if view_tokens is None or total == 0:
             return
         before, self._calibration = self._calibration, self._calibration.observed(total, view_tokens)

@@ -16,7 +16,7 @@ from summarizing_context.views.tail import Tail
 from summarizing_context.views.view import ActivationState
 from summarizing_context.worker.open_ranges import piece_shown
 
-_AHEAD = 1.25  # low waters below the high water, from where on a cut inside a segment is foreseen
+_AHEAD = 1.25  # times `low_water` below `high_water`, from where on a cut inside a segment is foreseen
 
 
 def foreseen_cut(

@@ -313,7 +313,7 @@ class Worker:
             pass  # nothing was tried: it is planned again when calls are let through
         except SummarizerError as error:
             self._fail(want, error, began)
-        except Exception as error:  # a fault of ours or of a foreign object must not end the worker
+        except Exception as error:  # a fault of this package or of a foreign object must not end the worker
             logger.error("a summary could not be made", extra={"range": want.hash[:8], "cause": type(error).__name__})
             self._fail(want, error, began)
         finally:

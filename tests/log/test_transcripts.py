@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from summarizing_context.log.entries import Facts, make_entry
-from summarizing_context.log.host_history import HostRow, MergedRows, align, compare, find_new, may_be_left_out, weave
+from summarizing_context.log.host_history import (
+    HostRow,
+    MergedRows,
+    align,
+    compare,
+    find_new,
+    may_be_left_out,
+    merge_rows,
+)
 from summarizing_context.messages.validation import Message
 
 ROLES = ("user", "assistant", "system", "developer")
@@ -121,16 +129,20 @@ def test_weaving_brings_back_what_a_copy_leaves_out(rows: list[Message], kept: l
         row["content"] = f"{at}"  # each is said once
     log = facts_of(rows)
     copy = copy_of(log, kept)
-    woven = [log[row.at] if row.of_log else copy[row.at] for row in weave(told_of(copy), log)]
-    assert woven == (log if copy else [])
+    merged = [log[row.at] if row.of_log else copy[row.at] for row in merge_rows(told_of(copy), log)]
+    assert merged == (log if copy else [])
 
 
 def test_a_row_between_two_that_go_goes_with_them() -> None:
     roles = ("user", "system", "user", "system", "user", "system")
     log = facts_of([{"role": role, "content": f"{at}"} for at, role in enumerate(roles)])
     other = replace(log[2], content=b"other")
-    assert weave(told_of([log[0], other]), log) == [MergedRows(False, 0), MergedRows(True, 1), MergedRows(False, 1)]
-    assert weave(told_of([other, log[4]]), log) == [
+    assert merge_rows(told_of([log[0], other]), log) == [
+        MergedRows(False, 0),
+        MergedRows(True, 1),
+        MergedRows(False, 1),
+    ]
+    assert merge_rows(told_of([other, log[4]]), log) == [
         *(MergedRows(False, 0), MergedRows(True, 3)),
         *(MergedRows(False, 1), MergedRows(True, 5)),
     ]

@@ -51,7 +51,7 @@ def test_the_first_intent_comes_first():
     assert section(text, "Intent")[:2] == ['"Build a mill."', '"Paint it red."']
 
 
-def test_deeds_done_again_are_added_up():
+def test_actions_done_again_are_added_up():
     text = rollup(child(done="ran `make` (2 times) → failed"), child(done="ran `make` → ok"))
     assert section(text, "Done") == ["ran `make` (3 times) → ok"]
 

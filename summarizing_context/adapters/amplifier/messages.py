@@ -278,7 +278,7 @@ class _Fitter:
         return _spoken(row) or {**row, "content": NO_TEXT}
 
     def _user(self, row: Message) -> Iterator[Message]:
-        """Results first, each as a row of its own; then what a person, or whoever it was, has said."""
+        """Results first, each as a row of its own; then what a person, or a program, has said."""
         content = row["content"]
         blocks = content if isinstance(content, list) else []
         rest = []

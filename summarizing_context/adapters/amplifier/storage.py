@@ -33,7 +33,7 @@ from summarizing_context.errors import (
     StoreError,
     StoreReadOnlyError,
 )
-from summarizing_context.log.host_history import Comparison, find_new, may_be_left_out, weave
+from summarizing_context.log.host_history import Comparison, find_new, may_be_left_out, merge_rows
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.validation import Message, decode_message
 from summarizing_context.settings.addresses import is_address
@@ -276,8 +276,8 @@ async def _mended(context: SummarizingContext, rows: list[Message], found: Compa
         begun, kept = 0, []
     else:
         start, begun, kept = found.log_stop, found.transcript_stop, log[: found.log_stop]
-    woven = await asyncio.to_thread(weave, transcript[begun:], facts[start:])
-    return [*kept, *(log[start + row.at] if row.of_log else rows[begun + row.at] for row in woven)]
+    merged = await asyncio.to_thread(merge_rows, transcript[begun:], facts[start:])
+    return [*kept, *(log[start + row.at] if row.of_log else rows[begun + row.at] for row in merged)]
 
 
 async def _log_of(context: SummarizingContext) -> list[Message]:

@@ -1,4 +1,4 @@
-"""The views of all arms of a case, at the tokens of ours.
+"""The views of all arms of a case, at the tokens of this package's.
 
 Every arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands for, and
 then to the newest messages; the oldest of these is clipped where it does not fit whole.
@@ -42,7 +42,11 @@ ARMS = {
     "leaves": "all segment summaries that fit, then the newest messages",
     "brief": "the same summaries merged once, then the newest messages",
 }
-OPTIONAL = ("compact_thrice", "leaves", "brief")  # how one summary drifts, and references for the design of ours
+OPTIONAL = (
+    "compact_thrice",
+    "leaves",
+    "brief",
+)  # how one summary drifts, and references for the design
 USUAL = tuple(arm for arm in ARMS if arm not in OPTIONAL)
 
 _COMPACT_CHARACTERS, _COMPACT_TOKENS = 12_000, 4_000
@@ -53,7 +57,7 @@ _BRIEF_TOKENS, _BRIEF_PROMPT = 2_000, "rollup/v4"  # as it was recorded
 _LEAVES_SHARE = 0.65
 _FIRST_SHARE = 0.2  # the first request, where an arm keeps it
 _RAW_SHARES = (0.45, 0.6, 0.75, 0.9)  # where older results are masked
-_CLOSE = 0.98  # of the tokens of ours
+_CLOSE = 0.98  # of the tokens of this package's view
 _STEPS = 3  # of the assistant that a mechanical cut leaves whole
 _STEPS_SHARE = 0.6
 _SHORT_RESULT, _CALL_LINE = 500, 160  # characters
@@ -125,7 +129,7 @@ async def build(
                 texts[arm] = _masking(past)
             case "tail":
                 texts[arm] = past.view([])
-    if not (ours.missing or ours.waiting):  # else the tokens are not those of ours
+    if not (ours.missing or ours.waiting):  # else the tokens are not those of a view of this package
         built.views = {arm: View(_encodable(text)) for arm, text in texts.items() if text is not None}
     return built
 

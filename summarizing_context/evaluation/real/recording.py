@@ -67,7 +67,7 @@ class Reply(msgspec.Struct, frozen=True):
     """What a model wrote for one request."""
 
     key: str
-    purpose: str  # the kind of a job of ours; `compact` or `brief`
+    purpose: str  # the kind of a job of this package; `compact` or `brief`
     model: str
     reading: str  # `isolated`: without sight of other requests of the same log
     reply: str

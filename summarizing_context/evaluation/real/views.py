@@ -37,7 +37,7 @@ class Request(msgspec.Struct, frozen=True):
     system: str
     user: str
     max_tokens: int
-    purpose: str  # the kind of a job of ours; `compact` or `brief`
+    purpose: str  # the kind of a job of this package; `compact` or `brief`
     case: str
     start: int  # first message that it is about
     stop: int  # one past the last

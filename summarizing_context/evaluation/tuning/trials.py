@@ -46,7 +46,7 @@ class SessionScore(msgspec.Struct, frozen=True):
     views: int
     history_tokens: int = 0
     model_tokens: int = 0  # read and written for its summaries
-    lost: list[str] = []  # in words, for whoever proposes better prompts
+    lost: list[str] = []  # in words, for the proposer of better prompts
 
 
 class TrialPool:

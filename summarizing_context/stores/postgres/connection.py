@@ -150,7 +150,7 @@ class PostgresConnection:
         return int(row[0])
 
     def outside(self, statement: str) -> None:
-        """Run a statement of ours that no transaction may hold."""
+        """Run a statement that no transaction may hold."""
         self._ensure()
         self.raw.execute(statement.encode())
 

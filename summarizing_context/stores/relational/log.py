@@ -158,7 +158,7 @@ def read_entries(connection: Connection, head: Head, path: str) -> list[StoredEn
 
 
 def list_sessions(connection: Connection) -> list[SessionInfo]:
-    """All sessions, the newest change first; the writer is whoever noted itself last."""
+    """All sessions, the newest change first; the writer is the process that noted itself last."""
     return list(starmap(SessionInfo, connection.run("sessions")))
 
 

@@ -50,7 +50,7 @@ class _Operation:
         self.error, self.result = None, self.work(connection)
 
     def settle(self) -> None:
-        """On the event loop: the callback first, then whoever still waits."""
+        """On the event loop: the callback first, then the callers that still wait."""
         if self.error is None and self.committed is not None:
             self._call_back(self.committed)
         if self.done.done():  # nobody waits any longer: the task was cancelled

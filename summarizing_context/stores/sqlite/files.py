@@ -84,7 +84,7 @@ class Claims:
 
 
 def _remove(lock: FileLock) -> None:
-    # Removed while still held: whoever locked the removed file sees that it has no name and tries again.
+    # Removed while still held: a process that locked the removed file sees that it has no name and tries again.
     with suppress(OSError):
         Path(lock.lock_file).unlink()
     lock.release(force=True)

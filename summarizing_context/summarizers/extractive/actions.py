@@ -266,7 +266,7 @@ class Action(NamedTuple):
 
 
 def find_actions(steps: Sequence[Step], by: ExtractiveParameters = SHIPPED) -> list[Line]:
-    """What the steps changed or checked, oldest first; a deed done again stands once, with its last outcome."""
+    """What the steps changed or checked, oldest first; an action done again stands once, with its last outcome."""
     actions: dict[str, tuple[Action, int]] = {}
     listed = Listings(by)
     for step in steps:

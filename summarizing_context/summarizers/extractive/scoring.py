@@ -154,7 +154,7 @@ def _read_counted(line: str) -> tuple[str, int, str]:
     if " times)" not in line and " → " not in line:
         return line, 1, ""
     counted = _TIMES.search(line)
-    end, rest = counted.span() if counted else (_end_of_deed(line),) * 2
+    end, rest = counted.span() if counted else (_end_of_action(line),) * 2
     return line[:end], int(counted[1]) if counted else 1, line[rest:]
 
 
@@ -163,8 +163,8 @@ def without_count(text: str) -> str:
     return _TIMES.sub("", text)
 
 
-def _end_of_deed(line: str) -> int:
-    """Where a count goes: before the outcome of a deed, or at the end."""
+def _end_of_action(line: str) -> int:
+    """Where a count goes: before the outcome of an action, or at the end."""
     at = -1 if line.startswith('"') else line.find(" → ")
     return len(line) if at < 0 else at
 

@@ -1,6 +1,6 @@
 """Attribution: in a model's summary only words of the user stand as the user's.
 
-Pure. A line that claims a wish of the user's is a whole sentence from a human row, or it is shown as a fact.
+Pure. A line that claims what the user wants is a whole sentence from a human row, or it is shown as a fact.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ def find_literals(line: str) -> list[Found]:
     for stage in (_escapes, *stages):
         text = stage(text, found)
     found += [Found("number", text[at.start : at.stop], at) for at in find_quantities(text) if at.is_literal]
-    found += [Found("name", name[0].casefold()) for name in _CAMEL.finditer(line) if _is_telling(name[0])]
+    found += [Found("name", name[0].casefold()) for name in _CAMEL.finditer(line) if _is_distinctive(name[0])]
     found += [Found("setting", variable[0].casefold()) for variable in _VARIABLE.finditer(line)]
     return found
 
@@ -285,7 +285,7 @@ def _without_patterns(line: str, found: list[Found]) -> str:
     return _PATTERN.sub(read_path, _GLOB.sub(read, line))
 
 
-def _is_telling(camel: str) -> bool:
+def _is_distinctive(camel: str) -> bool:
     return len(camel) >= _SHORTEST_CAMEL and camel.casefold() not in _BRANDS.split()
 
 

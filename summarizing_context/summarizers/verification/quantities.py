@@ -320,11 +320,11 @@ class Quantities:
             amounts.note_value(article.value, article.unit)
         self._amounts = amounts.sorted()
 
-    def bear_out(self, number: Quantity) -> bool:
+    def supports(self, number: Quantity) -> bool:
         """Whether the source has this number: as it stands, in another unit, or what it rounds."""
         if number.must_be_exact:
             return number.digits in self._digits
-        return _bear_out(number, self._amounts) and (not number.negative or _bear_out(number, self._below_zero))
+        return _is_supported(number, self._amounts) and (not number.negative or _is_supported(number, self._below_zero))
 
     def has_seconds(self, seconds: float) -> bool:
         """Whether a time of the source is as long, to the second."""
@@ -380,7 +380,7 @@ class _Amounts:
         return {measure: sorted(values) for measure, values in self._values.items()}
 
 
-def _bear_out(number: Quantity, amounts: Mapping[str, Sequence[float]]) -> bool:
+def _is_supported(number: Quantity, amounts: Mapping[str, Sequence[float]]) -> bool:
     if number.unit is None:
         return _has(amounts.get(_ANY, ()), number, 1.0)
     if number.unit == M:

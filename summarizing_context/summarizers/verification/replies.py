@@ -201,7 +201,7 @@ def check_reply(
     if len(text) > max_chars:
         raise SummarizerRefused(Refusal.TOO_LARGE)
     if job.kind == "memory":  # what its lines are worth is judged one by one, whatever else stands there
-        if is_error_text(text) and '"quote"' not in text:  # one of ours has a `message` too
+        if is_error_text(text) and '"quote"' not in text:  # a reply of rules has a `message` too
             raise SummarizerRefused(Refusal.ERROR_TEXT)
         return SummaryReply(clean_reply(text), *reported_usage(reply), cached_tokens=reported_cached(reply))
     is_cut = isinstance(reply, SummaryReply) and reply.truncated

@@ -140,7 +140,7 @@ class SourceValues:
         if isinstance(meaning, Quantity):
             # a sign stands before the digits, and counts; of words a part may stand there
             as_it_stands = not (meaning.unit in CURRENCIES or meaning.negative or meaning.spelled)
-            return (as_it_stands and self._has_number(literal.text, meaning)) or self._quantities.bear_out(meaning)
+            return (as_it_stands and self._has_number(literal.text, meaning)) or self._quantities.supports(meaning)
         if isinstance(meaning, Day):
             return self._calendar.has_day(meaning) or self._has(literal.text)
         if isinstance(meaning, Time):
@@ -237,7 +237,7 @@ class SourceValues:
 
     def _has_code(self, code: str) -> bool:
         """Whether each word of a line of code stands there, and each number with its unit; a placeholder need not."""
-        if any(number.unit and not self._quantities.bear_out(number) for number in find_quantities(code)):
+        if any(number.unit and not self._quantities.supports(number) for number in find_quantities(code)):
             return False
         words = (word.strip(_AROUND) for word in _CODE_MARKS.split(_PLACEHOLDER.sub(" ", code)))
         return all(self._has_part(word) for word in words if word)
