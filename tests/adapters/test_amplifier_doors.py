@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from amplifier_core.validation import ContextValidator
 
 from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
@@ -49,11 +49,13 @@ def test_the_hosts_command_validates_the_checkouts_package_folder(tmp_path: Path
     assert done.returncode == 0, done.stdout
 
 
-async def test_the_documented_mount_plan_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("language", ["json", "yaml"])
+async def test_a_documented_mount_plan_works(language: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".amplifier").mkdir()
     page = (ROOT / "docs" / "integrate" / "amplifier.md").read_text(encoding="utf-8")
-    plan = json.loads(re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0])
+    written = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
+    plan = yaml.safe_load(written)  # reads JSON too
     async with session_of({}, context=plan["session"]["context"]) as session:
         assert await session.execute("Read.") == "Answer 3."
         context = session.coordinator.get("context")
