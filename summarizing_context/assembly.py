@@ -393,7 +393,6 @@ def make_worker(
     if base.recipe.maker == "model":
         rules = RuleCalls(
             log=log,
-            rules=base.store.rules,
             store=base.store,
             session_id=settings.session_id,
             caller=base.caller,

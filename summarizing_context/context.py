@@ -75,7 +75,7 @@ class SummarizingContext:
         self._gauge = BudgetGauge(session)
         self._checkpoints = Checkpoints(session, store.checkpoints, settings.checkpoint_interval_messages)
         self._makes_checkpoints = settings.checkpoint_interval_messages is not None  # by itself
-        self._pins = PinEditor(session, store.pins)
+        self._pins = PinEditor(session, store)
         self._follower = Follower(session)
         self._memory = Memory(session, store.memories, meaning)
         self._shows_memories = settings.memory_include == "auto"

@@ -196,7 +196,7 @@ async def test_an_undo_in_the_store_that_would_not_last_is_refused(tmp_path: Pat
     try:
         with pytest.raises(UndoError, match="does not fit"):
             await undo_stored(store, "s")
-        assert len(await store.activations.listed("s")) == len(before)
+        assert len(await store.list_activations("s")) == len(before)
         with pytest.raises(UndoError, match="no activation to undo"):
             await undo_stored(store, "another")
         with pytest.raises(UndoError, match="does not fit"):
@@ -225,7 +225,7 @@ async def test_an_undo_in_the_store_tells_before_what_it_comes_to_and_counts_no_
     store = await open_store(path)
     try:
         told = await undo_outlook(store, "s")
-        assert len(await store.activations.listed("s")) == 1
+        assert len(await store.list_activations("s")) == 1
         assert (await undo_stored(store, "s", BUDGET))._replace(time=told.time) == told
     finally:
         await store.close()
@@ -264,11 +264,11 @@ async def test_purging_forgets_the_states_of_a_log_that_was_replaced(tmp_path: P
         await context.set_messages([user("another log")])
     store = await open_store(tmp_path / "a.db")
     try:
-        assert await store.activations.before("s", 1) is not None
+        assert await store.state_before("s", 1) is not None
         await store.purge()
-        assert await store.activations.before("s", 1) is None
-        assert [one.number for one in await store.activations.listed("s")] == [1]
+        assert await store.state_before("s", 1) is None
+        assert [one.number for one in await store.list_activations("s")] == [1]
         assert await store.delete_session("s")
-        assert await store.activations.listed("s") == []
+        assert await store.list_activations("s") == []
     finally:
         await store.close()

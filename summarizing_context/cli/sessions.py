@@ -208,7 +208,7 @@ def list_activations(session: SessionName, store: StorePath, json_path: JsonPath
     from summarizing_context.sessions.activations import read_records
 
     find_session(store, session)
-    rows = with_store(store, lambda opened: opened.activations.listed(session), read_only=True)
+    rows = with_store(store, lambda opened: opened.list_activations(session), read_only=True)
     result = activations_told(read_records(rows))
     show_result(json_path, {"session": session, **result.data}, result.text)
     return Status.OK

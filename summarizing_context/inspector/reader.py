@@ -195,7 +195,7 @@ class Reader:
             return context.explain(drops=False)
         store = await open_store(self.store, read_only=True)
         try:
-            data = await store.activations.before(session_id, keeping[0].number)
+            data = await store.state_before(session_id, keeping[0].number)
         finally:
             await store.close()
         return None if data is None else decode_state(data).nodes

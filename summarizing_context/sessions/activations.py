@@ -173,9 +173,9 @@ async def _planned(store: SessionStore, session_id: str, budget: int | None) -> 
     if stored is None:
         raise StoreError(f"{store.name} holds no session {session_id!r} any longer")
     history = ActivationHistory()
-    history.load(await store.activations.listed(session_id))
+    history.load(await store.list_activations(session_id))
     undone = last_to_undo(history.records, stored.log_version)
-    data = await store.activations.before(session_id, undone.number)
+    data = await store.state_before(session_id, undone.number)
     present = dict(stored.activations).get(undone.provider)
     if data is None or present is None:
         raise UndoError("the view of before is not kept any longer; restore a checkpoint instead")

@@ -11,7 +11,7 @@ from summarizing_context.log.entries import Entry
 from summarizing_context.log.pins import Pin, PinList, encode_pins
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, PinStore, StoredCheckpoint
+from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, Store, StoredCheckpoint
 
 _LONGEST_NAME = 200
 
@@ -122,7 +122,7 @@ _LONGEST = 2_000  # characters of a pinned text
 class PinEditor:
     """The pins of one session. All methods belong to its event loop."""
 
-    def __init__(self, session: Session, store: PinStore) -> None:
+    def __init__(self, session: Session, store: Store) -> None:
         self._session = session
         self._store = store
 
@@ -169,7 +169,7 @@ class PinEditor:
             session.views.pin_anew()
 
         if changed != session.log.pinned:
-            await self._store.save(session.id, encode_pins(changed), committed)
+            await self._store.save_pins(session.id, encode_pins(changed), committed)
 
 
 def _check_text(text: str) -> None:

@@ -140,7 +140,7 @@ class Session:
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
                     self.summaries.mark_read(hash)
-        self.history.load(await self.store.activations.listed(self.id))
+        self.history.load(await self.store.list_activations(self.id))
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
@@ -162,7 +162,7 @@ class Session:
         if not rows or self.read_only:
             return
         try:
-            await self.store.rules.save(self.id, rows)
+            await self.store.save_rules(self.id, rows)
         except StoreError as error:
             logger.warning("standing rules could not be kept; they are read again when it is opened", exc_info=error)
 
@@ -211,7 +211,7 @@ class Session:
             with self.foreground.call():
                 await self._store_replacement(log, durable)
             if present.pinned != pinned:
-                await self.store.pins.save(self.id, encode_pins(present.pinned), lambda: None)
+                await self.store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             for one in self.views.provider_views:  # the store has forgotten all of them
                 if one.state.stop > self.log.leading_count:
                     await self._save_state(one.key, one.encode(one.state))
@@ -356,7 +356,7 @@ class Session:
         async with self.changing:
             began = self.clock.now()
             undone = last_to_undo(self.history.records, self.log.version)
-            data = await self.store.activations.before(self.id, undone.number)
+            data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else usable_state(self.log, data)
             if there is None:
                 raise UndoError("the view of before is not kept any longer, or its log is cut otherwise by now")

@@ -140,6 +140,24 @@ class Store(Protocol):
         """Keep the newest state of a provider key; of each session the four newest keys remain. Along with it, what
         the activation was: all of them stay listed, and of the newest 64 the states before."""
 
+    async def list_activations(self, session_id: str) -> list[StoredActivation]:
+        """All that a session has kept, oldest first. They do not go along with forks."""
+
+    async def state_before(self, session_id: str, number: int) -> bytes | None:
+        """The provider's state until an activation; None where it is not kept, or not any longer."""
+
+    async def save_pins(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
+        """Keep what a session has pinned by calls, in the place of what it had; `committed` as in `append`.
+
+        It goes along with checkpoints and forks; `load` brings it.
+        """
+
+    async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
+        """Keep the standing rules of messages that are in the log, each with its place, unless they are kept already.
+
+        `append` and `replace` write them too; `load` brings them.
+        """
+
     async def save_budget(self, session_id: str, budget: int) -> None:
         """Keep the budget of the session's last request, in tokens. A fork begins with it."""
 
@@ -417,23 +435,6 @@ class VectorStore(Protocol):
         """Messages with their texts, in the order of the scores."""
 
 
-class PinStore(Protocol):
-    """What sessions have pinned by calls. It goes along with checkpoints and forks; `load` of a session brings it."""
-
-    async def save(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
-        """Keep these in the place of those that the session had; `committed` as in `append`."""
-
-
-class ActivationStore(Protocol):
-    """The activations of sessions, as `save_activation` has kept them. They do not go along with forks."""
-
-    async def listed(self, session_id: str) -> list[StoredActivation]:
-        """All of a session, oldest first."""
-
-    async def before(self, session_id: str, number: int) -> bytes | None:
-        """The provider's state until an activation; None where it is not kept, or not any longer."""
-
-
 class SummaryClaims(Protocol):
     """Which of the hosts that share a store asks a model for a key. A store for one host has none."""
 
@@ -441,27 +442,11 @@ class SummaryClaims(Protocol):
         """Hold a key for so many seconds at most; waits while another living host holds it. Raises no `StoreError`."""
 
 
-class RuleKeeper(Protocol):
-    """The standing rules of sessions' messages. `append` and `replace` write them; `load` of a session brings them."""
-
-    async def save(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
-        """Keep the rules of messages that are in the log, each with its place, unless they are kept already."""
-
-
 class SessionStore(Store, Protocol):
     """A store with all its parts: what a context takes, once it is open. `tests/contract` opens it by `async def open`.
 
     A store for many hosts also has `claims`, which are `SummaryClaims`, or None where nothing may be written.
     """
-
-    @property
-    def activations(self) -> ActivationStore: ...
-
-    @property
-    def rules(self) -> RuleKeeper: ...
-
-    @property
-    def pins(self) -> PinStore: ...
 
     @property
     def checkpoints(self) -> CheckpointStore: ...

@@ -23,7 +23,7 @@ from summarizing_context.log.segments import Segment
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
-from summarizing_context.stores.base import RuleKeeper, Store, StoredSummary, SummaryKey
+from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.summarizers.verification.rules import last_message, read_rules
@@ -73,7 +73,6 @@ class RuleCalls:
         self,
         *,
         log: MessageLog,
-        rules: RuleKeeper,
         store: Store,
         session_id: str,
         caller: Caller,
@@ -83,7 +82,6 @@ class RuleCalls:
         background: WorkerThread,
     ) -> None:
         self._log = log
-        self._rules = rules
         self._store = store
         self._place = store.name if recipe.shared and store.name != ":memory:" else id(self)
         self._session_id = session_id
@@ -161,7 +159,7 @@ class RuleCalls:
         verdicts = {message.entry.data: Verdict() for message in batch.messages if not message.text}
         if batch.spoken:
             verdicts |= await self._verdicts(batch)
-        await self._rules.save(self._session_id, log.judge(verdicts))  # of messages that are still in the log
+        await self._store.save_rules(self._session_id, log.judge(verdicts))  # of messages that are still in the log
 
     async def _verdicts(self, batch: _Batch) -> dict[bytes, Verdict]:
         """What the model says of a batch, or has said in any session that asked the same."""

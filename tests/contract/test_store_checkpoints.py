@@ -70,16 +70,16 @@ async def test_pins_go_along_with_checkpoints_and_forks(where):
     called: list[str] = []
     async with opened(where, "s") as store:
         await store.append("s", numbered(2), nothing)
-        await store.pins.save("s", "first", lambda: called.append("done"))
+        await store.save_pins("s", "first", lambda: called.append("done"))
         made = await store.checkpoints.save("s", None, Place(0, 2), [])
-        await store.pins.save("s", "second", nothing)
+        await store.save_pins("s", "second", nothing)
         assert ((await store.load("s")).pins, called) == ("second", ["done"])
         assert (await store.checkpoints.load("s", made.id)).pins == "first"
         await store.checkpoints.fork("s", made.id, "fork")
         await store.checkpoints.restore("s", made.id, Place(0, 2), [], nothing)
         assert [(await store.load(name)).pins for name in ("s", "fork")] == ["first", "first"]
         with pytest.raises(StoreError, match="not claimed"):
-            await store.pins.save("fork", "third", nothing)
+            await store.save_pins("fork", "third", nothing)
 
 
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(tmp_path):

@@ -44,8 +44,8 @@ async def test_rules_are_written_with_their_message_or_not_at_all(where):
 async def test_rules_of_several_versions_stand_side_by_side_and_the_first_write_wins(where):
     async with opened(where, "s") as store:
         await store.append("s", said("a", "b"), nothing)
-        await store.rules.save("s", [(0, row("a", "v2")), (1, row("b")._replace(rules=b"other"))])
-        await store.rules.save("s", [])
+        await store.save_rules("s", [(0, row("a", "v2")), (1, row("b")._replace(rules=b"other"))])
+        await store.save_rules("s", [])
         assert (await store.load("s")).rules == (row("a"), row("a", "v2"), row("b"))
 
 
@@ -72,7 +72,7 @@ async def test_a_fork_takes_those_of_its_messages_along(where):
     async with opened(where, "s") as store:
         await store.append("s", said("a", "b", "c"), nothing)
         made = await store.checkpoints.save("s", None, Place(0, 3), [])
-        await store.rules.save("s", [(1, row("b", "v2"))])
+        await store.save_rules("s", [(1, row("b", "v2"))])
         await store.checkpoints.fork("s", made.id, "t")
         await store.replace("s", 2, said("d"), nothing)
         await store.checkpoints.fork("s", made.id, "u")
@@ -95,4 +95,4 @@ async def test_a_deleted_session_leaves_no_byte_of_its_rules(tmp_path):
 async def test_what_is_not_claimed_is_refused(where):
     async with opened(where, "s") as store:
         with pytest.raises(StoreError, match="not claimed"):
-            await store.rules.save("t", [(0, row("a"))])
+            await store.save_rules("t", [(0, row("a"))])

@@ -66,7 +66,7 @@ async def told(store: SessionStore) -> Any:
         loaded = [await store.checkpoints.load(one.session_id, mark.id) for mark in marks]
         found[one.session_id] = (
             await store.load(one.session_id), loaded, one.summaries, one.created_at, one.updated_at, one.input_tokens,
-            await store.activations.listed(one.session_id), len(await store.vectors.rows(Scope(None, one.session_id))),
+            await store.list_activations(one.session_id), len(await store.vectors.rows(Scope(None, one.session_id))),
         )  # fmt: skip
     memories = [
         (one.content, str(one.metadata), one.created_at, one.updated_at) for one in await store.memories.all(None)

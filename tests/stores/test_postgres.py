@@ -121,7 +121,7 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
             lambda: old.append("s", numbered(600), lambda: called.append("many")),
             lambda: old.replace("s", 0, [], lambda: called.append("replaced")),
             lambda: old.save_activation("s", "p", b"state"),
-            lambda: old.pins.save("s", "[]", lambda: called.append("pins")),
+            lambda: old.save_pins("s", "[]", lambda: called.append("pins")),
             lambda: old.memories.add(MemoryScope(None, "s"), NewMemory("x", {})),
             lambda: old.checkpoints.delete("s", kept.id),
         ):

@@ -46,7 +46,6 @@ class Desk:
         recipe = Recipe("model", "seg", "roll", True, 20, 20, lambda kind, rank, most: PROMPT, redact)
         self.calls = RuleCalls(
             log=self.log,
-            rules=self,
             store=self,
             session_id="s",
             caller=self,
@@ -78,7 +77,7 @@ class Desk:
             raise reply
         return reply if isinstance(reply, SummaryReply) else SummaryReply(reply)
 
-    async def save(self, session_id: str, rows: list[tuple[int, StoredRules]]) -> None:
+    async def save_rules(self, session_id: str, rows: list[tuple[int, StoredRules]]) -> None:
         if self.fails:
             raise StoreError("the disk is gone")
         self.kept += rows

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import starmap
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from summarizing_context.stores.base import (
     StoredSummary,
     SummaryKey,
 )
-from summarizing_context.stores.relational.database import Access, Connection, damaged
+from summarizing_context.stores.relational.database import Connection, damaged
 
 KEPT_ACTIVATIONS = 4  # provider keys of a session
 
@@ -223,18 +223,6 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-class RelationalRules:
-    """The rules of one store."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    async def save(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
-        """Keep rules, each with the place of its message, unless they are kept already."""
-        kept = tuple(rows)
-        await self._access.write(session_id, lambda connection: add_rules(connection, session_id, kept))
-
-
 def add_rules(connection: Connection, session_id: str, rows: Iterable[tuple[int, StoredRules]]) -> None:
     """Keep the rules of messages, each with its place in the log."""
     values = [(session_id, row.digest, row.version, position, row.rules) for position, row in rows]
@@ -250,19 +238,6 @@ def rules_of(connection: Connection, session_id: str) -> tuple[StoredRules, ...]
 def forget_rules(connection: Connection, session_id: str, keep: int = 0) -> None:
     """Remove what was read of the messages from `keep` on."""
     connection.run("forget_rules", {"session_id": session_id, "keep": keep})
-
-
-class RelationalPins:
-    """The pins of one store."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    async def save(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
-        """Keep these in the place of those that the session had."""
-        await self._access.write(
-            session_id, lambda connection: save_pins(connection, session_id, pins), committed=committed
-        )
 
 
 def save_pins(connection: Connection, session_id: str, pins: str) -> None:
@@ -299,30 +274,15 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
     connection.run("note_uses", {"session_id": session_id, "keys": json.dumps(listed)})
 
 
-class RelationalActivations:
-    """The activations of one store."""
+def list_activations(connection: Connection, session_id: str) -> list[StoredActivation]:
+    """All that a session has kept, oldest first."""
+    return list(starmap(StoredActivation, connection.run("history", {"session_id": session_id})))
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
 
-    async def listed(self, session_id: str) -> list[StoredActivation]:
-        """All of a session, oldest first."""
-
-        def work(connection: Connection) -> list[StoredActivation]:
-            rows = connection.run("history", {"session_id": session_id})
-            return list(starmap(StoredActivation, rows))
-
-        return await self._access.read(work)
-
-    async def before(self, session_id: str, number: int) -> bytes | None:
-        """The provider's state until an activation; None where it is not kept, or not any longer."""
-
-        def work(connection: Connection) -> bytes | None:
-            values = {"session_id": session_id, "number": number}
-            row = connection.run("state_before", values).fetchone()
-            return None if row is None or row[0] is None else zlib.decompress(row[0])
-
-        return await self._access.read(work)
+def state_before(connection: Connection, session_id: str, number: int) -> bytes | None:
+    """The provider's state until an activation; None where it is not kept, or not any longer."""
+    row = connection.run("state_before", {"session_id": session_id, "number": number}).fetchone()
+    return None if row is None or row[0] is None else zlib.decompress(row[0])
 
 
 class PackedStates:

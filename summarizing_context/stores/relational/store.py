@@ -14,7 +14,9 @@ from summarizing_context.stores.base import (
     NewActivation,
     Places,
     SessionInfo,
+    StoredActivation,
     StoredEntry,
+    StoredRules,
     StoredSession,
     StoredSummary,
     SummaryKey,
@@ -41,12 +43,9 @@ class RelationalStore(Generic[E]):
         self._claimed = claimed
         self._engine: E | None = None
         self._is_open = self._is_closed = False
-        self.activations = log.RelationalActivations(self)
         self._states = log.PackedStates()
         self.checkpoints = RelationalCheckpoints(self)
         self.memories = RelationalMemories(self)
-        self.pins = log.RelationalPins(self)
-        self.rules = log.RelationalRules(self)
 
     async def open(self) -> None:
         """Connect, creating the store if needed and bringing its schema up to date."""
@@ -115,6 +114,25 @@ class RelationalStore(Generic[E]):
                 self._writer().submit(pack, alone=True).cancel()  # nobody waits for it
 
         await self.write(session_id, work, committed=None if made is None else committed)
+
+    async def list_activations(self, session_id: str) -> list[StoredActivation]:
+        """All that a session has kept, oldest first."""
+        return await self.read(lambda connection: log.list_activations(connection, session_id))
+
+    async def state_before(self, session_id: str, number: int) -> bytes | None:
+        """The provider's state until an activation; None where it is not kept, or not any longer."""
+        return await self.read(lambda connection: log.state_before(connection, session_id, number))
+
+    async def save_pins(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
+        """Keep what a session has pinned by calls, in the place of what it had."""
+        await self.write(
+            session_id, lambda connection: log.save_pins(connection, session_id, pins), committed=committed
+        )
+
+    async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
+        """Keep the standing rules of messages, each with its place in the log, unless they are kept already."""
+        kept = tuple(rows)
+        await self.write(session_id, lambda connection: log.add_rules(connection, session_id, kept))
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         """Keep the budget of the session's last request, in tokens."""
