@@ -135,7 +135,7 @@ def make_asking(settings: Settings, store: SessionStore, caller: NamedCaller | N
 
 
 def shared(store: SessionStore, needs: str) -> PoolStore:
-    """A store that hosts share; `SettingsError` for any other, saying who needs it."""
+    """A store that hosts share; `SettingsError` for any other, which names what needs it."""
     if not callable(getattr(store, "queue", None)):
         raise SettingsError(f"{needs}: store = 'postgresql://…'")
     return cast(PoolStore, store)

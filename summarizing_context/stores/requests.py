@@ -92,7 +92,7 @@ class SummaryRequests(Protocol):
         """End a request: its summary is there."""
 
     async def fail(self, key: SummaryKey, error: str) -> None:
-        """Say why a request was not answered. It is tried again, later and later; who asked may ask before."""
+        """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
 
     async def backlog(self) -> Backlog:
         """How many requests there are."""

@@ -30,7 +30,7 @@ _guard = threading.Lock()  # loops of several threads look here
 
 
 class Once:
-    """Work that is done once for all who ask for it. Where it failed, the next who asks begins it anew."""
+    """Work that is done once for all callers. Where it failed, the next caller begins it anew."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None

@@ -37,7 +37,7 @@ except ImportError as error:
 
 _LOOK_AGAIN = timedelta(seconds=2)  # where no notice comes, and for jobs whose worker is gone
 _RETRY = 0.5  # seconds
-NOTES_KEPT = timedelta(minutes=10)  # for who looks into the queue; nothing here reads them
+NOTES_KEPT = timedelta(minutes=10)  # for people who look into the queue; nothing here reads them
 _NOTES_AT_ONCE = 5_000
 
 logger = logging.getLogger(__name__)

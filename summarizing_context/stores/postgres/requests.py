@@ -1,8 +1,8 @@
 """What hosts and workers on one PostgreSQL store tell one another: notices, claims and requests of summaries, and caps.
 
-Notices come by LISTEN where the server's session is ours; behind a pooler in transaction mode none come, and who waits
-looks again from time to time. A request is kept beside the queue's job, which carries its key alone, so that removing a
-session removes its text.
+Notices come by LISTEN where the server's session is ours; behind a pooler in transaction mode none come, and a waiting
+host looks again from time to time. A request is kept beside the queue's job, which carries its key alone, so that
+removing a session removes its text.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class PostgresRequests:
         await self._access.submit(partial(self._end, key))
 
     async def fail(self, key: SummaryKey, error: str) -> None:
-        """Say why a request was not answered. It is tried again, later and later; who asked may ask before."""
+        """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
         values = {**key._asdict(), **self._told(key), "error": error, "waits": list(RETRIES)}
         await self._access.submit(lambda connection: connection.run("note_error", values) and None)
 

@@ -166,7 +166,7 @@ def _add_words(connection: PostgresConnection, rows: Sequence[_Row]) -> None:
 
 
 def _unindexed(connection: PostgresConnection, terms: list[str], scope: Scope) -> Iterator[Match]:
-    """For who may not write: what the index lacks, ranked as a collection of its own, as the SQLite store does."""
+    """What the index lacks, for a store that may not write: ranked as a collection of its own, as in SQLite."""
     shown, lacking = Shown.of(connection, scope), behind(connection, scope)
     rows: list[_Row] = []
     for branch, _ in lacking.branches:

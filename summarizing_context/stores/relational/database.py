@@ -58,7 +58,7 @@ Work = Callable[[Any], Result]
 
 
 class Access(Protocol):
-    """What the parts of one store share: its thread, and who may write."""
+    """What the parts of one store share: its thread, and the checks before a write."""
 
     @property
     def name(self) -> str: ...

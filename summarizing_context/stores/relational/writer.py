@@ -42,7 +42,7 @@ class _Operation:
     committed: Callable[[], None] | None
     alone: bool  # opens its own transaction, or none
     may_be_undone: bool  # when the store is closed
-    reads: bool = False  # and writes nothing, so that who has locked the file does not hold it up
+    reads: bool = False  # and writes nothing, so that a process that has locked the file does not hold it up
     result: Any = None
     error: Exception | None = None
 
@@ -373,7 +373,7 @@ class Engine:
         if self._starting is not None:
             await asyncio.wait([self._starting])
             if not self._starting.cancelled():
-                self._starting.exception()  # told already to who waited
+                self._starting.exception()  # told already to those that waited
 
     # What follows is called by the writer, all but `gives_way` in its thread.
 

@@ -1,6 +1,6 @@
 """The file of a store: read it without leaving a trace, check it, and claim a session in it.
 
-One lock file for each session says who may write to it, as long as the claim is held.
+One lock file for each session says which process may write to it, as long as the claim is held.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def application_id(connection: Database) -> int:
 def _numbers(file: Path) -> tuple[int, int] | None:
     try:
         status = file.stat()
-    except OSError:  # whatever the reason: nobody who opens it now finds it
+    except OSError:  # whatever the reason: opened now it would not be found
         return None
     return status.st_dev, status.st_ino
 

@@ -29,7 +29,7 @@ select session_id, request from store.requests where range_hash = :range_hash an
 -- find_error: of a request that waits; no row where none does
 select error from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
--- note_error: of a request, which is tried again after the next of these seconds, if there is one; who waits is told
+-- note_error: of a request, which is tried again after the next of these seconds, if there is one; waiting hosts are told
 with failed as (
     update store.requests set error = :error, failures = failures + 1, retry_at = clock_timestamp()
     + make_interval(secs => (cast(:waits as double precision[]))[failures + 1])
@@ -37,7 +37,7 @@ with failed as (
 )
 select pg_notify(:channel, :payload) from failed;
 
--- remove_request: it is answered; who waits is told
+-- remove_request: it is answered; waiting hosts are told
 with gone as (
     delete from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash returning 1
 )

@@ -1,6 +1,6 @@
 -- The queries of PostgreSQL alone, each under its name and purpose. `store.` stands for the schema.
 
--- lock_session: who has a session, or had it; nobody else changes it until the transaction ends
+-- lock_session: the writer that has a session, or had it; nobody else changes it until the transaction ends
 select sessions.writer, writers.host, writers.pid, writers.until > clock_timestamp()
 from store.sessions left join store.writers on writers.id = sessions.writer
 where session_id = :session_id for update of sessions;
@@ -192,7 +192,7 @@ and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(
 delete from store.vectors where owner = :owner and recipe = :recipe
 and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) as asked);
 
--- take_claim: for this writer, where nobody holds it, its deadline has passed, or the lease of who holds it has ended
+-- take_claim: for this writer, where nobody holds it, its deadline has passed, or the lease of its holder has ended
 insert into store.claims (range_hash, recipe_hash, writer, until)
 values (:range_hash, :recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds))
 on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until, wanted = false
@@ -204,7 +204,7 @@ returning 1;
 -- want_claim: this host waits for it
 update store.claims set wanted = true where range_hash = :range_hash and recipe_hash = :recipe_hash and not wanted;
 
--- give_up_claim: of this writer; who waits is told
+-- give_up_claim: of this writer; waiting hosts are told
 with gone as (
     delete from store.claims
     where range_hash = :range_hash and recipe_hash = :recipe_hash and writer = :writer returning wanted

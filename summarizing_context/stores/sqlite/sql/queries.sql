@@ -1,6 +1,6 @@
 -- The queries of SQLite alone, each under its name and purpose.
 
--- note_writer: who has the session open, and its project when one is given
+-- note_writer: the process that has the session open, and its project when one is given
 update sessions set writer_pid = :pid, project = coalesce(:project, project) where session_id = :session_id;
 
 -- forget_writer: the session was given up by this process
