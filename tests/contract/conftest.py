@@ -24,6 +24,12 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return ":memory:" if request.param == "memory" else str(tmp_path / "run.db")
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that is not there yet."""
+    return tmp_path / "run.db"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """On a server both places of `where` are a schema of its own: there a test runs once."""
     items[:] = [item for item in items if not {"postgres", "memory"} <= _parameters(item)]

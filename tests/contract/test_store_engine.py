@@ -21,11 +21,6 @@ from tests.contract.store_builders import entries, locks, log_of, nothing
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.db"
-
-
 async def joined(engine: SqliteEngine, path: Path, *sessions: str) -> SqliteStore:
     store = SqliteStore(path, engine=engine)
     await store.open()

@@ -30,11 +30,6 @@ ADD_TITLES = Migration(
 FAILS_AT_LAST = Migration(NEXT, ADD_TITLES.script + ";\ninsert into nowhere values (1);")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.db"
-
-
 async def written(path: Path) -> None:
     async with opened(path, "s") as store:
         await store.append("s", numbered(3), nothing)

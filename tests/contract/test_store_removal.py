@@ -24,11 +24,6 @@ from tests.contract.store_builders import (
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.db"
-
-
 def stored_entries(path: Path) -> int:
     with sql(path) as connection:
         return connection.execute("select count(*) from entries").fetchone()[0]

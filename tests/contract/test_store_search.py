@@ -21,11 +21,6 @@ from tests.contract.store_builders import bytes_beside, check_index, key, nothin
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.db"
-
-
 def say(*texts: str) -> list[StoredEntry]:
     return [StoredEntry(json.dumps({"role": "user", "content": text}).encode(), b"") for text in texts]
 

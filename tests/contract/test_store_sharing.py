@@ -35,11 +35,6 @@ CHILD = Path(__file__).with_name("store_child.py")
 PATIENCE = 120  # seconds, for what takes a fraction of one
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.db"
-
-
 @contextmanager
 def neighbour(path: Path, session_id: str) -> Iterator[subprocess.Popen[str]]:
     """Another process that has the session open and a summary saved."""

@@ -30,11 +30,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def address(postgres: str, tmp_path: Path) -> str:
-    return postgres_server.address_for(tmp_path)
-
-
-@pytest.fixture
 def file(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(made, tmp_path / "run.db"))
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -32,12 +31,6 @@ from tests import postgres_server
 from tests.contract.store_builders import entries, entry, key, log_of, nothing, numbered
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def address(postgres: str, tmp_path: Path) -> str:
-    """A store that is not there yet."""
-    return postgres_server.address_for(tmp_path)
 
 
 @asynccontextmanager

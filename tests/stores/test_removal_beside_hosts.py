@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import anyio
 import pytest
@@ -20,12 +19,6 @@ from tests.making import user
 from tests.stores.test_postgres import another_host, opened, sql, take_over
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def address(postgres: str, tmp_path: Path) -> str:
-    """A store that is not there yet."""
-    return postgres_server.address_for(tmp_path)
 
 
 async def waiting_for_a_lock(address: str, stores: int = 1) -> None:

@@ -17,7 +17,6 @@ from summarizing_context import Settings, open_context
 from summarizing_context.assembly import open_store
 from summarizing_context.cli import main
 from summarizing_context.errors import SessionInUseError
-from tests import postgres_server
 from tests.making import user
 
 pytestmark = pytest.mark.anyio
@@ -27,11 +26,6 @@ ELSEWHERE = (
     "import runpy, socket, sys; socket.gethostname = lambda: 'mars'; del sys.argv[0]; "
     "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
-
-
-@pytest.fixture
-def address(postgres: str, tmp_path: Path) -> str:
-    return postgres_server.address_for(tmp_path)
 
 
 @pytest.fixture

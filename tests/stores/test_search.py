@@ -17,7 +17,6 @@ from summarizing_context.stores.base import Scope, SessionStore, StoredEntry
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.store import PostgresStore
 from summarizing_context.stores.sqlite.store import SqliteStore
-from tests import postgres_server
 from tests.contract.store_builders import key, nothing, summary
 
 pytestmark = pytest.mark.anyio
@@ -25,12 +24,6 @@ pytestmark = pytest.mark.anyio
 WORDS = [f"{letter}{end}" for letter in "bcdfgklmnprstvz" for end in ("apple", "iver", "onder", "una")]
 ODD = ["src/parse_config.py", "Straße", "naïve", "HTTPServer", "running runs", "迁移失败", "the", "café", "v1.2.3"]
 QUERIES = [*(" ".join(random.Random(seed).sample(WORDS, 1 + seed % 4)) for seed in range(12)), *ODD, "the naive run"]
-
-
-@pytest.fixture
-def address(postgres: str, tmp_path: Path) -> str:
-    """A store that is not there yet."""
-    return postgres_server.address_for(tmp_path)
 
 
 def say(count: int, chance: random.Random) -> list[StoredEntry]:
