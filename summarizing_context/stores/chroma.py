@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class ChromaVectors:
-    """A keeper of vectors that hands texts and marks on to another one. One process at a time may use a folder."""
+    """A `VectorStore` that hands texts and marks on to another one. One process at a time may use a folder."""
 
     def __init__(self, marks: VectorStore, folder: Path | None) -> None:
         self._marks = marks
@@ -61,7 +61,6 @@ class ChromaVectors:
         return await self._marks.matches(scope, scores)
 
     async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        """Those of the numbers that have no vector of this recipe and of so many bytes."""
         return await self._marks.missing(owner, _mark(recipe, size), numbers, 0)
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
@@ -76,14 +75,12 @@ class ChromaVectors:
             await self._marks.save(owner, _mark(recipe, size), dict.fromkeys(some, b""))
 
     async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
-        """Forget the vectors of a recipe that nobody will use again."""
         for name in [name for name in self._swept if name.startswith(_prefix(owner, recipe))]:
             await self._marks.drop(owner, _mark(recipe, _FLOAT * int(name.rpartition("-")[2])), numbers)
             await self._run(lambda name=name: self._client.delete_collection(name))  # type: ignore[misc]
             self._swept.discard(name)
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        """The cosine of each vector there is with the query; those of another length are left out."""
         missing = set(await self.missing(owner, recipe, numbers, len(query)))
         there = [number for number in numbers if number not in missing]
         name = _collection(owner, recipe, len(query))

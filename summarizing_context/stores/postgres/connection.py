@@ -112,7 +112,6 @@ class PostgresConnection:
             self._kept_at = transaction.began
 
     def undo_work(self) -> None:
-        """Undo the open transaction, if there is one."""
         transaction, self._transaction = self._transaction, None
         self._is_reading = False
         if transaction is not None:
@@ -123,11 +122,9 @@ class PostgresConnection:
         self._keep_due_lease()
 
     def interrupt(self) -> None:
-        """Cut the running query short. Any thread may call it."""
         self.raw.cancel_safe(timeout=1.0)
 
     def may_pass(self, error: Exception) -> bool:
-        """Whether the same work may succeed if it is tried again at once."""
         return may_pass(error)
 
     # Queries
@@ -138,13 +135,11 @@ class PostgresConnection:
         return self.raw.execute(self._queries[name].encode(), _prepared(name, values))
 
     def run_many(self, name: str, rows: Iterable[Values]) -> None:
-        """Run a query once for each row of values."""
         self._send()
         with self.raw.cursor() as cursor:
             cursor.executemany(self._queries[name].encode(), [_prepared(name, row) for row in rows])
 
     def insert(self, name: str, values: Values) -> int:
-        """Run a query that inserts one row; the number that the row got."""
         row = self.run(name, values).fetchone()
         assert row is not None
         return int(row[0])

@@ -59,7 +59,7 @@ class QueueDriver(PsycopgDriver):
 
 
 class PostgresQueue:
-    """The jobs of one store for the workers of one model; `name` is the queue's."""
+    """The `SummaryQueue` of one store and model; `name` is the queue's."""
 
     def __init__(
         self, address: Address, name: str, requests: PostgresRequests, notices: Notices, installing: Once
@@ -73,7 +73,6 @@ class PostgresQueue:
         self._installing = installing
 
     async def ask(self, session_id: str, key: SummaryKey, text: bytes) -> None:
-        """Keep a request and put its job into the queue, in one transaction."""
         await self._requests.ask(session_id, key, text, self._name, self._put)
 
     async def remind(self) -> None:
@@ -113,7 +112,6 @@ class PostgresQueue:
             raise fault from fault.__cause__
 
     async def run(self, make: Make, *, concurrency: int, stopping: asyncio.Event) -> None:
-        """Have jobs made until told to stop, and then wait for those that are under way."""
         while not stopping.is_set():
             try:
                 await self.install()

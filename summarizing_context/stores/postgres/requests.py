@@ -135,7 +135,7 @@ def _take(connection: PostgresConnection, key: SummaryKey, seconds: float) -> bo
 
 
 class PostgresRequests:
-    """The requests of one store. Every method raises `StoreError`."""
+    """The `SummaryRequests` of one store."""
 
     def __init__(self, access: Access, notices: Notices) -> None:
         self._access = access
@@ -163,25 +163,17 @@ class PostgresRequests:
         await self._access.submit(work)
 
     async def find(self, key: SummaryKey) -> Request | None:
-        """A request with what it asks; None where nobody waits for an answer."""
         row = await self._access.read(lambda connection: connection.run("find_request", key._asdict()).fetchone())
         return None if row is None else Request(row[0], bytes(row[1]))
 
     async def state(self, key: SummaryKey) -> RequestState | None:
-        """How a request stands; None where it is answered, or was removed with its session."""
         row = await self._access.submit(lambda connection: connection.run("find_error", key._asdict()).fetchone())
         return None if row is None else RequestState(row[0])
 
     async def wait(self, key: SummaryKey, seconds: float) -> None:
-        """Wait for a notice about a request; so many seconds at most."""
         await self._notices.wait(_payload(key), seconds)
 
     async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
-        """Keep a summary unless there is one, and end its request, in one transaction.
-
-        It is dropped where its session was deleted meanwhile and nobody else asks.
-        """
-
         def work(connection: PostgresConnection) -> None:
             (asking,) = connection.run("lock_request", key._asdict()).fetchone() or ([],)
             if not asking and connection.run("lock_asker", {"session_id": session_id}).fetchone() is None:
@@ -194,16 +186,13 @@ class PostgresRequests:
         await self._access.submit(work)
 
     async def end(self, key: SummaryKey) -> None:
-        """End a request: its summary is there."""
         await self._access.submit(partial(self._end, key))
 
     async def fail(self, key: SummaryKey, error: str) -> None:
-        """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
         values = {**key._asdict(), **self._told(key), "error": error, "waits": list(RETRIES)}
         await self._access.submit(lambda connection: connection.run("note_error", values) and None)
 
     async def backlog(self) -> Backlog:
-        """How many requests there are."""
         return Backlog(*await self._access.read(lambda connection: connection.run("count_requests").fetchone()))
 
     def _end(self, key: SummaryKey, connection: PostgresConnection) -> None:
@@ -214,22 +203,19 @@ class PostgresRequests:
 
 
 class PostgresFleet:
-    """Caps on the calls of all workers on one store: how many at once, and how many in a minute."""
+    """The `FleetCaps` of one store."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
 
     async def set(self, at_once: int | None, per_minute: int | None) -> None:
-        """Change the caps that are told, for all workers from now on; -1 removes one."""
         values = {"calls_at_once": at_once, "calls_per_minute": per_minute}
         await self._access.submit(lambda connection: connection.run("write_caps", values) and None)
 
     async def begin(self) -> Admission:
-        """Begin a call of this worker, if the caps let it through."""
         return await self._access.submit(_begin)
 
     def end(self, call: int) -> None:
-        """A call of this worker has ended. Where this cannot be noted, it counts until the lease ends."""
         with suppress(StoreError):
             self._access.submit(partial(_end, call)).add_done_callback(_settled)
 

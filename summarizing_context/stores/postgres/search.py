@@ -38,26 +38,22 @@ _MOST_COUNTED = 100_000  # rows that hold a common word; of more the relevance i
 
 
 class TsWords:
-    """The index of words in a schema."""
+    """The `Words` of a schema."""
 
     def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
 
     def count(self, term: str, most: int) -> int:
-        """How many rows hold a term, counted up to `most`."""
         row = self._connection.run("count_matches", {"match": any_of([term]), "most": most}).fetchone()
         return int(row[0]) if row else 0
 
     def best(self, terms: Sequence[str]) -> list[tuple[int, float]]:
-        """Rows that hold any of the terms with their relevance, the best first."""
         return self._ranked("matches", list(terms), {})
 
     def best_within(self, terms: Sequence[str], first: int, last: int) -> list[tuple[int, float]]:
-        """The same of one run of rows."""
         return self._ranked("matches_within", list(terms), {"first": first, "last": last})
 
     def newest(self, terms: Sequence[str], first: int, last: int, *, all_of_them: bool) -> Iterator[int]:
-        """Rows of one run that hold any, or all, of the terms, the newest first."""
         match = all_of(list(terms)) if all_of_them else any_of(list(terms))
         values = {"match": match, "first": first, "last": last, "most": MOST_RANKED}
         return (row for (row,) in self._connection.run("newest_matches", values))
@@ -211,14 +207,12 @@ class PostgresVectors(RelationalVectors):
     """The vectors of one store."""
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
-        """Keep vectors; as long as the process lives where nothing may be written."""
         if self._access.read_only:
             await super().save(owner, recipe, vectors)
             return
         await self._access.submit(lambda connection: _save(connection, owner, recipe, vectors))
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        """The cosine of each vector there is with the query; those of another length are left out."""
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         asked = {**values, "query": _written(query), "size": len(query)}
 

@@ -21,7 +21,6 @@ from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.engine import PostgresEngine, refuse_if_held, release, take
 from summarizing_context.stores.postgres.requests import PostgresClaims, PostgresFleet, PostgresRequests
 from summarizing_context.stores.postgres.search import PostgresSearchIndex, PostgresVectors
-from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.checkpoints import forget_unused_states
 from summarizing_context.stores.relational.database import Work
 from summarizing_context.stores.relational.memories import remove_of_session
@@ -162,7 +161,7 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         connection.run("remove_unnamed_vectors")
         connection.commit_work()
         connection.begin_work()
-        log.forget_replaced_states(connection)
+        connection.run("forget_replaced_states")
         connection.commit_work()
         _forget_states(connection)
         return freed
@@ -186,10 +185,10 @@ def remove_session(connection: PostgresConnection, session_id: str, *, is_ours: 
     connection.run("remove_checkpoints", known)
     connection.run("forget_migrated", known)
     remove_of_session(connection, session_id)
-    log.forget_rules(connection, session_id)
+    connection.run("forget_rules", {**known, "keep": 0})
     _trim(connection, everything=False)
     connection.run("forget_activations", {**known, "keep": 0})
-    log.forget_history(connection, session_id)
+    connection.run("remove_history", known)
     connection.run("leave_requests", known)
     connection.run("remove_requests", known)
     connection.run("remove_own_summaries", known)

@@ -209,7 +209,7 @@ def _newest(connection: Connection, session_id: str, provider_key: str) -> _Befo
 
 
 class RelationalCheckpoints:
-    """The checkpoints of one store."""
+    """The `CheckpointStore` of a relational store."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -218,8 +218,6 @@ class RelationalCheckpoints:
     async def save(
         self, session_id: str, name: str | None, place: Place, provider_views: Sequence[StoredProviderView]
     ) -> Checkpoint | None:
-        """Keep the log's first `place.messages` entries and the provider views; None if the log was replaced since."""
-
         def work(connection: Connection) -> Checkpoint:
             connection.run("guard_states")
             _check_current(connection, session_id, place)
@@ -232,8 +230,6 @@ class RelationalCheckpoints:
         return await self._unless_overtaken(session_id, work)
 
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
-        """A checkpoint with its log."""
-
         def work(connection: Connection) -> StoredCheckpoint:
             found = _find(connection, session_id, id)
             head = log.Head(found.kept.branch, found.kept.stop, False)
@@ -250,8 +246,6 @@ class RelationalCheckpoints:
         provider_views: Sequence[StoredProviderView],
         committed: Callable[[], None],
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present, whole log, then make the log and the activation states those of `id`."""
-
         def work(connection: Connection) -> Checkpoint:
             connection.run("guard_states")
             _check_current(connection, session_id, place)
@@ -287,7 +281,6 @@ class RelationalCheckpoints:
         return await self._unless_overtaken(session_id, work, committed)
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
-        """Begin a session that goes on from a checkpoint; no entry is copied."""
         self._access.refuse_if_read_only("fork a session")
 
         def work(connection: Connection) -> None:
@@ -302,15 +295,12 @@ class RelationalCheckpoints:
         await self._access.submit(work)
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
-        """The checkpoints of a session, oldest first."""
         known = {"session_id": session_id}
         return await self._access.read(
             lambda connection: [_checkpoint(row) for row in connection.run("checkpoints", known)]
         )
 
     async def delete(self, session_id: str, id: str) -> None:
-        """Forget a checkpoint; what only it needed goes with the next `purge`."""
-
         def work(connection: Connection) -> None:
             connection.run("guard_removal")
             found = _find(connection, session_id, id)
@@ -336,7 +326,8 @@ class RelationalCheckpoints:
     ) -> _Kept:
         keep = self._states.keep
         listed = [(key, keep(connection, session_id, key, state), marks) for key, state, marks in provider_views]
-        return _Kept(log.owner(connection, head), head.stop, json.dumps(listed), log.pins_of(connection, session_id))
+        (pins,) = connection.run("pins", {"session_id": session_id}).fetchone()
+        return _Kept(log.owner(connection, head), head.stop, json.dumps(listed), pins)
 
     async def _unless_overtaken(
         self, session_id: str, work: Work[Checkpoint], committed: Callable[[], None] | None = None
@@ -403,6 +394,6 @@ def _provider_views(connection: Connection, kept: _Kept) -> list[StoredProviderV
 
 
 def _show_again(connection: Connection, session_id: str, kept: _Kept) -> None:
-    log.save_pins(connection, session_id, kept.pins)
+    connection.run("save_pins", {"session_id": session_id, "pins": kept.pins})
     for provider_view in _provider_views(connection, kept):
         log.save_activation(connection, session_id, provider_view.provider_key, provider_view.state)

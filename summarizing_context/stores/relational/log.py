@@ -17,7 +17,6 @@ from summarizing_context.stores.base import (
     NewActivation,
     Places,
     SessionInfo,
-    StoredActivation,
     StoredEntry,
     StoredRules,
     StoredSession,
@@ -85,17 +84,17 @@ def replace(connection: Connection, session_id: str, keep: int, entries: Sequenc
             f"give a number from 0 to {head.stop}"
         )
     branch = _begin_branch(connection, session_id, parent=head.branch, stop=keep)
-    forget_rules(connection, session_id, keep)
+    connection.run("forget_rules", {"session_id": session_id, "keep": keep})
     _write(connection, session_id, Head(branch, keep, False), entries)
     _forget_what_was_shown(connection, session_id)
 
 
 def move(connection: Connection, session_id: str, branch: int, stop: int) -> None:
     """Let the log be the one that another head lists; what stood behind it stays until `purge`."""
-    forget_rules(
-        connection, session_id, _shared(connection, head_of(connection, session_id), Head(branch, stop, False))
-    )
-    _write(connection, session_id, Head(branch, stop, False), [])
+    head = Head(branch, stop, False)
+    shared = _shared(connection, head_of(connection, session_id), head)
+    connection.run("forget_rules", {"session_id": session_id, "keep": shared})
+    _write(connection, session_id, head, [])
     _forget_what_was_shown(connection, session_id)
 
 
@@ -143,7 +142,7 @@ def load(connection: Connection, session_id: str, path: str) -> StoredSession | 
     entries = read_entries(connection, head_of(connection, session_id), path)
     activations = connection.run("activations", known).fetchall()
     project, _, log_version, pins, updated_at = session
-    rules = rules_of(connection, session_id)
+    rules = tuple(starmap(StoredRules, connection.run("rules", known)))
     return StoredSession(session_id, project, entries, activations, log_version, pins, rules, updated_at)
 
 
@@ -230,27 +229,6 @@ def add_rules(connection: Connection, session_id: str, rows: Iterable[tuple[int,
         connection.run_many("add_rules", values)
 
 
-def rules_of(connection: Connection, session_id: str) -> tuple[StoredRules, ...]:
-    """All that is kept of a session, in the order of its log."""
-    return tuple(starmap(StoredRules, connection.run("rules", {"session_id": session_id})))
-
-
-def forget_rules(connection: Connection, session_id: str, keep: int = 0) -> None:
-    """Remove what was read of the messages from `keep` on."""
-    connection.run("forget_rules", {"session_id": session_id, "keep": keep})
-
-
-def save_pins(connection: Connection, session_id: str, pins: str) -> None:
-    """Keep these in the place of those that the session had."""
-    connection.run("save_pins", {"session_id": session_id, "pins": pins})
-
-
-def pins_of(connection: Connection, session_id: str) -> str:
-    """What a session has pinned."""
-    (pins,) = connection.run("pins", {"session_id": session_id}).fetchone()
-    return str(pins)
-
-
 def find_summaries(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
     """Those of `keys` that are there."""
     found = connection.run("find_summaries", {"keys": json.dumps(keys)})
@@ -272,17 +250,6 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
     listed = [(*key, *places.get(key, (None, None))) for key in keys]
     connection.run("note_uses", {"session_id": session_id, "keys": json.dumps(listed)})
-
-
-def list_activations(connection: Connection, session_id: str) -> list[StoredActivation]:
-    """All that a session has kept, oldest first."""
-    return list(starmap(StoredActivation, connection.run("history", {"session_id": session_id})))
-
-
-def state_before(connection: Connection, session_id: str, number: int) -> bytes | None:
-    """The provider's state until an activation; None where it is not kept, or not any longer."""
-    row = connection.run("state_before", {"session_id": session_id, "number": number}).fetchone()
-    return None if row is None or row[0] is None else zlib.decompress(row[0])
 
 
 class PackedStates:
@@ -314,13 +281,3 @@ def add_to_history(
     connection.run("thin_history", {**known, "keep": KEPT_STATES})
     if made.undoes is not None:
         connection.run("note_undone", {**known, "number": made.undoes})
-
-
-def forget_history(connection: Connection, session_id: str) -> None:
-    """A session is about to go."""
-    connection.run("remove_history", {"session_id": session_id})
-
-
-def forget_replaced_states(connection: Connection) -> None:
-    """No activation of a log that was replaced is taken back."""
-    connection.run("forget_replaced_states")

@@ -19,13 +19,12 @@ Result = TypeVar("Result")
 
 
 class RelationalMemories:
-    """The memories of one store."""
+    """The `MemoryStore` of a relational store."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
 
     async def add(self, scope: MemoryScope, memory: NewMemory, *, renew: bool = False) -> KeptMemory:
-        """Keep a memory, unless there is one that says the same: its metadata stay, or are renewed."""
         self._access.refuse_if_read_only("store a memory")
 
         return await self._write(scope, lambda connection: _keep(connection, scope, memory, renew))
@@ -40,8 +39,6 @@ class RelationalMemories:
         *,
         again: bool = False,
     ) -> list[KeptMemory]:
-        """Keep what was read of a log, remove what no longer holds, and note what was read; all or nothing. What is
-        marked as read already is learnt only with `again`: somebody has said it once more."""
         self._access.refuse_if_read_only("store a memory")
 
         def work(connection: Connection) -> list[KeptMemory]:
@@ -59,11 +56,9 @@ class RelationalMemories:
         return await self._write(scope, work)
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
-        """Those of the marks that were noted in this scope."""
         return await self._access.read(lambda connection: _marked(connection, scope, reader, marks))
 
     async def update(self, scope: MemoryScope, id: str, content: str, metadata: Mapping[str, Any] | None) -> None:
-        """Replace a memory's content, and its metadata where some are given."""
         self._access.refuse_if_read_only("update a memory")
 
         def work(connection: Connection) -> None:
@@ -73,7 +68,6 @@ class RelationalMemories:
         await self._write(scope, work)
 
     async def forget(self, scope: MemoryScope, id: str) -> None:
-        """Remove a memory; its bytes leave the file with the next `purge`."""
         self._access.refuse_if_read_only("forget a memory")
 
         def work(connection: Connection) -> None:
@@ -83,13 +77,11 @@ class RelationalMemories:
         await self._write(scope, work)
 
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
-        """Those in scope, or of the whole store where that is None, oldest first."""
         return await self._access.read(
             lambda connection: [_memory(row) for row in connection.run("memories", _within(scope))]
         )
 
     async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
-        """Those in scope that hold any of the terms, the most relevant first; None as in `all`."""
         if not terms:
             return []
         values = {**_within(scope), "match": " OR ".join(f'"{term}"' for term in terms), "most": limit}

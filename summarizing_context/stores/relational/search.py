@@ -55,7 +55,7 @@ class Behind(NamedTuple):
 
 
 class RelationalSearchIndex:
-    """The index of one store. A database says how it indexes a slice, and how it finds."""
+    """The `SearchIndex` of a relational store. A database says how it indexes a slice, and how it finds."""
 
     takes_no_more: tuple[type[Exception], ...] = (StoreFullError, StoreLockedError)  # then searches index in memory
 
@@ -64,11 +64,9 @@ class RelationalSearchIndex:
         self._is_kept_up = not access.read_only
 
     async def backlog(self) -> int:
-        """Messages and summaries that are not indexed yet."""
         return await self._access.read(lambda connection: int(connection.run("backlog").fetchone()[0]))
 
     async def catch_up(self) -> int:
-        """Index a slice of what is missing; how many rows, 0 when all is indexed."""
         return 0 if self._access.read_only else await self._access.submit(self._catch_up)
 
     async def complete(self, scope: Scope) -> None:
@@ -91,7 +89,6 @@ class RelationalSearchIndex:
             logger.warning("the index could not be kept up", extra={"cause": type(error).__name__})
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        """What holds any of the terms, the most relevant first."""
         return await self._access.read(lambda connection: self._find(connection, terms, scope, limit))
 
     def _index_branch_to(self, connection: Any, branch: int, stop: int) -> bool:

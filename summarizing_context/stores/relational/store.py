@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import suppress
+from itertools import starmap
 from typing import Any, Generic, TypeVar
 
 from summarizing_context.concurrency import running_loop
@@ -32,7 +34,10 @@ Result = TypeVar("Result")
 
 
 class RelationalStore(Generic[E]):
-    """The methods of a `Store` that are the same for every database. `claimed` holds the sessions of this store."""
+    """The methods of a `Store` that are the same for every database, and the `Access` of its parts.
+
+    `claimed` holds the sessions of this store.
+    """
 
     def __init__(
         self, name: str, claimed: Container[str], *, read_only: bool, gives_way: Callable[[], bool] = bool
@@ -73,16 +78,13 @@ class RelationalStore(Generic[E]):
             await self._engine.stop()
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
-        """Become the session's only writer, creating the session if needed."""
         self.refuse_if_read_only("claim a session")
         await self._writer().submit(lambda connection: self._claim(connection, session_id, project), alone=True)
 
     async def load(self, session_id: str) -> StoredSession | None:
-        """The session as committed, or None if there is none."""
         return await self.read(lambda connection: log.load(connection, session_id, self.name))
 
     def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Callable[[], None]) -> Awaitable[None]:
-        """Queue entries at the end of the log, at once and in call order."""
         self._refuse_unless_claimed(session_id)
         kept = tuple(entries)
         return self._writer().submit(lambda connection: self._append(connection, session_id, kept), committed=committed)
@@ -90,7 +92,6 @@ class RelationalStore(Generic[E]):
     async def replace(
         self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Callable[[], None]
     ) -> None:
-        """Make the log its own first `keep` entries followed by `entries`."""
         kept = tuple(entries)
         await self.write(
             session_id, lambda connection: log.replace(connection, session_id, keep, kept), committed=committed
@@ -116,18 +117,21 @@ class RelationalStore(Generic[E]):
         await self.write(session_id, work, committed=None if made is None else committed)
 
     async def list_activations(self, session_id: str) -> list[StoredActivation]:
-        """All that a session has kept, oldest first."""
-        return await self.read(lambda connection: log.list_activations(connection, session_id))
+        known = {"session_id": session_id}
+        return await self.read(lambda connection: list(starmap(StoredActivation, connection.run("history", known))))
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
-        """The provider's state until an activation; None where it is not kept, or not any longer."""
-        return await self.read(lambda connection: log.state_before(connection, session_id, number))
+        known = {"session_id": session_id, "number": number}
+        row = await self.read(lambda connection: connection.run("state_before", known).fetchone())
+        return None if row is None or row[0] is None else zlib.decompress(row[0])
 
     async def save_pins(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
-        """Keep what a session has pinned by calls, in the place of what it had."""
-        await self.write(
-            session_id, lambda connection: log.save_pins(connection, session_id, pins), committed=committed
-        )
+        values = {"session_id": session_id, "pins": pins}
+
+        def work(connection: Connection) -> None:
+            connection.run("save_pins", values)
+
+        await self.write(session_id, work, committed=committed)
 
     async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
         """Keep the standing rules of messages, each with its place in the log, unless they are kept already."""
@@ -135,13 +139,11 @@ class RelationalStore(Generic[E]):
         await self.write(session_id, lambda connection: log.add_rules(connection, session_id, kept))
 
     async def save_budget(self, session_id: str, budget: int) -> None:
-        """Keep the budget of the session's last request, in tokens."""
         await self.write(session_id, lambda connection: log.save_budget(connection, session_id, budget))
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
     ) -> Mapping[SummaryKey, StoredSummary]:
-        """Those of `keys` that are there, noted as used by the session at these places."""
         wanted = tuple(keys)
         if self.read_only:
             return await self.read(lambda connection: log.find_summaries(connection, wanted))
@@ -155,7 +157,6 @@ class RelationalStore(Generic[E]):
     async def save_summary(
         self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
     ) -> StoredSummary:
-        """Keep a summary unless its key has one, and return the one that is kept."""
         self.refuse_if_read_only("save a summary")
 
         def work(connection: Connection) -> StoredSummary:
@@ -166,7 +167,6 @@ class RelationalStore(Generic[E]):
         return await self.submit(work)
 
     async def sessions(self) -> list[SessionInfo]:
-        """All sessions, the newest change first."""
         return await self.read(self._list_sessions)
 
     async def delete_session(self, session_id: str) -> bool:
@@ -175,29 +175,24 @@ class RelationalStore(Generic[E]):
         return await self._writer().submit(lambda connection: self._delete(connection, session_id), alone=True)
 
     async def purge(self) -> int:
-        """Remove every entry and summary that no session uses any longer; bytes freed."""
         self.refuse_if_read_only("purge")
         return await self._writer().submit(self._purge, alone=True)
 
     # What the parts of a store share; see `database.Access`.
 
     async def read(self, work: Work[Result]) -> Result:
-        """Run `work` on one committed state."""
         return await self._writer().submit(lambda connection: self._read(connection, work), alone=True, reads=True)
 
     async def write(
         self, session_id: str, work: Work[Result], *, committed: Callable[[], None] | None = None
     ) -> Result:
-        """Run `work` for a session that this store has claimed; it is durable when this returns."""
         self._refuse_unless_claimed(session_id)
         return await self._writer().submit(self._fenced(session_id, work), committed=committed)
 
     def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue `work` that belongs to no session; it is durable when the future is done."""
         return self._writer().submit(work)
 
     def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue work of spare time, in a transaction of its own. It fails where the store is closed meanwhile."""
         return self._writer().submit_spare(work)
 
     def refuse_if_read_only(self, what: str) -> None:

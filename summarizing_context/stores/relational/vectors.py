@@ -18,7 +18,7 @@ AT_ONCE = 4_000  # vectors held in memory for comparing
 
 
 class RelationalVectors:
-    """The vectors of one store."""
+    """The `VectorStore` of a relational store."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -30,8 +30,6 @@ class RelationalVectors:
             raise MissingExtraError("vectors", "comparing embeddings needs numpy")
 
     async def rows(self, scope: Scope) -> list[int]:
-        """The messages of a scope, the newest of each session first."""
-
         def work(connection: Connection) -> list[int]:
             runs = Shown.of(connection, scope).runs
             return [row for first, last in reversed(runs) for row in range(last, first - 1, -1)]
@@ -39,8 +37,6 @@ class RelationalVectors:
         return await self._access.read(work)
 
     async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Messages, as the log holds them."""
-
         def work(connection: Connection) -> dict[int, bytes]:
             found = {}
             for row in rows:
@@ -53,7 +49,6 @@ class RelationalVectors:
         return await self._access.read(work)
 
     async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        """Those of the numbers that have no vector of this recipe and of so many bytes."""
         there = {number for number in numbers if len(self._passing.get((owner, recipe, number), b"")) == size > 0}
         asked = [number for number in numbers if number not in there] if there else list(numbers)
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
@@ -62,13 +57,11 @@ class RelationalVectors:
         )
 
     async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
-        """Forget the vectors of a recipe that nobody will use again."""
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         if not self._access.read_only:
             await self._access.submit(lambda connection: connection.run("drop_vectors", values))
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
-        """Keep vectors; as long as the process lives where nothing may be written."""
         if self._access.read_only:
             self._passing |= {(owner, recipe, number): vector for number, vector in vectors.items()}
             return
@@ -76,7 +69,6 @@ class RelationalVectors:
         await self._access.submit(lambda connection: connection.run_many("save_vector", rows))
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        """The cosine of each vector there is with the query; those of another length are left out."""
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         passing = self._passing_of(owner, recipe, numbers)
 
@@ -93,8 +85,6 @@ class RelationalVectors:
         return [(number, self._passing.get((owner, recipe, number), b"")) for number in numbers if self._passing]
 
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
-        """Messages with their texts, in the order of the scores."""
-
         def work(connection: Connection) -> list[Match]:
             shown = Shown.of(connection, scope)
             found = (shown.match(connection, row, score) for row, score in scores.items())

@@ -31,30 +31,24 @@ SQL = {name: _translated(query) for name, query in read_queries(_PACKAGE).items(
 
 
 class Database(sqlite3.Connection):
-    """A connection with the named queries."""
+    """The `Connection` of a file."""
 
     def run(self, name: str, values: Values = ()) -> sqlite3.Cursor:
-        """Run a query."""
         return self.execute(SQL[name], values)
 
     def run_many(self, name: str, rows: Iterable[Values]) -> None:
-        """Run a query once for each row of values."""
         self.executemany(SQL[name], rows)
 
     def insert(self, name: str, values: Values) -> int:
-        """Run a query that inserts one row; the number that the row got."""
         return int(self.execute(SQL[name], values).fetchone()[0])
 
     def begin_work(self) -> None:
-        """Begin a transaction that writes."""
         self.execute("begin immediate")
 
     def commit_work(self) -> None:
-        """End it; what was written is durable."""
         self.execute("commit")
 
     def undo_work(self) -> None:
-        """Undo the open transaction, if there is one."""
         roll_back(self)
 
     def may_pass(self, error: Exception) -> bool:

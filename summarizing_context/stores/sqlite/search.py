@@ -25,26 +25,22 @@ _LARGEST_LEAVING = 2_000_000  # bytes of a message that is indexed then
 
 
 class Fts5:
-    """The index of a file, or one in memory."""
+    """The `Words` of a file, or of an index in memory."""
 
     def __init__(self, connection: Database) -> None:
         self._connection = connection
 
     def count(self, term: str, most: int) -> int:
-        """How many rows hold a term, counted up to `most`."""
         values = {"match": _any([term]), "most": most}
         return int(self._connection.run("count_matches", values).fetchone()[0])
 
     def best(self, terms: Sequence[str]) -> Iterable[tuple[int, float]]:
-        """Rows that hold any of the terms with their relevance, the best first."""
         return self._connection.run("best_matches", {"match": _any(terms)})
 
     def best_within(self, terms: Sequence[str], first: int, last: int) -> Iterable[tuple[int, float]]:
-        """The same of one run of rows."""
         return self._connection.run("best_matches_within", {"match": _any(terms), "first": first, "last": last})
 
     def newest(self, terms: Sequence[str], first: int, last: int, *, all_of_them: bool) -> Iterator[int]:
-        """Rows of one run that hold any, or all, of the terms, the newest first."""
         match = " AND ".join(map(_phrase, terms)) if all_of_them else _any(terms)
         found = self._connection.run("newest_matches", {"match": match, "first": first, "last": last})
         return (row for (row,) in found)
