@@ -9,6 +9,7 @@ import pytest
 from cli.commands import Runner, write_transcript
 
 from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.evaluation.dry_run import forecast_files
 from summarizing_context.summarizers.prices import load_prices
 from tests.house.checkout import run_python
 
@@ -63,3 +64,16 @@ def test_without_a_known_price_calls_and_tokens_are_told_all_the_same(run: Runne
 def test_what_has_no_price_at_all_is_refused(run: Runner, logs: Path, arguments: tuple[str, ...], said: str):
     ran = run("replay", logs, "--budget", "4k", *arguments)
     assert (ran.status, said in ran.err) == (2, True)
+
+
+def test_ctrl_c_shows_the_forecast_of_the_files_that_were_read(run: Runner, logs: Path, monkeypatch):
+    def read(paths, plan):
+        yield next(forecast_files(paths, plan))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("summarizing_context.evaluation.dry_run.forecast_files", read)
+    ran = run("replay", logs, *ASK)
+    assert ran.status == 130
+    assert "a.jsonl" in ran.out
+    assert "b.jsonl" not in ran.out
+    assert "Stopped after 1 of 2 files" in ran.err

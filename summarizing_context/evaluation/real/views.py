@@ -25,7 +25,7 @@ from summarizing_context.summarizers.base import SummaryJob
 
 PENDING = "Nothing is recorded for this part of the session yet."
 NO_RULES = "none"
-_NEVER = 1_000_000  # failures in a row before calls are held back
+_NEVER = 1_000  # failures in a row before calls are held back
 _TRIES = 10
 _CLOSE = 0.98  # of the tokens that are asked for
 _AIM = 0.99  # of them
@@ -161,5 +161,5 @@ def _settings(budget: int, own: Settings | None) -> Settings:
         session_id="real",
         max_tokens=budget,
         idle_after=None,
-        breaker_failures=_NEVER // 1_000,
+        breaker_failures=_NEVER,
     )

@@ -38,6 +38,6 @@ def probe(kind: Any, *literals: str, cut: int = 0, **fields: Any) -> Probe:
 
 
 @cache
-def generated(domain: str = "software", tokens: int = 12_000, budget: int = 3_000) -> Case:
+def generated(domain: str = "software", tokens: int = 9_000, budget: int = 3_000) -> Case:
     """One generated session with hindsight labels, made once."""
     return with_hindsight(generate_case(Recipe(domain=domain, seed=5, tokens=tokens, budget=budget)))
