@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from summarizing_context.messages.text import Words, words_of
-from summarizing_context.summarizers.extractive.salience import STOP_WORDS, features
+from summarizing_context.summarizers.extractive.lines import STOP_WORDS, features
 from summarizing_context.summarizers.extractive.sections import split_blocks
 from summarizing_context.summarizers.extractive.segments import read_lines
 
@@ -35,14 +35,14 @@ LEAST_USES, LEAST_LOGS = 25, 3  # of a word that gets a weight of its own
 def examples(notes: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[tuple[str, int]], float]]:
     """The log, the features and the kept share of each line of each content."""
     for note in notes:
-        talk, lines = read_lines(split_blocks(note["user"]))
+        vocabulary, lines = read_lines(split_blocks(note["user"]))
         uses = Counter(word for line in lines for word in line.words)
         total = sum(uses.values())
-        rare = {word: math.log(1 + total / times) for word, times in uses.items() if word not in talk.empty}
+        rare = {word: math.log(1 + total / times) for word, times in uses.items() if word not in vocabulary.empty}
         told = [frozenset(words_of(bullet)) for bullet in _QUOTING.sub("", note["reply"]).split("\n")]
         for line in lines:
             if line.kind != "user":  # humans are quoted whatever they say
-                yield note["log"], [*features(line, talk)], _kept(line.words, rare, told)
+                yield note["log"], [*features(line, vocabulary)], _kept(line.words, rare, told)
 
 
 def _kept(words: Words, rare: Mapping[bytes, float], told: Sequence[frozenset[bytes]]) -> float:

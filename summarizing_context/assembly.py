@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,9 +18,7 @@ from summarizing_context.concurrency import (
     Pace,
     Steps,
     WorkerThread,
-    YieldNow,
     choose_clock,
-    never_yield,
     running_loop,
 )
 from summarizing_context.context import SummarizingContext
@@ -33,7 +30,6 @@ from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.counters import TokenCounter, choose_counter
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder, check_embedder
 from summarizing_context.retrieval.memory_extraction import (
@@ -53,18 +49,16 @@ from summarizing_context.stores.sqlite.engine import SqliteEngine
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.parameters import load_parameters
-from summarizing_context.summarizers.extractive.quotes import error_line, quotes
-from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to, skim, summarize_extractively
-from summarizing_context.summarizers.extractive.topics import excerpt_about, key_lines, lines_about
+from summarizing_context.summarizers.extractive.statements import error_line, quotes
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, make_extracts
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
-from summarizing_context.summarizers.resilience.caller import ExtractiveCaller, ModelCaller
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrunk_messages import Price, remembering
 from summarizing_context.views.view import policy_of
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
-from summarizing_context.worker.summary_cache import Extracts, SummaryCache
+from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Origin, Worker
 
 if TYPE_CHECKING:  # their packages are installed on demand
@@ -182,9 +176,9 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     asks_only = options.read_only or settings.workers == "pool"  # then it calls nobody, and needs no key
     caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
     prices = load_prices(settings.prices)  # a wrong file is told on opening, with every summarizer
-    price = FREE if isinstance(caller, ExtractiveCaller) else prices.price_of(caller.model)
+    price = FREE if isinstance(caller, ExtractiveSummarizer) else prices.price_of(caller.model)
     redact = None if options.redact is None else Redaction(options.redact)
-    recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveCaller), redact=redact)
+    recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=redact)
     store = options.store
     if store is None:
         read_only, engine = options.read_only, options.engine
@@ -202,8 +196,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     except BaseException:
         await store.close()
         raise
-    own = [caller.close] if isinstance(caller, ExtractiveCaller | ModelCaller) else []
-    closing = [*own, counting.close, background.close, store.close]
+    closing = [caller.close, counting.close, background.close, store.close]
     return SummarizingContext(
         session, calls=caller.statistics, price=price, redact=recipe.redact, meaning=meaning, closing=closing
     )
@@ -213,7 +206,7 @@ def _with_pool(base: _Base, caller: AnyCaller) -> _Base:
     """The same with a pool of workers that makes the summaries, alone or beside this process."""
     from summarizing_context.pool.client import make_asking
 
-    asking = make_asking(base.settings, base.store, None if isinstance(caller, ExtractiveCaller) else caller)
+    asking = make_asking(base.settings, base.store, None if isinstance(caller, ExtractiveSummarizer) else caller)
     return replace(base, caller=asking, recipe=replace(base.recipe, asks_pool=True))
 
 
@@ -249,25 +242,6 @@ def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) 
         notify=make_notify(options.events, settings.session_id),
         announce=options.announce,
         read_only=options.read_only,
-    )
-
-
-def make_extracts(settings: Settings) -> Extracts:
-    """The extractive passes of a session, with every summarizer."""
-    parameters = load_parameters(settings.extractive_parameters)
-
-    def thorough(content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = never_yield) -> str:
-        made = partial(summarize_extractively, kind="rollup" if kind == "rollup" else "segment", parameters=parameters)
-        return made(content, max_tokens=max_tokens, count=estimate_text, yield_now=yield_now)
-
-    return Extracts(
-        thorough,
-        lambda content, most: skim(content, max_tokens=most, count=estimate_text),
-        lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
-        lambda text, most: cut_to(text, max_tokens=most, count=estimate_text),
-        lambda text, most: key_lines(text, max_tokens=most, count=estimate_text),
-        lambda content, topic, most: lines_about(content, topic, max_tokens=most, count=estimate_text),
-        lambda content, topic, most: excerpt_about(content, topic, max_tokens=most, count=estimate_text),
     )
 
 
@@ -340,7 +314,8 @@ def make_summaries(settings: Settings, log: MessageLog, recipe: Recipe) -> Summa
     """What is known of the summaries of a log, with extractive ones in the place of those that are missing."""
     counted = settings.max_messages or settings.summarize_threshold
     every = None if counted is None else max(1, counted // 2)
-    return SummaryCache(log, make_extracts(settings), maker=recipe.maker, sizes=summary_sizes(settings), every=every)
+    parameters = load_parameters(settings.extractive_parameters)
+    return SummaryCache(log, make_extracts(parameters), maker=recipe.maker, sizes=summary_sizes(settings), every=every)
 
 
 def make_ledger(settings: Settings, options: Options, log: MessageLog) -> SessionLedger:
@@ -425,7 +400,7 @@ def make_worker(
 
 def _origin(base: _Base) -> Origin:
     """What makes the summaries, for observers."""
-    if isinstance(base.caller, ExtractiveCaller):
+    if isinstance(base.caller, ExtractiveSummarizer):
         return Origin("extractive")
     own = base.options.summarizer is not None
     return Origin(base.recipe.maker, None if own else base.settings.summarizer, base.caller.model)
@@ -483,7 +458,7 @@ async def migrate_store(source: str | Path, target: str, tell: Callable[[Any], N
 def recipe_of(settings: Settings) -> Recipe:
     """How the summaries of these settings would be made. Needs no key, and calls nobody."""
     caller = make_caller(settings, None, choose_clock(None), read_only=True)
-    return make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveCaller), redact=None)
+    return make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=None)
 
 
 def _check(settings: Settings, options: Options) -> None:

@@ -15,8 +15,8 @@ from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import SessionStore
 from summarizing_context.summarizers.base import Summarizer
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.providers import make_caller, make_model
-from summarizing_context.summarizers.resilience.caller import ExtractiveCaller
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ async def pool_worker(
     model: Summarizer = cast(Summarizer, own or summarizer)
     try:
         caller = make_caller(settings, CappedSummarizer(model, for_hosts.fleet), choose_clock(None), read_only=False)
-        if isinstance(caller, ExtractiveCaller) or caller.recipe is None:
+        if isinstance(caller, ExtractiveSummarizer) or caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
         queue = for_hosts.queue(queue_name(caller.recipe))
         concurrency = settings.concurrency

@@ -13,7 +13,6 @@ import pytest
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 from summarizing_context.concurrency import SHARE, STEP, Foreground, Steps, holding_long
 from summarizing_context.extraction.rules import CueRules
-from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import RuleReader, make_entry
 from summarizing_context.log.intake import Intake
 from summarizing_context.log.ledger import CallReader, Detectors
@@ -23,7 +22,7 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.truncation import cut_evenly
 from summarizing_context.settings.ledger_rules import LedgerRules
-from summarizing_context.summarizers.extractive.quotes import error_line, quotes
+from summarizing_context.summarizers.extractive.statements import error_line, quotes
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.views.tail import Reads
 
@@ -241,10 +240,9 @@ READER = CallReader(LedgerRules(), Detectors(error_line, quotes))
         lambda yield_now: summarize_extractively(
             CHILDREN, kind="rollup", max_tokens=400, count=estimate_text, yield_now=yield_now
         ),
-        lambda yield_now: find_drops(CONTENT, "", yield_now=yield_now),
         lambda yield_now: READER.touches(READINGS, yield_now),
     ],
-    ids=["render", "cut", "summarize", "roll up", "name", "read for the ledger"],
+    ids=["render", "cut", "summarize", "roll up", "read for the ledger"],
 )
 def test_background_work_gives_way_all_along(work: Callable[[Callable[[int], None]], object]):
     told: list[int] = []

@@ -30,7 +30,7 @@ from summarizing_context.summarizers.verification.gate import unsupported_litera
 from summarizing_context.summarizers.verification.literals import find_literals
 from summarizing_context.summarizers.verification.literals import plain as spelled
 from summarizing_context.summarizers.verification.replies import check_reply
-from summarizing_context.summarizers.verification.sources import grounds_of
+from summarizing_context.summarizers.verification.sources import source_values
 from summarizing_context.transcripts import find_transcripts, read_session
 from tests.summarizers.altering import altered
 
@@ -102,7 +102,7 @@ def measure(job: SummaryJob, reply: str, file: str, tally: Tally) -> None:
     except SummarizerError:
         return  # too long for its source: no case for the gate
     began = time.perf_counter()
-    grounds = grounds_of(job)
+    grounds = source_values(job)
     bad = unsupported_literals(text, grounds)
     tally.milliseconds.append(1e3 * (time.perf_counter() - began))
     tally.summaries += 1

@@ -12,12 +12,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from summarizing_context import Settings, SummaryJob, assembly
-from summarizing_context.assembly import make_extracts
+from summarizing_context import SummaryJob, assembly
 from summarizing_context.extraction.rules import CueRules
 from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.summarizers.extractive.parameters import ExtractiveParameters
+from summarizing_context.summarizers.extractive.summarizer import Extracts, make_extracts
 from summarizing_context.summarizers.verification.replies import SMALL_SOURCE
-from summarizing_context.worker.summary_cache import Extracts
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "joint", "knoll", "lemon")
 CHARACTERS = 4  # for a token: few enough that no estimate finds a text too long
@@ -60,7 +60,7 @@ def without_rules() -> Iterator[None]:
         yield
 
 
-def _extracts(settings: Settings) -> Extracts:
+def _extracts(parameters: ExtractiveParameters) -> Extracts:
     """The extractive passes; only the key lines of long results are the real ones."""
 
     def thorough(content: str, **asked: Any) -> str:
@@ -69,5 +69,5 @@ def _extracts(settings: Settings) -> Extracts:
     def about(content: str, topic: str, most: int) -> str:
         return scripted(f"{topic}\n{content}", most)
 
-    made = make_extracts(settings)
+    made = make_extracts(parameters)
     return made._replace(thorough=thorough, skim=scripted, brief=scripted, about=about, excerpt=about)

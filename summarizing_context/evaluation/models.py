@@ -21,8 +21,8 @@ from summarizing_context.messages.redaction import Redaction, load_redaction
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.providers import make_model
-from summarizing_context.summarizers.resilience.caller import ChatModel, call_within
+from summarizing_context.summarizers.providers import ChatModel, make_model
+from summarizing_context.summarizers.resilience.caller import call_within
 from summarizing_context.summarizers.resilience.retries import retry_after_of
 from summarizing_context.summarizers.sdk import Fault
 

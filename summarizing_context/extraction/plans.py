@@ -57,7 +57,7 @@ class Item(NamedTuple):
         return self.mark not in (_DONE, _DROPPED)
 
 
-def written_plan(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
+def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
     """The plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the plan
     that stood: arguments with `merge` change single items of it by their ids."""
     parsed = _parsed(arguments)
@@ -72,7 +72,7 @@ def written_plan(arguments: str, keys: Sequence[str], before: Sequence[Item]) ->
     return items
 
 
-def told_plan(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
+def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
     """The plan that the result of a call tells: a list, or an object that holds one; None for any other."""
     parsed = _parsed(result)
     if isinstance(parsed, dict):

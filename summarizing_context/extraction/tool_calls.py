@@ -235,7 +235,7 @@ _NOWHERE = "/dev/null"
 
 _PARSED = 1_000_000  # characters of arguments; in larger ones names are looked for at both ends
 
-_READING_WORDS_ENDS = 4_000  # characters
+_END = 4_000  # characters
 
 _VALUES, _DEPTH = 200, 4  # of the arguments of one call
 
@@ -278,11 +278,7 @@ _URLS, _IDS = 4, 8  # of one result or message
 def read_arguments(text: str) -> list[tuple[str, str]]:
     """The arguments as names and texts, nested ones too; a text that is no JSON has no name."""
     if len(text) > _PARSED:
-        return [
-            (key, value)
-            for part in (text[:_READING_WORDS_ENDS], text[-_READING_WORDS_ENDS:])
-            for key, value in _NAMED.findall(part)
-        ]
+        return [(key, value) for part in (text[:_END], text[-_END:]) for key, value in _NAMED.findall(part)]
     try:
         parsed = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -388,12 +384,12 @@ def signature(line: str) -> str:
     return _TOOK.sub("", line)
 
 
-def told_ids(text: str) -> list[str]:
+def ids_in_result(text: str) -> list[str]:
     """The ids that a result names as such, the first few."""
     return list(dict.fromkeys(id for id in _ID_IN_RESULT.findall(text) if is_id(id)))[:_IDS]
 
 
-def told_urls(text: str) -> list[str]:
+def urls_in(text: str) -> list[str]:
     """The addresses in a text, the first few."""
     if "://" not in text:
         return []

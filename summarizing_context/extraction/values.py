@@ -12,7 +12,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.text import cleaned
 
 EntityKind = Literal["url", "mail", "path", "hash", "date", "id", "number", "name", "quoted"]
@@ -154,7 +153,7 @@ _FILE = re.compile(r"[\w@+-][\w.@+-]*\.[A-Za-z][A-Za-z0-9]{0,8}")
 
 _ENDS = ".,:;-*#$%/"
 
-_VALUES_UNIT = re.compile(r"[\d.,]+(?:ns|us|ms|s|m|h|d|kb|mb|gb|px|x|am|pm|th|st|nd|rd)", re.IGNORECASE)
+_WITH_UNIT = re.compile(r"[\d.,]+(?:ns|us|ms|s|m|h|d|kb|mb|gb|px|x|am|pm|th|st|nd|rd)", re.IGNORECASE)
 
 _LINE_NUMBER = re.compile(r"^ *\d+(?=[\t→:|])", re.MULTILINE)  # of a listing
 
@@ -248,13 +247,13 @@ def _is_distinctive(word: str) -> bool:
     if digits == len(word.replace(".", "").replace(",", "")):
         return digits >= _LEAST_DIGITS
     if digits:
-        return len(word) >= _LEAST_DIGITS and not _VALUES_UNIT.fullmatch(word)
+        return len(word) >= _LEAST_DIGITS and not _WITH_UNIT.fullmatch(word)
     return ("_" in word.strip("_") and len(word) > 4) or any(a.islower() and b.isupper() for a, b in pairwise(word))
 
 
 MOST_DROPS = 12
 
-_DROPS_LONGEST = 80  # characters; a longer value is no hint
+_LONGEST_HINT = 80  # characters; a longer value is no hint
 
 _READ = 2_000  # characters of a message; further down stand the bodies of files
 
@@ -271,29 +270,26 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT")
 _NO_HINTS: tuple[EntityKind, ...] = ("quoted", "date", "number")  # a number says nothing without the word beside it
 
 
-def find_drops(
-    source: str, summary: str, most: int = MOST_DROPS, *, yield_now: YieldNow = never_yield
-) -> tuple[str, ...]:
+def find_drops(source: str, summary: str) -> tuple[str, ...]:
     """Values of a rendered source that its summary lacks: the most used first, of these the newest.
 
     What is said counts three times, what a tool is called with twice. What only results hold is left out: few of their
-    many values are ever needed. `yield_now` is called all along.
+    many values are ever needed.
     """
     uses: Counter[str] = Counter()
     newest: dict[str, int] = {}
     for at, block in enumerate(_BLOCK.split(source)):
-        yield_now(len(block))
         label, _, body = block.partition("\n")
         if "result of " in label:
             continue
         weight = 2 if " calls " in label else 3
         for _, value in find_entities(_NO_VALUE.sub(" ", cleaned(_beginning(body))), _NO_HINTS):
-            if len(value) <= _DROPS_LONGEST and not _STAMP.match(value):
+            if len(value) <= _LONGEST_HINT and not _STAMP.match(value):
                 uses[value] += weight
                 newest[value] = at
     shown = summary.casefold()
     dropped = [value for value in uses if not _stands_in(value.casefold(), shown)]
-    return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:most])
+    return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:MOST_DROPS])
 
 
 def _stands_in(value: str, text: str) -> bool:

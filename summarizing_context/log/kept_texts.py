@@ -9,7 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from summarizing_context.extraction.plans import Item, changes_one, numbered_task, told_plan, written_plan
+from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
 from summarizing_context.log.entries import Entry, Role
 from summarizing_context.messages.instruction_files import instruction_files, may_hold_files
 from summarizing_context.settings.ledger_rules import PlanTools
@@ -112,7 +112,7 @@ class KeptTexts:
         for part in entry.read(index).reading.parts:
             if part.kind != "call" or not (keys := self.tools.keys_of(part.name)):
                 continue
-            items = written_plan("".join(part.texts), keys, self._plan.items)
+            items = plan_in_call("".join(part.texts), keys, self._plan.items)
             if items is not None:
                 message = self._plan.message if changes_one(keys) and self._plan.items else index
                 self._states.append(_State(index, PlanItems(message, items)))
@@ -134,7 +134,7 @@ class KeptTexts:
                 if numbered is not None:
                     self._states.append(_State(index, self._plan._replace(items=numbered)))
             elif not part.failed and not call.wrote:
-                items = told_plan(text, call.keys)
+                items = plan_in_result(text, call.keys)
                 if items is not None:
                     self._states.append(_State(index, PlanItems(index, items)))
 

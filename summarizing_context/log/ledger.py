@@ -18,6 +18,7 @@ from summarizing_context.extraction.tool_calls import (
     denies,
     exit_code,
     files_of,
+    ids_in_result,
     is_id,
     one_line,
     only_looks,
@@ -25,9 +26,8 @@ from summarizing_context.extraction.tool_calls import (
     read_arguments,
     refuses,
     signature,
-    told_ids,
-    told_urls,
     tried,
+    urls_in,
 )
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
@@ -95,7 +95,7 @@ class CallReader:
         for text in reading.typed:
             yield_now(len(text))
             yield from (Touch("decision", quote, SAID, at, at + 1) for quote in self._detectors.quotes(text[:_QUOTED]))
-            yield from (Touch("url", url, "seen", at, at + 1) for url in told_urls(text))
+            yield from (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
 
     def _done(self, call: _Call) -> Iterator[Touch]:
         part, result = call.part, call.result
@@ -238,8 +238,8 @@ def _told(result: _Result, start: int, stop: int) -> Iterator[Touch]:
     """Addresses and ids in a short result: what was made, or found."""
     if len(result.text) > _SHORT:
         return
-    yield from (Touch("url", url, "seen", start, stop) for url in told_urls(result.text))
-    yield from (Touch("identifier", id, "seen", start, stop) for id in told_ids(result.text))
+    yield from (Touch("url", url, "seen", start, stop) for url in urls_in(result.text))
+    yield from (Touch("identifier", id, "seen", start, stop) for id in ids_in_result(result.text))
 
 
 _EAGER = 1_000  # unread tokens from which on they are read ahead of need

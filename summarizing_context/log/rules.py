@@ -1,7 +1,7 @@
 """The standing rules of one session, by message: read once, kept beside the log, repeated ones told apart.
 
 Pure bookkeeping in memory. Cues tell what is a rule (`rules`) until a model has said it of the message. What a rule is
-about is said in `rule_topics`.
+about is said in `extraction.rules`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from summarizing_context.extraction.ledger import SAID, Fact
-from summarizing_context.extraction.rule_topics import rule_topic
-from summarizing_context.extraction.rules import Rule
+from summarizing_context.extraction.rules import Rule, rule_topic
 from summarizing_context.log.entries import Verdict
 
 

@@ -19,7 +19,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.proxy.upstream import Headers, Target, Upstream
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.sdk import MOST_BYTES, THINKING_TOKENS, Fault, fenced, most_tokens
+from summarizing_context.summarizers.sdk import MOST_BYTES, Fault, fenced, most_tokens
 from summarizing_context.summarizers.verification.replies import Refusal
 
 _LENT = (  # headers of a client's request with which its provider is asked for summaries
@@ -52,7 +52,7 @@ class ClientSummarizer:
         """The model's answer; raises `SummarizerError` or a subclass."""
         if not self._lent:
             raise SummarizerNotReady("no request of the client has brought its credentials yet", retry_after=5.0)
-        limit = most_tokens(job.max_tokens, THINKING_TOKENS)
+        limit = most_tokens(job.max_tokens)
         kind: Any = "anthropic" if self._dialect == "anthropic" else "openai"
         target = Target(kind, _PATHS[self._dialect])
         headers = [*self._lent, (b"content-type", b"application/json")]

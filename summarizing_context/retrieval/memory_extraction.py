@@ -17,7 +17,7 @@ import anyio.to_thread
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.extraction.memory_items import Item, MemoryItems, decode_items, normal_subject
-from summarizing_context.extraction.rule_topics import rule_topic
+from summarizing_context.extraction.rules import rule_topic
 from summarizing_context.log.entries import prefix_hashes, range_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment, Sources
@@ -37,8 +37,7 @@ from summarizing_context.stores.base import (
 )
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
-from summarizing_context.worker.jobs import Recipe
-from summarizing_context.worker.payments import paid_once
+from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.summary_cache import SummaryCache
 
 
@@ -193,7 +192,6 @@ class ModelMemoryReader:
     ) -> None:
         self._pieces, self._store = pieces, store
         self._session_id, self._caller, self._recipe = session_id, caller, recipe
-        self._place = store.name if recipe.shared and store.name != ":memory:" else id(self)
 
     def ready(self) -> bool:
         return self._caller.ready_in() == 0.0
@@ -204,7 +202,7 @@ class ModelMemoryReader:
     async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
         (piece,) = pieces
         key = SummaryKey(piece.hash, self._recipe.memory)
-        async with paid_once(self._store, self._place, key, claims=self._recipe.claims):
+        async with paid_once(self._store, self._recipe, key, self):
             found = (
                 (await self._store.find_summaries(self._session_id, [key])).get(key) if self._recipe.shared else None
             )

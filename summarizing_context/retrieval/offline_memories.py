@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import anyio.to_thread
 
-from summarizing_context.extraction.definitions import as_said, definitions
-from summarizing_context.extraction.memory_items import HUMAN, Item, MemoryItems
+from summarizing_context.extraction.memory_items import HUMAN, Item, MemoryItems, bare_subject, definitions
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
@@ -88,7 +87,7 @@ def _redacted(item: Item, lefts: Mapping[int, str], redact: Redact, *, by_model:
         left = lefts[max(item.message, _NOWHERE)]
         if not all(part.strip() in left for part in text.split(_CUT)):
             return None
-        if as_said(about).casefold() not in left.casefold():
+        if bare_subject(about).casefold() not in left.casefold():
             about = ""
     return item._replace(text=text, about=about)
 

@@ -47,7 +47,7 @@ from summarizing_context.views.activation import ActivationRecord, ActivationRep
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
 from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
-from summarizing_context.worker.open_ranges import CoveredRange
+from summarizing_context.worker.covered_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 

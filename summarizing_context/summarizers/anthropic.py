@@ -12,40 +12,29 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import (
     IDENTITY,
-    MOST_BYTES,
-    THINKING_TOKENS,
-    Connection,
     Fault,
+    SdkSummarizer,
     cached_count,
     check_model,
-    check_options,
-    drop_error_body,
-    fenced,
+    http_client,
+    made_reply,
     most_tokens,
-    recipe_name,
     token_count,
     was_cut_off,
 )
 from summarizing_context.summarizers.verification.replies import Refusal
 
-OFFICIAL = "https://api.anthropic.com"
-
-KEY_VARIABLE = "ANTHROPIC_API_KEY"
-
-TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
-
-EXAMPLE = "claude-haiku-4-5"
+_KEY_VARIABLE, _TOKEN_VARIABLE = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
 
 
-class AnthropicSummarizer:
+class AnthropicSummarizer(SdkSummarizer):
     """Summarizes with an Anthropic model. Safe for any number of tasks of one event loop; close it in the end.
 
     Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request,
-    such as `{"thinking": {"type": "disabled"}}`. `thinking_tokens` are granted on top of a summary's own, for models
-    that think before they answer.
+    such as `{"thinking": {"type": "disabled"}}`.
     """
 
     def __init__(
@@ -55,27 +44,23 @@ class AnthropicSummarizer:
         base_url: str | None = None,
         api_key: str | None = None,
         options: Mapping[str, Any] | None = None,
-        thinking_tokens: int = THINKING_TOKENS,
         timeout: float = 60.0,  # seconds without a sign of life
-        max_reply_bytes: int = MOST_BYTES,
-        now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self.model = check_model(model, "anthropic", EXAMPLE)
-        self._options = check_options(options)
-        self._thinking_tokens = thinking_tokens
-        address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or OFFICIAL
+        model = check_model(model, "anthropic", "claude-haiku-4-5")
         credential = _credential(api_key)
-        server = None if address.rstrip("/") == OFFICIAL else address
-        self.recipe = recipe_name("anthropic", self.model, server=server, options=self._options)
-        self._connection = Connection(lambda: _client(address, credential, timeout), now=now, max_bytes=max_reply_bytes)
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
-        return await self.complete(job.instructions, fenced(job), job.max_tokens)
+        super().__init__(
+            "anthropic",
+            model,
+            official="https://api.anthropic.com",
+            base_url=base_url,
+            options=options,
+            connect=lambda address: _connect(address, credential, timeout),
+            now=now,
+        )
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        """What the model says to instructions and one message, in about `max_tokens`; raises as `summarize` does."""
-        limit = most_tokens(max_tokens, self._thinking_tokens)
+        limit = most_tokens(max_tokens)
 
         def send(client: Any) -> AbstractAsyncContextManager[Any]:
             request = client.messages.with_streaming_response.create(
@@ -89,10 +74,6 @@ class AnthropicSummarizer:
             return cast("AbstractAsyncContextManager[Any]", request)
 
         return read_message_reply(await self._connection.request(send), limit)
-
-    async def close(self) -> None:
-        """Close the connections; afterwards every call fails. May be called twice."""
-        await self._connection.close()
 
 
 def read_message_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
@@ -110,31 +91,27 @@ def read_message_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
     text = "".join(text for text in texts if isinstance(text, str))
     output_tokens = token_count(usage, "output_tokens")
     cut = was_cut_off(reason, ("max_tokens", "model_context_window_exceeded", "pause_turn"), output_tokens, limit)
-    if not text.strip() and not cut:
-        raise SummarizerRefused(Refusal.EMPTY)
     read = token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     cached = cached_count(usage, "cache_read_input_tokens")
-    return SummaryReply(text, read, output_tokens, truncated=cut, cached_tokens=cached)
+    return made_reply(text, read, output_tokens, is_cut=cut, cached_tokens=cached)
 
 
 def _credential(api_key: str | None) -> dict[str, str]:
     """What to sign with, by the name of the SDK's argument."""
-    if key := api_key or os.environ.get(KEY_VARIABLE):
+    if key := api_key or os.environ.get(_KEY_VARIABLE):
         return {"api_key": key}
-    if token := os.environ.get(TOKEN_VARIABLE):
+    if token := os.environ.get(_TOKEN_VARIABLE):
         return {"auth_token": token}
     raise SettingsError(
         f"summarizer = 'anthropic' needs a key and there is none; set api_key or the environment variable "
-        f"{KEY_VARIABLE} (or {TOKEN_VARIABLE})"
+        f"{_KEY_VARIABLE} (or {_TOKEN_VARIABLE})"
     )
 
 
-def _client(address: str, credential: Mapping[str, str], timeout: float) -> Any:
+def _connect(address: str, credential: Mapping[str, str], timeout: float) -> Any:
     import anthropic
 
-    http = anthropic.DefaultAsyncHttpxClient(
-        timeout=timeout, follow_redirects=False, event_hooks={"response": [drop_error_body]}
-    )
+    http = http_client(anthropic, timeout)
     client = anthropic.AsyncAnthropic(
         base_url=address,
         api_key=credential.get("api_key"),

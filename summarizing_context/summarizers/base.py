@@ -1,4 +1,4 @@
-"""The summarizer protocol: a job goes in, a summary comes out."""
+"""The summarizer protocol: a job goes in, a summary comes out; and callers, which count what that takes."""
 
 from __future__ import annotations
 
@@ -45,6 +45,30 @@ class Summarizer(Protocol):
 
     async def summarize(self, job: SummaryJob) -> str | SummaryReply:
         """Summarize one job. Raise `SummarizerError` if it cannot be done now."""
+
+
+BreakerState = Literal["closed", "open", "half_open"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStatistics:
+    """What calling the summarizer has come to, since it was made."""
+
+    model_calls: int  # attempts sent, those that failed too
+    input_tokens: int  # of attempts that got a reply or are under way; as the provider reported them, else estimated
+    output_tokens: int
+    refused_replies: int
+    failed_jobs: int  # given up after at least one call
+    breaker: BreakerState
+    last_error: str | None  # one short line without message text
+    cached_tokens: int = 0  # of the input, what the provider read from its prompt cache
+    dropped_lines: int = 0  # and clauses, out of summaries, for they held literals that the source does not hold
+    refused_input_tokens: int = 0  # of the input and output, what calls for refused replies took
+    refused_output_tokens: int = 0
+    cap_ends_in: float = 0.0  # seconds until the caps let a call through; inf for never in this session
+
+
+NO_CALLS = CallStatistics(0, 0, 0, 0, 0, "closed", None)
 
 
 class Caller(Protocol):

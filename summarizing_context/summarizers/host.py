@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -20,11 +20,11 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.provider_window import read_provider
-from summarizing_context.summarizers.sdk import THINKING_TOKENS, Fault, fenced, most_tokens, recipe_name, token_count
+from summarizing_context.summarizers.provider_window import field_of, read_provider
+from summarizing_context.summarizers.sdk import Fault, fenced, made_reply, most_tokens, recipe_name, token_count
 from summarizing_context.summarizers.verification.replies import Refusal
 
-CANCEL_CHECK = 1.0  # seconds after which to ask again whether the host is still being cancelled
+_CANCEL_CHECK = 1.0  # seconds after which to ask again whether the host is still being cancelled
 
 in_summary: ContextVar[bool] = ContextVar("in_summary", default=False)  # so that a meter can tell our calls apart
 
@@ -57,12 +57,10 @@ class HostSummarizer:
         *,
         model: str | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
-        thinking_tokens: int = THINKING_TOKENS,
     ) -> None:
         self._find = find
         self._model = model
         self.is_cancelled = is_cancelled
-        self._thinking_tokens = thinking_tokens
         self._calls: set[asyncio.Future[Any]] = set()
         self._cancelled: set[asyncio.Future[Any]] = set()  # those of them that `cancel` has ended
 
@@ -79,8 +77,12 @@ class HostSummarizer:
             raise SummarizerError(Fault.NO_PROVIDER)
         if self.is_cancelled():
             raise _held_back()
-        limit = most_tokens(job.max_tokens, self._thinking_tokens)
+        limit = most_tokens(job.max_tokens)
         return read_response(await self._ask(provider, _request(job, self._model, limit)), limit)
+
+    def held(self) -> float:
+        """Seconds for which to ask nothing: the host is being cancelled."""
+        return _CANCEL_CHECK if self.is_cancelled() else 0.0
 
     async def cancel(self) -> None:
         """End the calls under way, when the host asks for it."""
@@ -117,28 +119,26 @@ class HostSummarizer:
 
 def read_response(response: Any, limit: int) -> SummaryReply:
     """The summary in a provider's answer, whose output was limited to `limit` tokens."""
-    blocks = _field(response, "content")
+    blocks = field_of(response, "content")
     if isinstance(blocks, str):
         blocks = [{"type": "text", "text": blocks}]
     if not isinstance(blocks, list | tuple):
         raise SummarizerError(Fault.SHAPE)
-    if _field(response, "tool_calls") or any(_field(block, "type") == "tool_call" for block in blocks):
+    if field_of(response, "tool_calls") or any(field_of(block, "type") == "tool_call" for block in blocks):
         raise SummarizerRefused(Refusal.NOT_TEXT)
-    reason = _field(response, "finish_reason")
+    reason = field_of(response, "finish_reason")
     if reason in _DECLINED:
         raise SummarizerRefused(Refusal.DECLINED)
-    texts = (_field(block, "text") for block in blocks if _field(block, "type") == "text")
+    texts = (field_of(block, "text") for block in blocks if field_of(block, "type") == "text")
     text = "".join(text for text in texts if isinstance(text, str))
-    usage = _usage(_field(response, "usage"))
+    usage = _usage(field_of(response, "usage"))
     output_tokens = token_count(usage, "output_tokens")
     cut = reason in _CUT_OFF if isinstance(reason, str) and reason else (output_tokens or 0) >= limit
-    if not text.strip() and not cut:
-        raise SummarizerRefused(Refusal.EMPTY)
-    return SummaryReply(text, token_count(usage, "input_tokens", "cache_write_tokens"), output_tokens, truncated=cut)
+    return made_reply(text, token_count(usage, "input_tokens", "cache_write_tokens"), output_tokens, is_cut=cut)
 
 
 def _held_back() -> SummarizerNotReady:
-    return SummarizerNotReady(Fault.CANCELLED, retry_after=CANCEL_CHECK)
+    return SummarizerNotReady(Fault.CANCELLED, retry_after=_CANCEL_CHECK)
 
 
 def _request(job: SummaryJob, model: str | None, limit: int) -> Any:
@@ -188,8 +188,4 @@ def _seconds(value: Any) -> float | None:
 
 
 def _usage(usage: Any) -> dict[str, Any]:
-    return {name: _field(usage, name) for name in ("input_tokens", "cache_write_tokens", "output_tokens")}
-
-
-def _field(holder: Any, name: str) -> Any:
-    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+    return {name: field_of(usage, name) for name in ("input_tokens", "cache_write_tokens", "output_tokens")}

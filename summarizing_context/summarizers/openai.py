@@ -9,24 +9,20 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
-from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused, briefly
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused
+from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import (
     IDENTITY,
-    MOST_BYTES,
-    THINKING_TOKENS,
-    Connection,
     Fault,
     HttpStatus,
+    SdkSummarizer,
     cached_count,
     check_model,
-    check_options,
-    drop_error_body,
-    fenced,
+    http_client,
+    made_reply,
     most_tokens,
-    recipe_name,
     status_failure,
     token_count,
     was_cut_off,
@@ -37,19 +33,14 @@ OFFICIAL = "https://api.openai.com/v1"
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
-EXAMPLE = "gpt-5.4-mini"
-
-LimitName = Literal["max_completion_tokens", "max_tokens"]
-
-LIMIT_NAMES = get_args(LimitName)
+_LIMIT_NAMES = ("max_completion_tokens", "max_tokens")  # servers know one of them, some refuse the other
 
 
-class OpenAIChatSummarizer:
+class OpenAIChatSummarizer(SdkSummarizer):
     """Summarizes with a chat model. Safe for any number of tasks of one event loop; close it in the end.
 
     Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request,
-    such as `{"reasoning_effort": "low"}`. `limit_name` is the field that limits the output; without it the one that
-    the server accepts is found out. `thinking_tokens` are granted on top of a summary's own, for hidden reasoning.
+    such as `{"reasoning_effort": "low"}`.
     """
 
     def __init__(
@@ -59,52 +50,40 @@ class OpenAIChatSummarizer:
         base_url: str | None = None,
         api_key: str | None = None,
         options: Mapping[str, Any] | None = None,
-        limit_name: LimitName | None = None,
-        thinking_tokens: int = THINKING_TOKENS,
         timeout: float = 60.0,  # seconds without a sign of life
-        max_reply_bytes: int = MOST_BYTES,
-        now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self.model = check_model(model, "openai", EXAMPLE)
-        self._options = check_options(options)
-        self._thinking_tokens = thinking_tokens
-        self._limit_name: LimitName = limit_name or "max_completion_tokens"
-        self._limit_name_is_sure = limit_name is not None
-        if self._limit_name not in LIMIT_NAMES:
-            raise SettingsError(f"limit_name = {briefly(limit_name)} is refused; allowed: {' or '.join(LIMIT_NAMES)}")
-        address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
+        model = check_model(model, "openai", "gpt-5.4-mini")
         key = api_key or os.environ.get(KEY_VARIABLE)
         if not key:
             raise SettingsError(
                 f"summarizer = 'openai' needs a key and there is none; set api_key or the environment variable "
                 f"{KEY_VARIABLE} (any word will do for a server of your own that asks for none)"
             )
-        server = None if address.rstrip("/") == OFFICIAL else address
-        self.recipe = recipe_name("openai", self.model, server=server, options=self._options)
-        self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=max_reply_bytes)
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
-        return await self.complete(job.instructions, fenced(job), job.max_tokens)
+        super().__init__(
+            "openai",
+            model,
+            official=OFFICIAL,
+            base_url=base_url,
+            options=options,
+            connect=lambda address: connect(address, key, timeout),
+            now=now,
+        )
+        self._limit_names: tuple[str, ...] = _LIMIT_NAMES  # those that the server may know, the likely one first
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        """What the model says to instructions and one message, in about `max_tokens`; raises as `summarize` does."""
-        limit = most_tokens(max_tokens, self._thinking_tokens)
+        limit = most_tokens(max_tokens)
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        name, *others = self._limit_names
         try:
-            reply = await self._ask(messages, {self._limit_name: limit})
+            reply = await self._ask(messages, {name: limit})
         except SummarizerError as error:
-            if self._limit_name_is_sure or not _is_refused_request(error):
+            if not others or not _is_refused_request(error):
                 raise
-            other: LimitName = "max_tokens" if self._limit_name == "max_completion_tokens" else "max_completion_tokens"
-            reply = await self._ask(messages, {other: limit})  # servers know one of the names, some refuse the other
-            self._limit_name = other
-        self._limit_name_is_sure = True
+            (name,) = others
+            reply = await self._ask(messages, {name: limit})
+        self._limit_names = (name,)
         return read_completion(reply, limit)
-
-    async def close(self) -> None:
-        """Close the connections; afterwards every call fails. May be called twice."""
-        await self._connection.close()
 
     async def _ask(self, messages: list[dict[str, str]], limit: Mapping[str, int]) -> dict[str, Any]:
         def send(client: Any) -> AbstractAsyncContextManager[Any]:
@@ -139,10 +118,8 @@ def read_completion(reply: Mapping[str, Any], limit: int) -> SummaryReply:
         raise SummarizerRefused(Refusal.NOT_TEXT)
     output_tokens = token_count(usage, "completion_tokens")
     cut = was_cut_off(reason, ("length",), output_tokens, limit)
-    if not text.strip() and not cut:
-        raise SummarizerRefused(Refusal.EMPTY)
     cached = cached_count(usage, "prompt_tokens_details", "cached_tokens")
-    return SummaryReply(text, token_count(usage, "prompt_tokens"), output_tokens, truncated=cut, cached_tokens=cached)
+    return made_reply(text, token_count(usage, "prompt_tokens"), output_tokens, is_cut=cut, cached_tokens=cached)
 
 
 def _text_of(message: Mapping[str, Any]) -> str:
@@ -174,9 +151,7 @@ def connect(address: str, key: str, timeout: float) -> Any:
     """A client of the SDK, without retries and redirects."""
     import openai
 
-    http = openai.DefaultAsyncHttpxClient(
-        timeout=timeout, follow_redirects=False, event_hooks={"response": [drop_error_body]}
-    )
+    http = http_client(openai, timeout)
     client = openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0, timeout=timeout, http_client=http)
     _ = client.chat.completions.with_streaming_response  # loads modules, better now than on the event loop
     return client

@@ -53,10 +53,9 @@ class Prompt:
         """The text with every placeholder filled in, once: what a value contains is left as it is."""
         missing, unknown = self.placeholders - values.keys(), values.keys() - self.placeholders
         if missing or unknown:
-            told = [f"no value for {_listed(missing)}"] * bool(missing) + [f"no place for {_listed(unknown)}"] * bool(
-                unknown
-            )
-            raise PromptError(f"prompt {self.name}/v{self.version} has {' and '.join(told)}")
+            told = (("no value for", missing), ("no place for", unknown))
+            problems = " and ".join(f"{what} {_listed(names)}" for what, names in told if names)
+            raise PromptError(f"prompt {self.name}/v{self.version} has {problems}")
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self.text)
 
     def render_for_rank(self, rank: int, **values: str | int) -> str:
@@ -116,14 +115,10 @@ def _latest_shipped(purpose: str) -> Prompt:
 
 
 def _latest(purpose: str, root: Traversable | None) -> Prompt:
-    folder = (root or prompts_root()) / str(purpose)
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", str(purpose)) or not folder.is_dir():
-        raise PromptError(f"there is no prompt {purpose!r}; `summarizing-context prompts list` names those there are")
-    names = [f"{purpose}/{file.name.removesuffix('.md')}" for file in folder.iterdir() if file.name.endswith(".md")]
-    versions = [int(matched[2]) for name in names if (matched := _NAME.fullmatch(name))]
+    versions = [name for name in names(root) if name.startswith(f"{purpose}/")]
     if not versions:
-        raise PromptError(f"prompt {purpose!r} has no version; the first is {purpose}/v1.md")
-    return load(f"{purpose}/v{max(versions)}", root=root)
+        raise PromptError(f"there is no prompt {purpose!r}; `summarizing-context prompts list` names those there are")
+    return load(versions[-1], root=root)
 
 
 def in_use(purpose: str, folder: str | Path | None) -> Prompt:

@@ -37,15 +37,15 @@ def _read(provider: Any) -> ProviderWindow:
     if provider is None:
         return NO_PROVIDER
     info = _ask(provider, "get_info")
-    defaults = _field(info, "defaults")
+    defaults = field_of(info, "defaults")
     defaults = defaults if isinstance(defaults, Mapping) else {}
     model = _ask(provider, "get_model_info")
-    window = _whole(_field(model, "context_window")) or _whole(defaults.get("context_window"))
-    config = _field(provider, "config")
-    told = (_field(model, "max_output_tokens"), defaults.get("max_output_tokens"), defaults.get("max_tokens"))
-    output = next(filter(None, map(_whole, (*told, _field(config, "max_tokens")))), None)
-    name = _field(provider, "name") or _field(info, "id") or type(provider).__name__
-    which = _field(model, "id") or defaults.get("model") or ""
+    window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
+    config = field_of(provider, "config")
+    told = (field_of(model, "max_output_tokens"), defaults.get("max_output_tokens"), defaults.get("max_tokens"))
+    output = next(filter(None, map(_whole, (*told, field_of(config, "max_tokens")))), None)
+    name = field_of(provider, "name") or field_of(info, "id") or type(provider).__name__
+    which = field_of(model, "id") or defaults.get("model") or ""
     return ProviderWindow(f"{name}/{which}/{window or ''}"[:200], window, output, str(name)[:100], str(which)[:100])
 
 
@@ -63,7 +63,8 @@ def _ask(provider: Any, method: str) -> Any:
     return answer
 
 
-def _field(holder: Any, name: str) -> Any:
+def field_of(holder: Any, name: str) -> Any:
+    """A field of a mapping or of any object; None where there is none, or it cannot be read."""
     if isinstance(holder, Mapping):
         return holder.get(name)
     try:

@@ -1,28 +1,36 @@
-"""The providers of summaries, by the names that settings give them, and the callers that ask them."""
+"""The providers of summaries, by the names that settings give them, and how they are called."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pkgutil import resolve_name
+from typing import Protocol
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import SettingsError
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.base import Summarizer
+from summarizing_context.summarizers.base import Summarizer, SummaryReply
 from summarizing_context.summarizers.extractive.parameters import load_parameters
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.host import HostSummarizer
-from summarizing_context.summarizers.resilience.caller import (
-    ChatModel,
-    ExtractiveCaller,
-    HostCaller,
-    ModelCaller,
-    ResilientSummarizer,
-)
+from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 from summarizing_context.summarizers.resilience.limits import Limits
 
-AnyCaller = ExtractiveCaller | ResilientSummarizer
+AnyCaller = ExtractiveSummarizer | ResilientSummarizer
+
+
+class ChatModel(Summarizer, Protocol):
+    """A model behind a provider's SDK: it summarizes, and answers whatever else it is asked. Close it in the end."""
+
+    model: str
+    recipe: str
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        """Its answer. Raise `SummarizerError` if there is none now."""
+
+    async def close(self) -> None: ...
 
 
 def make_caller(
@@ -36,7 +44,8 @@ def make_caller(
     """How summaries are made: by the object that is given, else by what the settings name, the extractive ones in the
     thread `background`."""
     if given is None and settings.summarizer == "extractive":
-        return ExtractiveCaller(estimate_text, load_parameters(settings.extractive_parameters), background)
+        parameters = load_parameters(settings.extractive_parameters)
+        return ExtractiveSummarizer(count=estimate_text, parameters=parameters, thread=background)
     limits = Limits(
         call_timeout=settings.call_timeout,
         job_timeout=settings.job_timeout,
@@ -48,11 +57,12 @@ def make_caller(
         max_calls_per_session=settings.max_calls_per_session,
         max_input_tokens_per_session=settings.max_input_tokens_per_session,
     )
+    if given is None:
+        model = make_model(settings, read_only=read_only)
+        return ResilientSummarizer(model, limits=limits, clock=clock, count=estimate_text, close=model.close)
     if isinstance(given, HostSummarizer):
-        return HostCaller(given, limits=limits, clock=clock, count=estimate_text)
-    if given is not None:
-        return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text)
-    return ModelCaller(make_model(settings, read_only=read_only), limits=limits, clock=clock, count=estimate_text)
+        return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text, held=given.held)
+    return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text)
 
 
 def make_model(settings: Settings, *, read_only: bool) -> ChatModel:

@@ -1,4 +1,4 @@
-"""What the summarizers of the providers' SDKs share: the fence, the way to a provider, and what a failure means.
+"""What the summarizers of the providers' SDKs share: requests, the way to a provider, and what a failure means.
 
 No SDK is imported here. An SDK's own errors never leave this module: their words may hold the text of messages, and
 their requests hold the key. What is raised instead says what happened in constants, with the HTTP status as cause.
@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import anyio
@@ -26,14 +29,14 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.messages.fences import fence
-from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal, readable
 
 LAYOUT = 1  # of a request; part of every recipe, as another layout gives other summaries
 
 MOST_BYTES = 2_000_000  # of a reply
 
-THINKING_TOKENS = 2_000  # a limit on output counts hidden thinking too; few models take that much for one summary
+_THINKING_TOKENS = 2_000  # a limit on output counts hidden thinking too; few models take that much for one summary
 
 IDENTITY = {"Accept-Encoding": "identity"}  # a packed reply could be small on the way and huge in memory
 
@@ -71,12 +74,46 @@ class HttpStatus(Exception):
         super().__init__(f"HTTP {status_code}")
 
 
+class SdkSummarizer(ABC):
+    """Summarizes with a model behind a provider's SDK: `complete` asks it, and reads its answer."""
+
+    def __init__(
+        self,
+        provider: str,
+        model: str,
+        *,
+        official: str,  # address of the provider
+        base_url: str | None,
+        options: Mapping[str, Any] | None,
+        connect: Callable[[str], Any],  # makes the SDK's client for an address
+        now: Callable[[], float],
+    ) -> None:
+        self.model = model
+        self._options = check_options(options)
+        address = base_url or os.environ.get(f"{provider.upper()}_BASE_URL") or official
+        server = None if address.rstrip("/") == official else address
+        self.recipe = recipe_name(provider, model, server=server, options=self._options)
+        self._connection = Connection(partial(connect, address), now=now)
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
+        return await self.complete(job.instructions, fenced(job), job.max_tokens)
+
+    @abstractmethod
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        """What the model says to instructions and one message, in about `max_tokens`; raises as `summarize` does."""
+
+    async def close(self) -> None:
+        """Close the connections; afterwards every call fails. May be called twice."""
+        await self._connection.close()
+
+
 class Connection:
     """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
 
     def __init__(self, connect: Callable[[], Any], *, now: Callable[[], float], max_bytes: int = MOST_BYTES) -> None:
         self._connect = connect  # imports an SDK and loads certificates, so it runs off the event loop
-        self._now = now
+        self._now = now  # seconds since 1970, for dates in Retry-After
         self._max_bytes = max_bytes
         self._connecting = anyio.Lock()
         self._client: Any = None
@@ -127,8 +164,14 @@ class Connection:
         return bytes(body)
 
 
-async def drop_error_body(response: Any) -> None:
-    """A hook for the SDK's HTTP client: the SDKs would read the whole body of an answer that is an error."""
+def http_client(sdk: Any, timeout: float) -> Any:
+    """An SDK's HTTP client that follows no redirect."""
+    hooks = {"response": [_drop_error_body]}
+    return sdk.DefaultAsyncHttpxClient(timeout=timeout, follow_redirects=False, event_hooks=hooks)
+
+
+async def _drop_error_body(response: Any) -> None:
+    """Leave the body of an error unread: the SDKs would read it whole."""
     if not 200 <= response.status_code < 300:
         await response.aclose()
 
@@ -138,9 +181,18 @@ def fenced(job: SummaryJob) -> str:
     return fence("session_record", readable(job.content))
 
 
-def most_tokens(max_tokens: int, thinking_tokens: int) -> int:
+def most_tokens(max_tokens: int) -> int:
     """The limit on output to ask the provider for, where about `max_tokens` are wanted."""
-    return _LIMIT_FACTOR * max_tokens + thinking_tokens
+    return _LIMIT_FACTOR * max_tokens + _THINKING_TOKENS
+
+
+def made_reply(
+    text: str, input_tokens: int | None, output_tokens: int | None, *, is_cut: bool, cached_tokens: int | None = None
+) -> SummaryReply:
+    """The reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off."""
+    if not text.strip() and not is_cut:
+        raise SummarizerRefused(Refusal.EMPTY)
+    return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached_tokens)
 
 
 def was_cut_off(reason: object, cut_reasons: tuple[str, ...], output_tokens: int | None, limit: int) -> bool:

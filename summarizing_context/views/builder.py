@@ -51,8 +51,7 @@ from summarizing_context.views.view import (
     merged,
     with_pins,
 )
-from summarizing_context.worker.merges import HeaderPlace
-from summarizing_context.worker.open_ranges import CoveredRange, Foreseen
+from summarizing_context.worker.covered_ranges import CoveredRange, Foreseen, HeaderPlace
 from summarizing_context.worker.summary_cache import SummaryCache
 
 MAX_KEYS = 4  # providers whose state is kept

@@ -21,7 +21,7 @@ from summarizing_context.views.sections import SECTIONS, Draft, Section, Sources
 from summarizing_context.views.tail import Tail, Tails
 from summarizing_context.views.tail_items import TailItem
 from summarizing_context.views.view import ActivationState, ProviderView
-from summarizing_context.worker.open_ranges import Foreseen
+from summarizing_context.worker.covered_ranges import Foreseen
 
 _BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
 

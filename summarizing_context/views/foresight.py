@@ -14,7 +14,7 @@ from summarizing_context.log.tree import Cut, cut_at
 from summarizing_context.views.budget import Thresholds
 from summarizing_context.views.tail import Tail
 from summarizing_context.views.view import ActivationState
-from summarizing_context.worker.open_ranges import piece_shown
+from summarizing_context.worker.covered_ranges import piece_shown
 
 _AHEAD = 1.25  # times `low_water` below `high_water`, from where on a cut inside a segment is foreseen
 

@@ -1,14 +1,15 @@
-"""Jobs and recipes: what a summarizer is asked, and the hash under which its summaries are shared."""
+"""Jobs and recipes: what a summarizer is asked, by whom, and the hash under which its summaries are shared."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
 
-from summarizing_context.concurrency import YieldNow, never_yield
+from summarizing_context.concurrency import YieldNow, never_yield, single_flight
 from summarizing_context.errors import SummarizerError
 from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.message_log import MessageLog
@@ -20,7 +21,7 @@ from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
 from summarizing_context.messages.truncation import CUTTING_VERSION
 from summarizing_context.settings.values import DEFAULT_CAPS, FIRST_CAP, Settings, summary_sizes
-from summarizing_context.stores.base import SummaryKey
+from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import Prompt, in_use, latest
 from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
@@ -28,6 +29,8 @@ from summarizing_context.summarizers.verification.gate import GATE_VERSION
 from summarizing_context.worker.summary_cache import SummaryCache
 
 RULES_TOKENS = 600  # of a reply on standing rules
+
+_CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 
 _SHARE, _MERGE_SHARE = 0.4, 0.45  # of its source that a summary, or a merge, may take
 
@@ -73,6 +76,23 @@ class Recipe:
     def hash_of(self, prompted: Prompted) -> str:
         """The recipe hash of what is asked for."""
         return str(getattr(self, prompted))
+
+
+@asynccontextmanager
+async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object) -> AsyncIterator[None]:
+    """Hold a key while it is looked up in the store, paid for, and kept.
+
+    One task of an event loop holds it, and one of the hosts that share the store. An `owner` whose summaries are not
+    shared pays for its own.
+    """
+    is_shared = recipe.shared and store.name != ":memory:"
+    hosts = getattr(store, "claims", None) if is_shared and recipe.claims else None  # a store may have none
+    async with single_flight((store.name if is_shared else id(owner), key)):
+        if hosts is None:
+            yield
+            return
+        async with hosts.held(key, _CLAIM):
+            yield
 
 
 class Jobs:

@@ -1,6 +1,11 @@
 """Calls that ask a model for the standing rules in what a human typed: many messages at a time, beside the summaries.
 
-What it says of a message is kept beside the log, so each message is asked about once. The log alone says which messages
+The reply has a line for each rule: `- [n] must "quote"` or `- [n] prefer "quote"`, where n is the place of the message
+in the request, `- [n] ends "quote"` for an earlier rule that message n takes back, and `- [n] task "quote"` for what is
+no rule. What else stands there, and what nobody typed, is dropped. A reply without any such line is `none`, or says
+nothing.
+
+The verdict on a message is kept beside the log, so each message is asked about once. The log alone says which messages
 go into one request, and the store keeps the reply under what was asked: the same log in another session asks nobody. A
 call that fails is tried again after a while; a reply that cannot be read is not, by any session: cues go on to serve
 for its messages.
@@ -9,13 +14,16 @@ for its messages.
 from __future__ import annotations
 
 import logging
+import re
+import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError
+from summarizing_context.extraction.rules import Rule
 from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.rules import StandingRule
@@ -26,9 +34,125 @@ from summarizing_context.messages.rendering import render_typed
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
-from summarizing_context.summarizers.verification.rules import last_message, read_rules
-from summarizing_context.worker.jobs import RULES_TOKENS, Recipe
-from summarizing_context.worker.payments import paid_once
+from summarizing_context.worker.jobs import RULES_TOKENS, Recipe, paid_once
+
+_LONGEST_QUOTE = 300  # characters of a quote; what is longer is a document that was pasted
+
+_LONGEST_LINE = 1_000  # characters
+
+_FEWEST = 2  # words
+
+_LINE = re.compile(
+    r"[\s>*+•–-]*(?:\d{1,3}[.)]\s+)?\[(?P<message>\d{1,6})\][\s:,*_`-]*(?P<what>must|prefers?|tasks?|ends?)\b[\s:,*_`-]*(?P<quote>.+)",
+    re.IGNORECASE,
+)
+
+_NONE = re.compile(r"\W*none\W*", re.IGNORECASE)
+
+_MARKS = str.maketrans(dict.fromkeys("“”„‟«»「」『』", '"') | dict.fromkeys("‘’‚‛`´", "'"))
+
+_ENDS = " .,;:…"
+
+_QUOTES = "\"'"
+
+
+class SaidRules(NamedTuple):
+    """What a reply says of one message."""
+
+    rules: tuple[Rule, ...] = ()  # quoted as they were typed, but for white space
+    ends: tuple[str, ...] = ()  # quotes of earlier rules, as these are known
+
+
+def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list[SaidRules] | None:
+    """What a reply says of each message in `typed`; None where it says nothing that can be read.
+
+    A quote counts for the message that it names, or else for the nearest in which it stands. `earlier` are the quotes
+    of rules of earlier messages.
+    """
+    lines = [found for line in reply.splitlines() if len(line) <= _LONGEST_LINE and (found := _LINE.match(line))]
+    if not lines:
+        return [SaidRules()] * len(typed) if _NONE.fullmatch(reply) else None
+    texts = list(map(_Text, typed))
+    rules: dict[tuple[int, str], Rule] = {}
+    for line in lines:
+        said = None if line["what"][0] in "eEtT" else _found(line["quote"], int(line["message"]) - 1, texts)
+        if said is not None:
+            rules.setdefault(said, Rule(said[1], "prefer" if line["what"][0] in "pP" else "must"))
+    known = [(-1, quote) for quote in earlier] + list(rules)
+    ends: dict[tuple[int, str], None] = {}
+    for line in lines:
+        number = int(line["message"]) - 1
+        if line["what"][0] in "eE" and number < len(typed):
+            wanted = _words(line["quote"])
+            ends.update(((number, quote), None) for at, quote in known if at < number and _words(quote) == wanted)
+    return [
+        SaidRules(
+            tuple(rule for (at, _), rule in rules.items() if at == number),
+            tuple(quote for at, quote in ends if at == number),
+        )
+        for number in range(len(typed))
+    ]
+
+
+def last_message(reply: str) -> int:
+    """The greatest place that a line of a reply names; 0 for none."""
+    return max((int(found["message"]) for line in reply.splitlines() if (found := _LINE.match(line))), default=0)
+
+
+def _found(quote: str, named: int, texts: Sequence[_Text]) -> tuple[int, str] | None:
+    """The message in which a quote stands, the nearest to the one that is named, and the quote as it stands there."""
+    for place in sorted(range(len(texts)), key=lambda place: (abs(place - named), place)):
+        if said := texts[place].find(quote):
+            return place, said
+    return None
+
+
+class _Text:
+    """A text in which quotes are found whatever their white space, quotation marks and forms of letters."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        pairs = list(_plain(text))
+        self._plain = "".join(char for char, _ in pairs)
+        self._places = [at for _, at in pairs]
+
+    def find(self, quote: str) -> str:
+        """The quote as it stands here; empty where it does not, is no phrase, or is a whole document."""
+        words = _words(quote)
+        if not words or len(words) > _LONGEST_QUOTE or len(words.split()) < _FEWEST:
+            return ""
+        at = self._plain.find(words)
+        while at >= 0 and not self._is_whole(at, at + len(words)):
+            at = self._plain.find(words, at + 1)
+        if at < 0:
+            return ""
+        return " ".join(self._text[self._places[at] : self._places[at + len(words) - 1] + 1].split())
+
+    def _is_whole(self, start: int, stop: int) -> bool:
+        """Whether no word is cut, in scripts that put spaces between them."""
+        text = self._plain
+        ends = ((text[start], text[max(0, start - 1) : start]), (text[stop - 1], text[stop : stop + 1]))
+        return not any(end.isascii() and end.isalnum() and beyond.isalnum() for end, beyond in ends)
+
+
+def _words(quote: str) -> str:
+    """The words of a quote in the form in which they are compared, without the marks around them."""
+    words = "".join(char for char, _ in _plain(quote)).strip()
+    end = words.rfind(words[0]) if words and words[0] in _QUOTES else 0
+    return (words[1:end].strip() if end and not words[end + 1 :].strip(_ENDS) else words).rstrip(_ENDS)
+
+
+def _plain(text: str) -> Iterator[tuple[str, int]]:
+    """The characters by which texts are compared, each with its place; one space for all white space."""
+    spaced = True
+    for at, char in enumerate(text):
+        for one in unicodedata.normalize("NFKC", char).translate(_MARKS):
+            if not one.isspace():
+                yield one, at
+            elif not spaced:
+                yield " ", at
+            spaced = one.isspace()
+
 
 _TYPED = 8_000  # characters that are enough for a request
 
@@ -83,7 +207,6 @@ class RuleCalls:
     ) -> None:
         self._log = log
         self._store = store
-        self._place = store.name if recipe.shared and store.name != ":memory:" else id(self)
         self._session_id = session_id
         self._caller = caller
         self._recipe = recipe
@@ -165,7 +288,7 @@ class RuleCalls:
         """What the model says of a batch, or has said in any session that asked the same."""
         job = await self._background.run(partial(self._job, batch))
         key = SummaryKey(job.range_hash, self._recipe.rules)
-        async with paid_once(self._store, self._place, key, claims=self._recipe.claims):
+        async with paid_once(self._store, self._recipe, key, self):
             if (found := await self._find(key)) is not None:
                 return await self._background.run(partial(self._read, batch, SummaryReply(found.text)))
             reply = await self._caller.summarize(job)

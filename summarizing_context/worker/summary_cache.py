@@ -7,7 +7,7 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, get_args
 
 from summarizing_context.concurrency import YieldNow
 from summarizing_context.extraction.values import find_drops
@@ -19,9 +19,16 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.truncation import KEY_LINES, cut_results
 from summarizing_context.settings.values import SummarySizes
-from summarizing_context.worker.merges import FRAME, HeaderPlace, next_merge
-from summarizing_context.worker.open_ranges import CoveredRange, Foreseen, OpenRangeSummaries
-from summarizing_context.worker.topic_notes import Focus, Lines, TopicNotes
+from summarizing_context.summarizers.extractive.summarizer import Extracts
+from summarizing_context.worker.covered_ranges import (
+    FRAME,
+    CoveredRange,
+    Foreseen,
+    HeaderPlace,
+    OpenRangeSummaries,
+    next_merge,
+)
+from summarizing_context.worker.topic_notes import Focus, TopicNotes
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
 
@@ -31,25 +38,6 @@ _SHORT = 60  # tokens below which a provisional text is skimmed
 
 
 _Pass = Literal["thorough", "skim", "rollup"]
-
-
-class Extract(Protocol):
-    """The extractive pass over a rendered content; reads all of it. A background thread calls `yield_now` meanwhile."""
-
-    def __call__(self, content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = ...) -> str: ...
-
-
-class Extracts(NamedTuple):
-    """The extractive passes: thorough, quick, making a summary short, or as short as it has to be; about a topic, to be
-    shown and to be read on."""
-
-    thorough: Extract
-    skim: Callable[[str, int], str]
-    brief: Callable[[str, int], str]
-    cut: Callable[[str, int], str]
-    key_lines: Callable[[str, int], Sequence[str]]  # of a text that a model does not get to read
-    about: Lines
-    excerpt: Lines
 
 
 class SummaryCache:

@@ -12,6 +12,7 @@ from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.tree import NOTE, Maker, NodeText
 from summarizing_context.messages.redaction import Redact, redact_texts
 from summarizing_context.messages.rendering import render_topic
+from summarizing_context.summarizers.extractive.summarizer import LinesAbout
 
 MOST_CHARACTERS = 500
 
@@ -57,8 +58,6 @@ _EXCERPT = 9  # times the cap of a summary; what a model is given to read
 
 _MOST_DRAFTS = 5  # one for each provider, and one that is being decided about
 
-Lines = Callable[[str, str, int], str]  # what a content says about a topic, in so many tokens
-
 
 class _Draft(NamedTuple):
     """What a note is made from."""
@@ -70,7 +69,7 @@ class _Draft(NamedTuple):
 class TopicNotes:
     """Notes of one session. `by_model` says whether a model is to write them."""
 
-    def __init__(self, log: MessageLog, about: Lines, excerpt: Lines, *, by_model: bool, cap: int) -> None:
+    def __init__(self, log: MessageLog, about: LinesAbout, excerpt: LinesAbout, *, by_model: bool, cap: int) -> None:
         self._log = log
         self._about = about
         self._excerpt = excerpt

@@ -1,7 +1,7 @@
 """The worker: makes missing summaries in the background, a few at a time.
 
-`planning` says what is missing, `jobs` what is asked, the resilient caller calls. One owner task holds the task group,
-from the first work until `stop`. A failing summarizer never ends it.
+The planner says what is missing, `jobs` what is asked, the caller calls. One owner task holds the task group, from the
+first work until `stop`. A failing summarizer never ends it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
 from summarizing_context.stores.base import Places, Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
-from summarizing_context.worker.jobs import Jobs, Recipe
-from summarizing_context.worker.merges import merges_below
-from summarizing_context.worker.open_ranges import Foreseen
-from summarizing_context.worker.payments import paid_once
+from summarizing_context.worker.covered_ranges import Foreseen, merges_below
+from summarizing_context.worker.jobs import Jobs, Recipe, paid_once
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -60,6 +58,11 @@ class _Busy:
         return hash in self.running or (isinstance(hash, str) and self.retries.rests(hash, self.now))
 
 
+class _Beside(NamedTuple):
+    is_due: Callable[[], bool]
+    run: Callable[[], Awaitable[None]]
+
+
 class Worker:
     """Background summaries of one session. All methods belong to its event loop."""
 
@@ -88,7 +91,6 @@ class Worker:
         self._log = log
         self._summaries = summaries
         self._store = store
-        self._place = store.name if recipe.shared and store.name != ":memory:" else id(self)
         self._session_id = session_id
         self._caller = caller
         self._recipe = recipe
@@ -111,11 +113,14 @@ class Worker:
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
-        self._is_reading = False  # ahead, for the ledger
-        self._is_asking = False  # for rules
         self._sources = Sources(yield_now=background.yield_now)  # of what the next views may need
         self._stand_ins: Callable[[], None] | None = None  # reads such segments
-        self._is_extracting = False
+        self._beside = (  # work that summaries do not wait for: whether there is some, and one piece of it
+            _Beside(self._reads_on, self._read_ahead),
+            _Beside(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
+            _Beside(lambda: self._stand_ins is not None, self._read_stand_ins),
+        )
+        self._running_beside: set[_Beside] = set()
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
         self._has_logged_unreadable = False  # in the log, that reading for the ledger has failed
         self.failed = 0
@@ -140,7 +145,7 @@ class Worker:
             self.start_tokens = start_tokens
         if foreseen is not None:
             self._summaries.foresee(foreseen)
-            if foreseen.segments and self._recipe.maker == "model" and self._past_start() and not self._extracts_on():
+            if foreseen.segments and self._recipe.maker == "model" and self._past_start() and self._stand_ins is None:
                 yield_now = self._background.yield_now
                 self._stand_ins = self._summaries.reader_ahead(foreseen.segments, self._sources, yield_now)
         if self._stopped or not self._has_work():
@@ -196,69 +201,59 @@ class Worker:
                 for want in self._startable(self._concurrency - len(self._running)):
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
-                # beside the summaries, which do not wait for it
-                if self._ledger is not None and self._reads_on() and not self._is_reading:
-                    self._is_reading = True
-                    tasks.start_soon(self._read_ahead, self._ledger)
-                if self._rules is not None and self._asks_on() and not self._is_asking:
-                    self._is_asking = True
-                    tasks.start_soon(self._ask_rules, self._rules)
-                if self._stand_ins is not None and not self._is_extracting:
-                    self._is_extracting = True
-                    tasks.start_soon(self._read_stand_ins, self._stand_ins)
-                if not (self._running or self._is_reading or self._is_asking or self._is_extracting):
+                for work in self._beside:
+                    if work not in self._running_beside and work.is_due():
+                        self._running_beside.add(work)
+                        tasks.start_soon(self._run_beside, work)
+                if not (self._running or self._running_beside):
                     self._signal()
                 with anyio.move_on_after(self._next_delay()):
                     await self._awake.wait()
 
-    async def _read_ahead(self, ledger: SessionLedger) -> None:
-        """Read a piece of the log for the ledger. A fault in it must not end the worker."""
+    async def _run_beside(self, work: _Beside) -> None:
         try:
             await self._foreground.wait_gap()
+            await work.run()
+        finally:
+            self._running_beside.discard(work)
+            self._awake.set()
+
+    async def _read_ahead(self) -> None:
+        """Read a piece of the log for the ledger. A fault in it must not end the worker."""
+        if (ledger := self._ledger) is None:
+            return
+        try:
             ahead = ledger.ahead()
             touches, failure = await self._background.run(partial(ahead.read, self._background.yield_now))
             with self._foreground.call():  # summaries give way: of a large step there is much to note
                 ledger.take(ahead, touches)
         except Exception as error:
             self._ledger, failure = None, error  # it would fail for ever: from now on views read what they need
-        finally:
-            self._is_reading = False
-            self._awake.set()
         if failure is not None:
             self.last_error = type(failure).__name__
             if not self._has_logged_unreadable:
                 self._has_logged_unreadable = True
                 logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
 
-    async def _read_stand_ins(self, read: Callable[[], None]) -> None:
+    async def _read_stand_ins(self) -> None:
         """Read segments whose summaries may be missing when a view covers them. A fault in it must not end the worker:
         the view that needs such a text tells it."""
         try:
-            await self._foreground.wait_gap()
-            await self._background.run(read)
+            if self._stand_ins is not None:
+                await self._background.run(self._stand_ins)
         except Exception as error:
             self.last_error = type(error).__name__
         finally:
-            self._stand_ins, self._is_extracting = None, False
-            self._awake.set()
+            self._stand_ins = None
 
-    async def _ask_rules(self, rules: RuleCalls) -> None:
+    async def _ask_rules(self) -> None:
         """One call for standing rules."""
-        try:
-            await self._foreground.wait_gap()
-            if rules.is_due:  # the log may have been replaced meanwhile
-                await rules.ask()
-        finally:
-            self._is_asking = False
-            self._awake.set()
+        if self._rules is not None and self._rules.is_due:  # the log may have been replaced meanwhile
+            await self._rules.ask()
 
     def _has_work(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self._startable(1)) or self._reads_on() or self._asks_on() or self._extracts_on()
-
-    def _extracts_on(self) -> bool:
-        """Whether segments are read that the next view may cover, or are to be."""
-        return self._stand_ins is not None
+        """Whether there is anything to do, or being done beside the summaries."""
+        return bool(self._startable(1) or self._running_beside) or any(work.is_due() for work in self._beside)
 
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""
@@ -271,10 +266,6 @@ class Worker:
     def _reads_on(self) -> bool:
         """Whether the ledger is to be read ahead of need."""
         return self._ledger is not None and self._ledger.lags and self._past_start()
-
-    def _asks_on(self) -> bool:
-        """Whether a model is asked for rules, or is to be."""
-        return self._is_asking or (self._rules is not None and self._past_start() and self._rules.is_due)
 
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
@@ -302,7 +293,7 @@ class Worker:
         try:
             await self._foreground.wait_gap()
             key = self._jobs.key(want)
-            async with paid_once(self._store, self._place, key, claims=self._recipe.claims):
+            async with paid_once(self._store, self._recipe, key, self):
                 if not (await self._find([want]) or self._take_made(want)):
                     job = await self._job(want)
                     if job is None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.extraction.plans import Item, told_plan, written_plan
+from summarizing_context.extraction.plans import Item, plan_in_call, plan_in_result
 from summarizing_context.settings.ledger_rules import LedgerRule, PlanTools
 
 
 def lines(arguments: Any, *keys: str, before: tuple[Item, ...] = ()) -> list[str] | None:
-    items = written_plan(json.dumps(arguments), keys or ("todos", "plan"), before)
+    items = plan_in_call(json.dumps(arguments), keys or ("todos", "plan"), before)
     return None if items is None else [item.line for item in items]
 
 
@@ -46,7 +46,7 @@ def test_an_emptied_list_is_a_plan_without_items_and_other_arguments_are_none():
     assert lines({"todos": []}) == []
     for other in ({}, {"todos": None}, {"todos": [1]}, {"todos": {"a": 1}}, [], "todos", {"path": "a"}, {"todos": " "}):
         assert lines(other) is None
-    assert written_plan("{", ("todos",), ()) is None
+    assert plan_in_call("{", ("todos",), ()) is None
 
 
 def test_a_plan_may_be_a_text_or_a_list_of_texts():
@@ -64,9 +64,9 @@ def test_a_merge_changes_items_by_their_ids():
 def test_a_result_tells_a_list_or_an_object_that_holds_one():
     items = [{"content": "Fix it", "status": "pending"}]
     for told in (items, {"status": "listed", "todos": items}):
-        assert told_plan(json.dumps(told), ("todos",)) == (Item("Fix it", "[ ]"),)
+        assert plan_in_result(json.dumps(told), ("todos",)) == (Item("Fix it", "[ ]"),)
     for told in ("done", {"todos": "see above"}, {"count": 1}):
-        assert told_plan(json.dumps(told), ("todos",)) is None
+        assert plan_in_result(json.dumps(told), ("todos",)) is None
 
 
 @pytest.mark.parametrize("tool", ["TodoWrite", "todowrite", "todoread", "todo", "todo_write", "update_plan"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from summarizing_context.log.missing_summaries import Planner, Want
 from summarizing_context.log.tree import Node
-from summarizing_context.worker.merges import merges_below
+from summarizing_context.worker.covered_ranges import merges_below
 
 
 class Shelf:

@@ -14,7 +14,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.extraction.ledger import Touch
 from summarizing_context.log.ledger import CallReader, Detectors
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, check_rules
-from summarizing_context.summarizers.extractive.quotes import error_line, quotes
+from summarizing_context.summarizers.extractive.statements import error_line, quotes
 from tests.laws.builders import DIALECTS
 from tests.making import JSON, TEXTS, Message, call, readings, result, user
 

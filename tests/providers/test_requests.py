@@ -124,11 +124,6 @@ async def test_a_server_that_knows_only_max_tokens_is_asked_with_that_from_then_
     assert [("max_tokens" in json.loads(call.request.content)) for call in route.calls] == [False, True, True, True]
 
 
-async def test_the_name_of_the_limit_can_be_set():
-    (request,) = await asked(OPENAI, limit_name="max_tokens", thinking_tokens=0)
-    assert json.loads(request.content)["max_tokens"] == 2 * JOB.max_tokens
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 async def test_another_server_is_called_at_its_own_address(protocol: Protocol):
     summarizer = protocol.made(base_url=protocol.base_url("https://models.example/api"))

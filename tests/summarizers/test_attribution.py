@@ -1,4 +1,4 @@
-"""What becomes of a model's constraints: those that a human set stay, the others are told as facts."""
+"""What becomes of a model's constraints: those that a human set, word for word, stay; the others are told as facts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.messages.rendering import render_children
-from summarizing_context.summarizers.verification.attribution import NOT_THE_USERS, attribute
+from summarizing_context.summarizers.verification.attribution import NOT_THE_USERS, HumanSentences, attribute
 from summarizing_context.summarizers.verification.replies import check_reply
 
 from .scripted import job, words
@@ -244,3 +244,88 @@ def test_the_label_of_earlier_versions_is_replaced_by_the_present_one():
     text = attribute("## Facts\n- (not the user's words) Always run quokka.", RECORD, "segment")
     assert text == f"## Facts\n- {NOT_THE_USERS} Always run quokka."
     assert NOT_THE_USERS == "(agent's note)"
+
+
+RULES = (
+    "Never push to main. Deploy to staging only after the tests pass. Ask me before deleting files in the data folder. "
+    "Keep the public API unchanged."
+)
+QUOTED = [
+    (RULES, '"Never push to main."'),
+    (RULES, "never  push to main"),
+    (RULES, "**Keep the public API unchanged**"),
+    (RULES, "Never push to main. Deploy to staging only after the tests pass."),
+    ("don’t rewrite `main`", "Don't rewrite main."),
+    ("Do it only with me.", "Do it only with me."),
+    ("Never\n  push to main", "Never push to main"),
+    ("- Never push to main.\n- Ask first.", "Ask first."),
+    ("Bitte niemals direkt auf main pushen.", "Bitte niemals direkt auf main pushen"),
+    ("好的。不要直接推送到主分支。", "「不要直接推送到主分支」"),
+]
+CHANGED = [
+    *(
+        (RULES, claim)
+        for claim in (
+            "Deploy to production after the tests pass",
+            "Deploy to staging before the tests pass",
+            "Deleting files in the data folder is fine",
+            "Change the public API",
+            "Keep the private API unchanged",
+            "Never push to main. Always run quokka.",
+            "Never push to main; install quokka first.",
+            "Never push to main. Keep the public API unchanged.",
+            "The user no longer wants: never push to main",
+        )
+    ),
+    ("Don't use tabs, use spaces.", "Use spaces instead of tabs."),
+    ("Use spaces, not tabs.", "Use tabs, not spaces."),
+    ("Postgres 16 please", "Use Postgres 15."),
+    ("Run the job with max_wait.", "Run the job with max_wait_2."),
+    ("不要直接推送到主分支。", "直接推送到主分支"),
+    ("", "Never push to main."),
+    (RULES, "..."),
+]
+PARTS = [
+    (RULES, "Push to main", "Never push to main."),
+    (RULES, "deploy to staging", "Deploy to staging only after the tests pass."),
+    ("Use the Token now.", "use the token now", "Use the Token now."),
+    ("Should I push to main? No.", "Should I push to main", "Should I push to main?"),
+    ("Never, as I said,\npush to main.", "Push to main.", "Never, as I said, push to main."),
+    ("Never ever\npush to main.", "Push to main.", "Never ever push to main."),
+    ("Never:\n- Push to main.\n- Skip the tests.", "Skip the tests.", "Never: Skip the tests."),
+    ("## Don'ts\n\n* Push to main\n* x", "Push to main", "Don'ts: Push to main"),
+    ("Rules\n- in tests\n  - use real keys\n- in docs\n  - go on", "Use real keys", "Rules: in tests: use real keys"),
+]
+
+
+@pytest.mark.parametrize(("said", "claim"), QUOTED)
+def test_a_sentence_word_for_word_is_the_humans(said: str, claim: str):
+    assert HumanSentences(["Hello.", said, "Thanks, go on. The rest can wait."]).has(claim)
+
+
+@pytest.mark.parametrize(("said", "claim"), CHANGED)
+def test_other_words_are_not_however_near(said: str, claim: str):
+    assert not HumanSentences([said]).has(claim)
+    assert not HumanSentences([said]).sentence(claim)
+
+
+@pytest.mark.parametrize(("said", "part", "whole"), PARTS)
+def test_a_part_of_a_sentence_names_the_whole_sentence(said: str, part: str, whole: str):
+    assert not HumanSentences([said]).has(part)
+    assert HumanSentences(["Hello.", said]).sentence(part) == whole
+
+
+def test_a_whole_sentence_counts_before_a_part_and_a_later_row_before_an_earlier_one():
+    spoken = HumanSentences(["Push to main.", "Never push to main.", "You may push to main now."])
+    assert spoken.sentence("push to main") == "Push to main."
+    assert spoken.sentence("may push to main") == "You may push to main now."
+    assert HumanSentences(["Never push to main.", "Now push to main."]).sentence("push to main") == "Now push to main."
+
+
+def test_a_few_words_or_a_part_of_a_very_long_sentence_name_none():
+    assert not HumanSentences([RULES]).sentence("to main")
+    assert not HumanSentences([f"never push to main {'and so on ' * 50}"]).sentence("never push to main")
+
+
+def test_words_from_several_rows_do_not_add_up_to_a_claim():
+    assert not HumanSentences(["Deploy the page.", "Skip the review."]).sentence("Deploy the page. Skip the review.")

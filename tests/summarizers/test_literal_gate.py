@@ -10,7 +10,7 @@ import pytest
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.verification.gate import unsupported_literals, verify_against
-from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
+from summarizing_context.summarizers.verification.sources import SourceValues, source_values
 
 from .altering import exact_values, lies, told_values, truths
 from .inventing import facts, honest_lines, lying_reply, record, spelled
@@ -272,7 +272,7 @@ def test_numbers_of_any_length_are_read():
 def test_what_the_job_says_of_itself_is_no_invention():
     told = f"messages 100 to 199, part {job().range_hash[:8]}"
     assert unsupported_literals(told, HELD) != []
-    assert unsupported_literals(told, grounds_of(job(start=100, stop=200))) == []
+    assert unsupported_literals(told, source_values(job(start=100, stop=200))) == []
 
 
 def test_only_the_sentence_that_lies_is_dropped_and_empty_sections_go():

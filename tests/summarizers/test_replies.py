@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.attribution import NOT_THE_USERS
-from summarizing_context.summarizers.verification.replies import Refusal, check_reply, clean_reply
+from summarizing_context.summarizers.verification.replies import MOST_CHARACTERS, Refusal, check_reply, clean_reply
 
 from .scripted import CONTENT, GOOD, SECRET, job, reply, words
 
@@ -50,8 +50,8 @@ def test_a_reply_that_ends_inside_its_thinking_is_refused():
 
 
 def test_a_reply_above_the_size_limit_is_refused_before_anything_is_done_with_it():
-    with pytest.raises(SummarizerRefused, match="max_reply_chars"):
-        check_reply("x" * 101, job(), words, max_chars=100)
+    with pytest.raises(SummarizerRefused, match="too large"):
+        check_reply("x" * (MOST_CHARACTERS + 1), job(), words)
 
 
 @pytest.mark.parametrize(

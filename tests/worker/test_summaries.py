@@ -9,9 +9,9 @@ from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node, NodeText
 from summarizing_context.settings.values import SummarySizes
-from summarizing_context.worker.merges import HeaderPlace
-from summarizing_context.worker.open_ranges import Foreseen
-from summarizing_context.worker.summary_cache import Extracts, SummaryCache
+from summarizing_context.summarizers.extractive.summarizer import Extracts
+from summarizing_context.worker.covered_ranges import Foreseen, HeaderPlace
+from summarizing_context.worker.summary_cache import SummaryCache
 from tests.making import assistant, entries, session, timeline, user
 
 CAP = 20

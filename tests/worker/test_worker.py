@@ -22,11 +22,10 @@ from summarizing_context.sessions.notices import make_notify
 from summarizing_context.settings.ledger_rules import LedgerRules
 from summarizing_context.stores.base import Places, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.extractive.quotes import error_line
+from summarizing_context.summarizers.extractive.statements import error_line
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
+from summarizing_context.worker.covered_ranges import Foreseen, merges_below
 from summarizing_context.worker.jobs import Recipe
-from summarizing_context.worker.merges import merges_below
-from summarizing_context.worker.open_ranges import Foreseen
 from summarizing_context.worker.worker import Worker
 from tests.making import entries, session, timeline, user
 from tests.worker.test_summaries import book

@@ -174,8 +174,6 @@ CHANGED = (
 
 _LISTED = re.compile(rf"({'|'.join((*CHANGED, LOOKED, CALLED))}) ([^\n]+)\Z")
 
-_TIMES = re.compile(r" \(\d{1,9} times\)\Z")
-
 _ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,39}\Z")
 
 

@@ -111,8 +111,6 @@ BOUNDS: dict[str, tuple[int, int]] = {  # lowest and highest figure of each tabl
 
 LEAST = {("facts", "diversity"): 65, ("facts", "most"): 1, ("facts", "pool"): 1}
 
-MOST: dict[tuple[str, str], int] = {}
-
 
 def load_parameters(path: str | Path | None) -> ExtractiveParameters:
     """The figures of a file over the shipped ones; the shipped ones where there is no file."""
@@ -147,7 +145,7 @@ def read_parameters(tables: Mapping[str, Any], where: str) -> ExtractiveParamete
 def bounds_of(table: str, name: str) -> tuple[int, int]:
     """The lowest and the highest that a figure may be."""
     low, high = BOUNDS[table]
-    return LEAST.get((table, name), low), MOST.get((table, name), high)
+    return LEAST.get((table, name), low), high
 
 
 def write_parameters(parameters: ExtractiveParameters, *, about: str = "") -> str:

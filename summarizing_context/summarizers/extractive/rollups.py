@@ -1,18 +1,27 @@
-"""Merging neighbouring summaries into one, section by section, oldest first.
+"""Merge neighbouring summaries into one, section by section, oldest first.
 
-Pure. Constraints stay before everything else; of the states the latest wins; what repeats is said once.
+Pure. Constraints stay before everything else; of the states the latest wins; what repeats is said once. A line that
+tells a value which a human has taken back tells the correction in its place: what was said wrong often outlives its
+correction.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
+from summarizing_context.messages.text import words_of
 from summarizing_context.summarizers.extractive.actions import Listings, add_up
-from summarizing_context.summarizers.extractive.corrections import corrected
+from summarizing_context.summarizers.extractive.lines import (
+    Candidate,
+    Vocabulary,
+    choose_lines,
+    newest_of_each_pattern,
+    salience,
+)
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
-from summarizing_context.summarizers.extractive.salience import Found, Talk, salience
-from summarizing_context.summarizers.extractive.scoring import choose_lines, newest_of_each_pattern
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
     DECISIONS,
@@ -70,10 +79,10 @@ def rollup_sections(
     others = [text for text in done if not listed.read(text)]
     facts += [line.text for child in stated[:-1] for line in child[STATE] if not line.text.startswith(PASSING)]
     asked = (line.text for child in children for line in child[INTENT])
-    talk = Talk([*(sentence(text, 0) for text in asked), *_told((*others, *decided, *facts))])
-    sections[DONE] = [*listed.lines(), *_thin(add_up(others), talk, by)]
-    sections[DECISIONS] = _thin(decided, talk, by)
-    sections[FACTS] = _thin(facts, talk, by)
+    vocabulary = Vocabulary([*(sentence(text, 0) for text in asked), *_told((*others, *decided, *facts))])
+    sections[DONE] = [*listed.lines(), *_thin(add_up(others), vocabulary, by)]
+    sections[DECISIONS] = _thin(decided, vocabulary, by)
+    sections[FACTS] = _thin(facts, vocabulary, by)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
@@ -109,21 +118,19 @@ def _by_place(lines: Sequence[Line]) -> list[Line]:
     return [Line(line.text, at) for at, line in enumerate(lines)]
 
 
-def _told(texts: Iterable[str]) -> list[Found]:
+def _told(texts: Iterable[str]) -> list[Candidate]:
     found = [sentence(text, 0, "assistant") for text in texts]
     return [one if not _SPOKEN.isdisjoint(one.words) else one._replace(kind="result") for one in found]
 
 
-def _thin(texts: Iterable[str], talk: Talk, by: ExtractiveParameters) -> list[Line]:
+def _thin(texts: Iterable[str], words: Vocabulary, by: ExtractiveParameters) -> list[Line]:
     """Each line once, ranked by worth, news and age; what says nothing new is left out."""
     found = _told(_last_of_each(texts))
-    scores = [worth(_BASE + salience(one, talk), one, by) * (_OLDEST * len(found) + at) for at, one in enumerate(found)]
-    return [
-        line
-        for _, line in choose_lines(
-            found, scores, talk, by.facts._replace(most=_POOL, pool=_POOL, lines=_POOL), merges=True
-        )
+    scores = [
+        worth(_BASE + salience(one, words), one, by) * (_OLDEST * len(found) + at) for at, one in enumerate(found)
     ]
+    most = by.facts._replace(most=_POOL, pool=_POOL, lines=_POOL)
+    return [line for _, line in choose_lines(found, scores, words, most, merges=True)]
 
 
 def _last_of_each(texts: Iterable[str]) -> list[str]:
@@ -132,3 +139,63 @@ def _last_of_each(texts: Iterable[str]) -> list[str]:
         kept.pop(text, None)
         kept[text] = None
     return list(kept)
+
+
+_VALUE = re.compile(r"[\w./:+-]*\d[\w./:+-]*")
+
+_TAKEN_BACK = re.compile(
+    r"(?:\b(?:not|no longer|instead of|rather than|nicht(?: mehr)?|statt|anstatt)\s+|!=\s*)"
+    r"(?:(?:on|at|in|by|the|auf|bei|in|die|der|das)\s+)?[`'\"]?(?P<value>[\w./:+-]*\d[\w./:+-]*)",
+    re.IGNORECASE,
+)
+
+_SHARED = 2  # words besides small ones by which a line and a correction are about the same thing
+
+_SMALL = 3  # letters that a word has at least to tell what a line is about
+
+
+class _Correction(NamedTuple):
+    text: str
+    wrong: str
+    values: frozenset[str]
+    words: frozenset[bytes]
+
+
+def corrected(lines: Iterable[str], quotes: Sequence[str]) -> list[str]:
+    """The lines, each corrected by the `quotes` of humans, which are in their order."""
+    made = list(lines)
+    for correction in _corrections(quotes):
+        made = [correction.text if _is_taken_back(line, correction) else line for line in made]
+    return made
+
+
+def _corrections(quotes: Sequence[str]) -> Iterable[_Correction]:
+    for quote in quotes:
+        found = _TAKEN_BACK.search(quote)
+        if found is None:
+            continue
+        text, wrong = quote.strip('"'), _bare(found["value"])
+        values = _values(text) - {wrong}
+        if values:  # else nothing is told in its place
+            yield _Correction(text, wrong, values, _about(text))
+
+
+def _is_taken_back(line: str, correction: _Correction) -> bool:
+    """Whether a line tells the wrong value alone, of the same thing."""
+    if correction.wrong not in line:
+        return False
+    values = _values(line)
+    tells_more = correction.values <= values  # as of a change from one to the other
+    return correction.wrong in values and not tells_more and len(_about(line) & correction.words) >= _SHARED
+
+
+def _values(text: str) -> frozenset[str]:
+    return frozenset(_bare(value) for value in _VALUE.findall(text))
+
+
+def _bare(value: str) -> str:
+    return value.rstrip(".:-")
+
+
+def _about(text: str) -> frozenset[bytes]:
+    return frozenset(word for word in words_of(text) if len(word) > _SMALL)

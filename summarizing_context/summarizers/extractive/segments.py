@@ -1,17 +1,20 @@
-"""The extractive summary of one segment. One pass reads its blocks, then each section takes its lines.
+"""The extractive summary of one segment: a thorough one, and a quick one by plain searches.
 
-Pure. `salience` says how much a line is worth, `sections` selects what fits.
+Pure. The thorough one reads its blocks in one pass, then each section takes its lines. The quick one is for hundreds of
+segments that must be shown at once. `lines` says how much a line is worth, `sections` selects what fits.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.extraction.error_lines import first_error_line
-from summarizing_context.messages.text import cleaned, clip, shown, split_prose, words_of
+from summarizing_context.extraction.tool_calls import looks_only, verb_of
+from summarizing_context.messages.text import cleaned, clip, list_whole, shown, split_prose, words_of
 from summarizing_context.summarizers.extractive.actions import (
     Step,
     base_name,
@@ -20,9 +23,18 @@ from summarizing_context.summarizers.extractive.actions import (
     read_steps,
     render_call,
 )
+from summarizing_context.summarizers.extractive.lines import (
+    PROSE,
+    Candidate,
+    Place,
+    Vocabulary,
+    choose_lines,
+    find_in_lines,
+    find_names,
+    salience,
+    without_count,
+)
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
-from summarizing_context.summarizers.extractive.salience import PROSE, Found, Place, Talk, salience
-from summarizing_context.summarizers.extractive.scoring import choose_lines, find_in_lines, find_names, without_count
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
     DECISIONS,
@@ -65,9 +77,9 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     """All lines that a segment's summary may hold, ranked within their sections. `yield_now` is called all along."""
     blocks = split_blocks(content)
     steps = read_steps(blocks)
-    talk, found = read_lines(blocks, steps, yield_now)
+    vocabulary, found = read_lines(blocks, steps, yield_now)
     yield_now(len(content))
-    scored = [(salience(one, talk) if one.kind != "user" else 0, one) for one in found]
+    scored = [(salience(one, vocabulary) if one.kind != "user" else 0, one) for one in found]
     yield_now(len(content))
     spoken = [(score, one) for score, one in scored if one.kind in ("assistant", "thinks")]
     human = [one for one in found if one.kind == "user"]
@@ -78,7 +90,7 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     sections[STATE] = _state_lines(steps, spoken)
     sections[DONE] = find_actions(steps, by)
     told = "\n".join(line.text for section in sections for line in section)
-    chosen = choose_lines(found, [worth(score, one, by) for score, one in scored], talk, by.facts)
+    chosen = choose_lines(found, [worth(score, one, by) for score, one in scored], vocabulary, by.facts)
     chosen = [(one, line) for one, line in chosen if without_count(line.text) not in told]
     sections[FACTS] = find_names(found, by)
     for one, line in chosen:
@@ -88,7 +100,7 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     return sections
 
 
-def worth(score: int, one: Found, by: ExtractiveParameters) -> int:
+def worth(score: int, one: Candidate, by: ExtractiveParameters) -> int:
     """Sentences count whole, lines of results and arguments in part: what they repeat can be read again."""
     if one.kind == "user" or (one.kind in PROSE and score < by.facts.least):
         return 0
@@ -97,13 +109,13 @@ def worth(score: int, one: Found, by: ExtractiveParameters) -> int:
 
 def read_lines(
     blocks: Sequence[Block], steps: Sequence[Step] | None = None, yield_now: YieldNow = never_yield
-) -> tuple[Talk, list[Found]]:
+) -> tuple[Vocabulary, list[Candidate]]:
     """The sentences and lines of all blocks that say something, in order, and what people and the agent speak of."""
     steps = read_steps(blocks) if steps is None else steps
     calls = {step.at: step for step in steps}
     answers = {step.answered: step for step in steps}
     newest = {block.kind: at for at, block in enumerate(blocks)}
-    found: list[Found] = []
+    found: list[Candidate] = []
     for at, block in enumerate(blocks):
         yield_now(len(block.body))
         if block.kind == "call":
@@ -115,10 +127,10 @@ def read_lines(
         else:
             closing = at + 1 == len(blocks) or blocks[at + 1].kind == "user"
             found += _prose(at, block, closing, newest[block.kind] == at)
-    return Talk(found), found
+    return Vocabulary(found), found
 
 
-def _prose(at: int, block: Block, closing: bool, newest: bool) -> list[Found]:
+def _prose(at: int, block: Block, closing: bool, newest: bool) -> list[Candidate]:
     prose, code = split_prose(cleaned(block.body))
     kind = block.kind if block.kind in PROSE else "other"
     last, is_long = len(prose) - 1, len(prose) > _LONG
@@ -139,7 +151,7 @@ def _arguments(step: Step) -> str:
     )
 
 
-def _error_lines(blocks: Sequence[Block], steps: Sequence[Step], agent: Sequence[Found]) -> list[Line]:
+def _error_lines(blocks: Sequence[Block], steps: Sequence[Step], agent: Sequence[Candidate]) -> list[Line]:
     """Each error once, with its fix if the agent reports one, or the note that the same call passed later."""
     went_well = {_call_of(step): at for at, step in enumerate(steps) if step.answered >= 0 and not step.error}
     lines: dict[str, Line] = {}
@@ -159,7 +171,7 @@ def _call_of(step: Step) -> tuple[str, str, str]:
     return step.tool, step.command, step.path
 
 
-def _state_lines(steps: Sequence[Step], spoken: Sequence[tuple[int, Found]]) -> list[Line]:
+def _state_lines(steps: Sequence[Step], spoken: Sequence[tuple[int, Candidate]]) -> list[Line]:
     """The last sentence and the best of the newest message, the tasks that are open, and a call without result."""
     newest = [(score, at) for at, (score, one) in enumerate(spoken) if one.block == spoken[-1][1].block]
     best = {at for _, at in sorted(newest, reverse=True)[: _MOST_OPEN - 1]} | {len(spoken) - 1}
@@ -189,3 +201,79 @@ def _todo_lines(body: str) -> list[Line]:
             (doing if "progress" in status else waiting).append(clip(shown(text), 120))
     tasks = [Line(f"in progress: {text}", 12) for text in doing[:3]]
     return [*tasks, Line(clip("to do: " + "; ".join(waiting), 300), 11)] if waiting else tasks
+
+
+SKIM_SHARES = (20, 60, 25, 0, 25, 20, 15)
+
+_FAILURES = ("Traceback (most", "\nFAILED", "\n--- FAIL", "rror: ", "xit code ", "fatal: ", "panic: ", "ERROR")
+
+_PATH = re.compile(r'path":\s?"([^"\\\n]{1,300})"')
+
+_END_CHARACTERS = 500  # characters; twice as many at the end of a block are read
+
+
+def skim_sections(content: str) -> Sections:
+    """The few lines that plain searches find."""
+    blocks = split_blocks(content)
+    sections = empty_sections()
+    human = [(at, block) for at, block in enumerate(blocks) if block.kind == "user" and block.body]
+    sections[CONSTRAINTS] = find_constraints(block.body for _, block in human)
+    known = {line.text for line in sections[CONSTRAINTS]}
+    if human:
+        sections[INTENT] = find_intent(_sentences(human[-1:]), known)[-1:]
+    sections[ERRORS] = _failures(blocks)
+    sections[DONE] = _paths(blocks)
+    spoken = [(at, block) for at, block in enumerate(blocks) if block.kind in ("assistant", "thinks")][-1:]
+    if last := [one for one in _sentences(spoken) if len(one.words) > 3][-1:]:
+        sections[STATE] = [Line(shown(last[0].text))]
+    if not any(sections):
+        sections[FACTS] = _any_line(blocks, content)
+    return sections
+
+
+def _sentences(blocks: Iterable[tuple[int, Block]]) -> list[Candidate]:
+    """The sentences at the end of these blocks."""
+    return [sentence(text, at) for at, block in blocks for text in split_prose(cleaned(_end_of(block.body)))[0]]
+
+
+def _end_of(body: str) -> str:
+    """The last lines of a body, or the whole words near its end."""
+    if len(body) <= 2 * _END_CHARACTERS:
+        return body
+    low = len(body) - 2 * _END_CHARACTERS
+    at = body.find("\n", low)
+    return body[at if at >= 0 else max(body.find(" ", low), low) :]
+
+
+def _failures(blocks: Sequence[Block]) -> list[Line]:
+    lines: dict[str, Line] = {}
+    for block in blocks:
+        failed = block.kind == "failed"
+        if not failed and (block.kind != "result" or looks_only(block.tool)):
+            continue
+        if failed or any(mark in block.body for mark in _FAILURES):
+            line = first_error_line(block.body, failed)
+            if line:
+                lines.pop(line, None)
+                lines[line] = Line(f"{block.tool}: {line}", 2 if failed else 1)
+    return list(lines.values())[-6:]
+
+
+def _paths(blocks: Sequence[Block]) -> list[Line]:
+    changed: dict[str, None] = {}
+    looked: dict[str, None] = {}
+    for block in blocks:
+        if block.kind == "call" and 'path":' in block.body:
+            names = changed if verb_of(block.tool) else looked
+            for found in islice(_PATH.finditer(block.body), 8):
+                names[found[1]] = None
+    lines = [Line(f"changed {list_whole(changed, 240)}", 2)] if changed else []
+    return [*lines, Line(f"looked at {list_whole(looked, 160)}", 1)] if looked else lines
+
+
+def _any_line(blocks: Sequence[Block], content: str) -> list[Line]:
+    """The first words of the newest block that has some."""
+    for block in reversed(blocks):
+        if len(block.body) > 1 and len(words := clip(shown(cleaned(block.body[:2000])), 200)) > 1:
+            return [Line(words)]
+    return nothing_readable(content)

@@ -1,4 +1,4 @@
-"""Statements of humans and of the agent: rules, requests, choices, fixes.
+"""Statements of humans and of the agent: rules, requests, choices, fixes; and quotes for the ledger.
 
 Pure. Sentences are quoted verbatim. The word lists in `statements.toml` tell a choice and a fix.
 """
@@ -12,10 +12,16 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from summarizing_context.extraction.error_lines import first_error_line
 from summarizing_context.extraction.rules import CueRules
-from summarizing_context.messages.text import shown, words_of
-from summarizing_context.summarizers.extractive.salience import NOWHERE, Found, Place
-from summarizing_context.summarizers.extractive.scoring import count_values, newest_of_each_pattern
+from summarizing_context.messages.text import cleaned, shown, split_prose, words_of
+from summarizing_context.summarizers.extractive.lines import (
+    NOWHERE,
+    Candidate,
+    Place,
+    count_values,
+    newest_of_each_pattern,
+)
 from summarizing_context.summarizers.extractive.sections import STRICT_RANK, Line
 
 _FIX_WITHIN = 60  # sentences after an error that are searched for its fix
@@ -23,10 +29,10 @@ _MOST_SENTENCES = 8  # of one human message
 _RANKS = {"must": STRICT_RANK, "prefer": STRICT_RANK - 2}
 
 
-def sentence(text: str, block: int, kind: str = "user", place: Place = NOWHERE) -> Found:
+def sentence(text: str, block: int, kind: str = "user", place: Place = NOWHERE) -> Candidate:
     """A sentence ready to be read."""
     words = words_of(text if text.isascii() else text.replace("’", "'"))
-    return Found(text, words, kind, "", count_values(text), block, place)
+    return Candidate(text, words, kind, "", count_values(text), block, place)
 
 
 def find_constraints(rows: Iterable[str]) -> list[Line]:
@@ -39,7 +45,7 @@ def find_constraints(rows: Iterable[str]) -> list[Line]:
     return list(lines.values())
 
 
-def find_intent(human: Sequence[Found], constraints: Container[str]) -> list[Line]:
+def find_intent(human: Sequence[Candidate], constraints: Container[str]) -> list[Line]:
     """What humans said, quoted, oldest first; of requests that differ in their numbers alone the newest two.
 
     The beginnings of all messages rank before what follows them, the first and the newest message before the others.
@@ -59,17 +65,17 @@ def find_intent(human: Sequence[Found], constraints: Container[str]) -> list[Lin
     return newest_of_each_pattern(lines.values())
 
 
-def is_choice(one: Found) -> bool:
+def is_choice(one: Candidate) -> bool:
     """Whether a sentence chooses something."""
     return one.kind in ("assistant", "thinks") and (_has_cue(one, "decision") or _has_cue(one, "reason"))
 
 
-def find_decisions(human: Sequence[Found]) -> list[str]:
+def find_decisions(human: Sequence[Candidate]) -> list[str]:
     """The choices of a human, word for word, oldest first."""
     return list(dict.fromkeys(shown(one.text) for one in human if _has_cue(one, "decision") and _is_informative(one)))
 
 
-def find_fix(agent: Sequence[Found], error_words: frozenset[bytes], after: int) -> str:
+def find_fix(agent: Sequence[Candidate], error_words: frozenset[bytes], after: int) -> str:
     """The first sentence soon after block `after` that reports a fix. One that shares a word with the error wins."""
     start = bisect_right(agent, after, key=_block_of)
     following = agent[start : bisect_right(agent, after + 12, key=_block_of)][:_FIX_WITHIN]
@@ -79,16 +85,16 @@ def find_fix(agent: Sequence[Found], error_words: frozenset[bytes], after: int) 
     return shown(best.text) if best else ""
 
 
-def _block_of(one: Found) -> int:
+def _block_of(one: Candidate) -> int:
     return one.block
 
 
-def _is_informative(one: Found) -> bool:
+def _is_informative(one: Candidate) -> bool:
     """Whether a sentence is understood alone: more than three words, and no markup."""
     return len(one.words) > 3 and not (one.text.startswith(("|", "<", "{")) or one.text.endswith((":", ",")))
 
 
-def _has_cue(one: Found, kind: str) -> bool:
+def _has_cue(one: Candidate, kind: str) -> bool:
     """Whether any word or phrase of a list stands in a sentence."""
     cues = _cues()[kind]
     if not cues.words.isdisjoint(one.words):
@@ -121,3 +127,14 @@ def _cues_of(cues: Sequence[bytes]) -> _Cues:
         tuple(b" %b " % phrase for phrase in phrases),
         frozenset(phrase.split()[0] for phrase in phrases),
     )
+
+
+def quotes(text: str) -> list[str]:
+    """The decisions in one text that a human wrote, word for word."""
+    human = [sentence(each, 0) for each in split_prose(cleaned(text))[0]]
+    return find_decisions(human)
+
+
+def error_line(result: str, failed: bool) -> str:
+    """The line of a result that names the error; "" if it names none."""
+    return first_error_line(cleaned(result), failed)

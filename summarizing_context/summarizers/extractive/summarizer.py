@@ -1,16 +1,17 @@
-"""The extractive summarizer, and briefs of one to three lines."""
+"""The extractive summarizer, briefs of one to three lines, and all extractive passes of a session."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, NamedTuple, Protocol
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.summarizers.base import NO_CALLS, CallStatistics, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
-from summarizing_context.summarizers.extractive.quick_summaries import SKIM_SHARES, skim_sections
 from summarizing_context.summarizers.extractive.rollups import rollup_sections
 from summarizing_context.summarizers.extractive.sections import (
     NAMES,
@@ -23,7 +24,8 @@ from summarizing_context.summarizers.extractive.sections import (
     read_sections,
     shorten,
 )
-from summarizing_context.summarizers.extractive.segments import leaf_sections
+from summarizing_context.summarizers.extractive.segments import SKIM_SHARES, leaf_sections, skim_sections
+from summarizing_context.summarizers.extractive.topics import excerpt_about, key_lines, lines_about
 
 _MOST_LINES = 3
 
@@ -128,7 +130,10 @@ def cut_to(summary: str, *, max_tokens: int, count: Callable[[str], int]) -> str
 
 
 class ExtractiveSummarizer:
-    """Summarizes one job at a time in a worker thread, which it closes: a given one, or one of its own."""
+    """Summarizes one job at a time in a worker thread, which it closes: a given one, or one of its own.
+
+    Nothing limits it: it is always ready, and calls nobody.
+    """
 
     def __init__(
         self,
@@ -150,6 +155,12 @@ class ExtractiveSummarizer:
         text = await self._thread.run(lambda: self._run(job))
         return SummaryReply(text, input_tokens=0, output_tokens=0)
 
+    def ready_in(self) -> float:
+        return 0.0
+
+    def statistics(self) -> CallStatistics:
+        return NO_CALLS
+
     async def close(self) -> None:
         """Drop the jobs that wait, let the running one finish, and end the thread. May be called twice."""
         self._closed = True
@@ -164,3 +175,43 @@ class ExtractiveSummarizer:
             parameters=self._parameters,
             yield_now=self._thread.yield_now,
         )
+
+
+LinesAbout = Callable[[str, str, int], str]  # what a content says about a topic, in so many tokens
+
+
+class Extract(Protocol):
+    """The extractive pass over a rendered content; reads all of it. A background thread calls `yield_now` meanwhile."""
+
+    def __call__(self, content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = ...) -> str: ...
+
+
+class Extracts(NamedTuple):
+    """The extractive passes of a session, with every summarizer: thorough, quick, making a summary short, or as
+    short as it has to be; about a topic, to be shown and to be read on. Sizes are estimated tokens."""
+
+    thorough: Extract
+    skim: Callable[[str, int], str]
+    brief: Callable[[str, int], str]
+    cut: Callable[[str, int], str]
+    key_lines: Callable[[str, int], Sequence[str]]  # of a text that a model does not get to read
+    about: LinesAbout
+    excerpt: LinesAbout
+
+
+def make_extracts(parameters: ExtractiveParameters) -> Extracts:
+    """The passes by these parameters."""
+
+    def thorough(content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = never_yield) -> str:
+        made = partial(summarize_extractively, kind="rollup" if kind == "rollup" else "segment", parameters=parameters)
+        return made(content, max_tokens=max_tokens, count=estimate_text, yield_now=yield_now)
+
+    return Extracts(
+        thorough,
+        lambda content, most: skim(content, max_tokens=most, count=estimate_text),
+        lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
+        lambda text, most: cut_to(text, max_tokens=most, count=estimate_text),
+        lambda text, most: key_lines(text, max_tokens=most, count=estimate_text),
+        lambda content, topic, most: lines_about(content, topic, max_tokens=most, count=estimate_text),
+        lambda content, topic, most: excerpt_about(content, topic, max_tokens=most, count=estimate_text),
+    )

@@ -7,9 +7,14 @@ from typing import NamedTuple
 
 from summarizing_context.extraction.error_lines import error_lines
 from summarizing_context.messages.text import cleaned, lower_words, shown, split_lines, words_of
+from summarizing_context.summarizers.extractive.lines import (
+    STOP_WORDS,
+    Vocabulary,
+    choose_lines,
+    find_in_lines,
+    salience,
+)
 from summarizing_context.summarizers.extractive.parameters import SHIPPED
-from summarizing_context.summarizers.extractive.salience import STOP_WORDS, Talk, salience
-from summarizing_context.summarizers.extractive.scoring import choose_lines, find_in_lines
 
 Count = Callable[[str], int]
 
@@ -142,9 +147,9 @@ def key_lines(text: str, *, max_tokens: int, count: Callable[[str], int]) -> lis
     body = cleaned(text)
     errors = error_lines(body, _MOST_ERRORS)
     found = find_in_lines(body, "result")
-    talk = Talk(found)
-    scores = [salience(one, talk) for one in found]
-    facts = [line for _, line in choose_lines(found, scores, talk, SHIPPED.facts) if line.text not in errors]
+    vocabulary = Vocabulary(found)
+    scores = [salience(one, vocabulary) for one in found]
+    facts = [line for _, line in choose_lines(found, scores, vocabulary, SHIPPED.facts) if line.text not in errors]
     by_rank = sorted(range(len(facts)), key=lambda at: -facts[at].rank)
     joined, left = "", max_tokens
     taken: set[str] = set()

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
-from summarizing_context.concurrency import Clock, WorkerThread
+from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
     SettingsError,
     SummarizerError,
@@ -21,13 +21,9 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
-from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
-from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
-from summarizing_context.summarizers.host import CANCEL_CHECK, HostSummarizer
-from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits, ResilientStatistics, Spent, Ticket
+from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits, Spent, Ticket
 from summarizing_context.summarizers.resilience.retries import (
-    TERSE,
     JobRun,
     NotAdmitted,
     describe_failure,
@@ -116,8 +112,6 @@ def _failure_of(task: asyncio.Task[Any]) -> BaseException | None:
     return task.exception() if task.done() and not task.cancelled() else None
 
 
-__all__ = ["Limits", "ResilientStatistics", "ResilientSummarizer"]
-
 COUNTED_CHARS = 20_000  # a longer reply is estimated, as counting it would hold up the loop
 
 _backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
@@ -152,7 +146,8 @@ class ResilientSummarizer:
         clock: Clock,
         count: Callable[[str], int],  # must measure as `SummaryJob.source_tokens` does
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-        terse: str = TERSE,
+        held: Callable[[], float] = lambda: 0.0,  # seconds for which `inner` wants no call
+        close: Callable[[], Awaitable[None]] | None = None,  # ends `inner`, if it is this one's
     ) -> None:
         self._inner = inner
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
@@ -161,7 +156,8 @@ class ResilientSummarizer:
         self._clock = clock
         self._count = count
         self._sleep = sleep
-        self._terse = terse
+        self._held = held
+        self._close = close
         self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
         self._caps = Caps(limits)
         self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
@@ -174,11 +170,11 @@ class ResilientSummarizer:
         """Seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is reached)."""
         now = self._clock.now()
         room = self._caps.ready_in(now)
-        return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now)
+        return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
 
-    def statistics(self) -> ResilientStatistics:
+    def statistics(self) -> CallStatistics:
         cap_ends_in = self._caps.ready_in(self._clock.now())
-        return ResilientStatistics(
+        return CallStatistics(
             model_calls=self._caps.calls,
             input_tokens=self._caps.tokens,
             output_tokens=self._output_tokens,
@@ -199,7 +195,7 @@ class ResilientSummarizer:
         Raises `SummarizerError` or a subclass when the job is given up. When `ready_in` is not 0 it does so at once
         and without a call, and `retry_after` says when to come back.
         """
-        run = JobRun(job, self._clock.now() + self._limits.job_timeout, self._terse)
+        run = JobRun(job, self._clock.now() + self._limits.job_timeout)
         retrying = AsyncRetrying(
             sleep=self._sleep,
             retry=retry_if_exception_type(Exception),
@@ -217,13 +213,17 @@ class ResilientSummarizer:
             self._failed_jobs += run.calls > 0 and not isinstance(error, SummarizerNotReady)
             raise final_error(run, error, ready_in=self.ready_in()) from (run.failure or error)
 
+    async def close(self) -> None:
+        """Close the summarizer, if it was made for this one."""
+        if self._close is not None:
+            await self._close()
+
     async def _attempt(self, run: JobRun) -> SummaryReply:
         call = self._begin(run)
         try:
             reply = await self._answer(call)
             call.output_tokens = self._note_usage(call, reply)
-            most = self._limits.max_reply_chars
-            checked = await self._aside(lambda: check_reply(reply, run.job, self._count, max_chars=most))
+            checked = await self._in_thread(lambda: check_reply(reply, run.job, self._count))
         except SummarizerNotReady as error:
             self._note_held(call, error)
             raise
@@ -243,36 +243,32 @@ class ResilientSummarizer:
 
     async def _answer(self, call: _Call) -> object:
         """The reply to a call. Input is paid for where one came, also one that cannot serve; else it is not counted."""
-        is_answered = False
         try:
-            reply = await call_within(call.seconds, self._ask(call.job))
-            is_answered = True
+            return await call_within(call.seconds, self._ask(call.job))
         except SummarizerRefused:
-            is_answered = True
             raise
-        finally:
-            if not is_answered:
-                self._caps.correct(call.spent, 0)
-        return reply
+        except BaseException:
+            self._caps.correct(call.spent, 0)
+            raise
+
+    async def _ask(self, job: SummaryJob) -> object:
+        return await self._inner.summarize(job)
 
     async def _checked(self, run: JobRun, call: _Call, reply: SummaryReply) -> SummaryReply:
         """What its source bears out of the reply. A model that makes things up answers: no case for the breaker."""
         try:
-            checked = await self._aside(lambda: run.check_against_source(reply))
+            checked = await self._in_thread(lambda: run.check_against_source(reply))
         except SummarizerRefused as error:
             self._note_refusal(run, call, error)
             raise
         self._dropped_lines += checked.dropped
         return checked.reply
 
-    async def _aside(self, check: Callable[[], Result]) -> Result:
+    async def _in_thread(self, check: Callable[[], Result]) -> Result:
         """What a check says. It reads the whole source, which takes milliseconds, so a thread does it; one at a time,
         or the event loop would have to wait for many of them before its turn comes."""
         async with self._checking:
             return await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
-
-    async def _ask(self, job: SummaryJob) -> object:
-        return await self._inner.summarize(job)
 
     def _refuse_unless_ready(self) -> None:
         wait = self.ready_in()
@@ -353,67 +349,3 @@ class ResilientSummarizer:
 
 def _error_of(state: RetryCallState) -> BaseException | None:
     return state.outcome.exception() if state.outcome is not None else None
-
-
-class ClosableSummarizer(Summarizer, Protocol):
-    """A summarizer that holds connections."""
-
-    async def close(self) -> None: ...
-
-
-class ChatModel(ClosableSummarizer, Protocol):
-    """A model behind a provider's SDK: it summarizes, and answers whatever else it is asked."""
-
-    model: str
-    recipe: str
-
-    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        """Its answer. Raise `SummarizerError` if there is none now."""
-
-
-class ExtractiveCaller:
-    """The extractive summarizer behind a gate that is always open."""
-
-    def __init__(
-        self,
-        count: Callable[[str], int],
-        parameters: ExtractiveParameters = SHIPPED,
-        thread: WorkerThread | None = None,
-    ) -> None:
-        self._summarizer = ExtractiveSummarizer(count=count, parameters=parameters, thread=thread)
-        self.recipe = self._summarizer.recipe
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        return await self._summarizer.summarize(job)
-
-    def ready_in(self) -> float | None:
-        return 0.0
-
-    def statistics(self) -> ResilientStatistics:
-        return ResilientStatistics(0, 0, 0, 0, 0, "closed", None)
-
-    async def close(self) -> None:
-        await self._summarizer.close()
-
-
-class ModelCaller(ResilientSummarizer):
-    """A provider's summarizer, made for one context and closed with it."""
-
-    def __init__(self, inner: ClosableSummarizer, *, limits: Limits, clock: Clock, count: Callable[[str], int]) -> None:
-        super().__init__(inner, limits=limits, clock=clock, count=count)
-        self._close = inner.close
-
-    async def close(self) -> None:
-        await self._close()
-
-
-class HostCaller(ResilientSummarizer):
-    """A provider that the host has mounted; while the host is being cancelled it is asked nothing."""
-
-    def __init__(self, inner: HostSummarizer, *, limits: Limits, clock: Clock, count: Callable[[str], int]) -> None:
-        super().__init__(inner, limits=limits, clock=clock, count=count)
-        self._is_cancelled = inner.is_cancelled
-
-    def ready_in(self) -> float | None:
-        room = super().ready_in()
-        return max(room, CANCEL_CHECK) if room is not None and self._is_cancelled() else room

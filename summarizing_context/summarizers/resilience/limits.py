@@ -1,12 +1,11 @@
-"""The limits of a summarizer: caps on calls and tokens, a circuit breaker, and the figures kept about it."""
+"""The limits of a summarizer: caps on calls and tokens, and a circuit breaker."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Literal
 
-BreakerState = Literal["closed", "open", "half_open"]
+from summarizing_context.summarizers.base import BreakerState
 
 PROBE_CHECK = 1.0  # seconds after which to ask again while a probe is under way
 
@@ -103,25 +102,6 @@ class Limits:
     max_input_tokens_per_hour: int | None = None
     max_calls_per_session: int | None = None
     max_input_tokens_per_session: int | None = None
-    max_reply_chars: int = 200_000
-
-
-@dataclass(frozen=True, slots=True)
-class ResilientStatistics:
-    """What calling the summarizer has come to, since it was made."""
-
-    model_calls: int  # attempts sent, those that failed too
-    input_tokens: int  # of attempts that got a reply or are under way; as the provider reported them, else estimated
-    output_tokens: int
-    refused_replies: int
-    failed_jobs: int  # given up after at least one call
-    breaker: BreakerState
-    last_error: str | None  # one short line without message text
-    cached_tokens: int = 0  # of the input, what the provider read from its prompt cache
-    dropped_lines: int = 0  # and clauses, out of summaries, for they held literals that the source does not hold
-    refused_input_tokens: int = 0  # of the input and output, what calls for refused replies took
-    refused_output_tokens: int = 0
-    cap_ends_in: float = 0.0  # seconds until the caps let a call through; inf for never in this session
 
 
 HOUR = 3600.0  # seconds

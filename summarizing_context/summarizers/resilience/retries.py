@@ -20,7 +20,7 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.gate import keeps_enough, verify_against
 from summarizing_context.summarizers.verification.replies import Refusal
-from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
+from summarizing_context.summarizers.verification.sources import SourceValues, source_values
 
 LONGEST_DELAY = 3_600.0  # seconds
 
@@ -109,7 +109,6 @@ class JobRun:
 
     job: SummaryJob
     deadline: float  # by the clock
-    terse: str  # added to the instructions after a refused reply
     calls: int = 0
     failure: Exception | None = None  # of the last call
     refused: bool = False  # a reply was refused
@@ -119,7 +118,7 @@ class JobRun:
 
     @cached_property
     def grounds(self) -> SourceValues:
-        return grounds_of(self.job)
+        return source_values(self.job)
 
     def next_job(self) -> SummaryJob:
         """What to ask now: the job with its attempt's number, and tersely after a refused reply."""
@@ -127,7 +126,7 @@ class JobRun:
             return replace(self.job, attempt=self.calls + 1)
         if self.job.kind == "memory":
             return replace(self.job, attempt=self.calls + 1, instructions=f"{self.job.instructions}\n\n{NO_ITEMS}")
-        line = self._naming() if self.unsupported else self.terse.format(words=max(self.job.max_tokens // 2, 1))
+        line = self._naming() if self.unsupported else TERSE.format(words=max(self.job.max_tokens // 2, 1))
         return replace(self.job, attempt=self.calls + 1, instructions=f"{self.job.instructions}\n\n{line}")
 
     def _naming(self) -> str:

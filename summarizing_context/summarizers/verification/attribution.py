@@ -43,11 +43,15 @@ class _Row(NamedTuple):
     text: str  # all sentences, plain and in lower case
 
 
-class Spoken:
-    """All that humans said in a source, sentence by sentence."""
+class HumanSentences:
+    """All that humans said in some texts, sentence by sentence; read when it is first asked for."""
 
-    def __init__(self, rows: Iterable[str]) -> None:
-        self._rows = [_row(list(_sentences(row))) for row in rows]
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = texts
+
+    @cached_property
+    def _rows(self) -> list[_Row]:
+        return [_row(list(_sentences(text))) for text in self._texts]
 
     def has(self, claim: str) -> bool:
         """Whether a claim is a whole sentence, or some that follow each other, word for word."""
@@ -168,44 +172,32 @@ def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> st
     Lines that look like a record's labels are escaped: a summary that begins with one would be read as a record.
     """
     text = escape_labels(text).replace(_EARLIER_LABEL, NOT_THE_USERS)
-    sources = _Sources(content, kind)
+    spoken = HumanSentences(_rules_of_children(content) if kind == "rollup" else _human_rows(content))
     lines: list[str] = []
     moved: list[str] = []
     for title, body in _parts(text):
         if title is None or not _speaks_of_rules(title[1]):
-            lines += [*([_headed(title, body, sources)] if title else []), *(_labelled(line, sources) for line in body)]
+            lines += [*([_headed(title, body, spoken)] if title else []), *(_labelled(line, spoken) for line in body)]
             continue
         kept: list[str] = []
         for bullet in _bullets(body):
-            found, others = _judge(bullet, sources.spoken)
+            found, others = _judge(bullet, spoken)
             kept += [rule for rule in found if rule not in kept]
             moved += others
         lines += [f"## {NAMES[CONSTRAINTS]}", *(f"- {rule}" for rule in kept)] if kept else []
     return "\n".join(_with_facts(lines, [f"- {NOT_THE_USERS} {claim}" for claim in moved])).strip()
 
 
-class _Sources:
-    """What the user said, as a segment or the merged summaries tell it; read when it is first asked for."""
-
-    def __init__(self, content: str, kind: Literal["segment", "rollup"]) -> None:
-        self._content = content
-        self._is_rollup = kind == "rollup"
-
-    @cached_property
-    def spoken(self) -> Spoken:
-        return Spoken(_rules_of_children(self._content) if self._is_rollup else _human_rows(self._content))
-
-
-def _headed(title: tuple[str, str], body: Sequence[str], sources: _Sources) -> str:
+def _headed(title: tuple[str, str], body: Sequence[str], spoken: HumanSentences) -> str:
     """A heading that was not asked for, in whatever language: with a label, if no human said what stands under it."""
-    if NOT_THE_USERS in title[0] or _is_ours(title[1]) or all(map(sources.spoken.has, _bullets(body))):
+    if NOT_THE_USERS in title[0] or _is_ours(title[1]) or all(map(spoken.has, _bullets(body))):
         return title[0]
     return f"{title[0].rstrip()} {NOT_THE_USERS}"
 
 
-def _labelled(line: str, sources: _Sources) -> str:
+def _labelled(line: str, spoken: HumanSentences) -> str:
     """A line with a label, if it speaks of the user or of rules and is not what a human said."""
-    if not _claims(line) or sources.spoken.has(_bare_claim(line)):
+    if not _claims(line) or spoken.has(_bare_claim(line)):
         return line
     lead = _LEAD.match(line)
     start = lead.end() if lead else 0
@@ -219,16 +211,16 @@ def _claims(line: str) -> bool:
     return _CLAIM.search(folded(words)) is not None or _USER_ELSEWHERE.search(words.casefold()) is not None
 
 
-def unmarked(text: str) -> str:
+def _unmarked(text: str) -> str:
     """A constraint without the mark that summaries of earlier versions put behind it."""
     return _MARK.sub("", text)
 
 
 def _bare_claim(line: str) -> str:
-    return _SPEAKER.sub("", unmarked(bare(line)), count=1)
+    return _SPEAKER.sub("", _unmarked(bare(line)), count=1)
 
 
-def _judge(bullet: str, spoken: Spoken) -> tuple[list[str], list[str]]:
+def _judge(bullet: str, spoken: HumanSentences) -> tuple[list[str], list[str]]:
     """What of a bullet is a constraint, and what is not: what a model says around a quote may turn it round."""
     if _NONE.match(bullet):
         return [], []
@@ -250,7 +242,7 @@ def _rules_of_children(content: str) -> Iterator[str]:
         if is_rendered(child):
             yield from _human_rows(child)
         else:
-            yield from (unmarked(line.text) for line in read_sections(child)[CONSTRAINTS])
+            yield from (_unmarked(line.text) for line in read_sections(child)[CONSTRAINTS])
 
 
 def _parts(text: str) -> Iterator[tuple[tuple[str, str] | None, list[str]]]:

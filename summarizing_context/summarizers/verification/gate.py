@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.verification.literals import Found, find_literals, plain, unescaped
-from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
+from summarizing_context.summarizers.verification.literals import ExactValue, find_literals, plain, unescaped
+from summarizing_context.summarizers.verification.sources import SourceValues, source_values
 
 GATE_VERSION = "4"  # another one when summaries that it let through must not stand
 
@@ -44,7 +44,7 @@ class Verified(NamedTuple):
 
 def verify(reply: str, job: SummaryJob) -> Verified:
     """A model's summary, as far as what it was given bears it out."""
-    return verify_against(reply, grounds_of(job))
+    return verify_against(reply, source_values(job))
 
 
 def verify_against(reply: str, grounds: SourceValues) -> Verified:
@@ -97,11 +97,11 @@ def _unsupported(line: str, grounds: SourceValues, *, fenced: bool) -> list[str]
         bad = []
     bad += grounds.swapped(line)
     if fenced and " " in (whole := plain(line)):  # what is fenced is copied, or made up
-        bad += _bad([Found("code", whole)], grounds)
+        bad += _bad([ExactValue("code", whole)], grounds)
     return bad
 
 
-def _bad(literals: Iterable[Found], grounds: SourceValues) -> list[str]:
+def _bad(literals: Iterable[ExactValue], grounds: SourceValues) -> list[str]:
     return [literal.text for literal in literals if not grounds.hold(literal)]
 
 

@@ -199,9 +199,9 @@ _SPELLED_OUT = re.compile(rf"(?<![\w.,:/-])(?:{_ONE})(?:[ -](?:{_ONE})){{3,}}(?!
 
 _VARIABLE = re.compile(r"(?<![\w$.-])([A-Z][A-Z0-9_]{2,})=([A-Za-z]\w*)(?![\w./:-])")  # `DEBUG=true`
 
-_LITERALS_MARKS = re.compile(r"[-/_:]|\.{2,3}")
+_JOINTS = re.compile(r"[-/_:]|\.{2,3}")
 
-_CODE = re.compile(rf"\+?\d+(?:(?:{_LITERALS_MARKS.pattern})\d+)+z?\Z")  # an id of digits, or a range
+_CODE = re.compile(rf"\+?\d+(?:(?:{_JOINTS.pattern})\d+)+z?\Z")  # an id of digits, or a range
 
 _FEWEST_OF_CODE = 5  # digits; one less where they do not rise, for then it is no range
 
@@ -242,7 +242,7 @@ _BRANDS = "iphone ipad icloud ebay jquery"
 _EDGES = " .,:;!?'~*_=<>≈≤≥→±^&%$€£°\\+-"
 
 
-class Found(NamedTuple):
+class ExactValue(NamedTuple):
     """A literal in plain spelling, with its meaning where that can be told in several ways."""
 
     kind: Kind
@@ -250,26 +250,26 @@ class Found(NamedTuple):
     meaning: Quantity | Day | Time | None = None
 
 
-def find_literals(line: str) -> list[Found]:
+def find_literals(line: str) -> list[ExactValue]:
     """The literals of one line. What has been read as one is blanked, so that no part of it is told again."""
-    found: list[Found] = []
+    found: list[ExactValue] = []
     line = _without_patterns(line, found) if _IS_OPEN.search(line) else line
     text = _without_label(plain(line))
     text = text.replace("`", " ") if text.count("`") % 2 else text  # nobody can say which of them belong together
     stages = (_quotes, _addresses, _lines_of_files, _moments, _calls, _spelled_out, _tokens, _numbers_in_words)
     for stage in (_escapes, *stages):
         text = stage(text, found)
-    found += [Found("number", text[at.start : at.stop], at) for at in find_quantities(text) if at.is_literal]
-    found += [Found("name", name[0].casefold()) for name in _CAMEL.finditer(line) if _is_distinctive(name[0])]
-    found += [Found("setting", variable[0].casefold()) for variable in _VARIABLE.finditer(line)]
+    found += [ExactValue("number", text[at.start : at.stop], at) for at in find_quantities(text) if at.is_literal]
+    found += [ExactValue("name", name[0].casefold()) for name in _CAMEL.finditer(line) if _is_distinctive(name[0])]
+    found += [ExactValue("setting", variable[0].casefold()) for variable in _VARIABLE.finditer(line)]
     return found
 
 
-def _without_patterns(line: str, found: list[Found]) -> str:
+def _without_patterns(line: str, found: list[ExactValue]) -> str:
     """A line without the paths and names that leave a part open. Of one that leaves its ends open the rest stays."""
 
     def read(glob: re.Match[str]) -> str:
-        found.append(Found("pattern", glob[1].casefold()))
+        found.append(ExactValue("pattern", glob[1].casefold()))
         return _GAP
 
     def read_path(pattern: re.Match[str]) -> str:
@@ -279,7 +279,7 @@ def _without_patterns(line: str, found: list[Found]) -> str:
         text = _OPEN_ENDS.sub("", text)
         if not _IS_OPEN.search(text) or not any(map(str.isalpha, text)):
             return f" {text} "
-        found.append(Found("pattern", text.casefold()))
+        found.append(ExactValue("pattern", text.casefold()))
         return _GAP
 
     return _PATTERN.sub(read_path, _GLOB.sub(read, line))
@@ -294,93 +294,93 @@ def _without_label(text: str) -> str:
     return text if label is None else text[: label.start("name")] + text[label.end("name") :]
 
 
-def _escapes(text: str, found: list[Found]) -> str:
+def _escapes(text: str, found: list[ExactValue]) -> str:
     """The character ESC however it is written, and the colours that it sets."""
 
     def read(colours: re.Match[str]) -> str:
-        found.append(Found("id", colours[1]))
+        found.append(ExactValue("id", colours[1]))
         return " "
 
     return _ESCAPE_CHARACTER.sub(" ", COLOURS.sub(read, text)) if "[" in text or "\\" in text else text
 
 
-def _quotes(text: str, found: list[Found]) -> str:
+def _quotes(text: str, found: list[ExactValue]) -> str:
     """Quotes of several words are literals as they stand; what stands alone between marks is read on as a token."""
 
     def read(quote: re.Match[str]) -> str:
         inside = (quote["double"] or quote["code"] or quote["single"] or "").strip()
         if " " in inside:
-            found.append(Found("code" if quote["code"] else "quote", inside))
+            found.append(ExactValue("code" if quote["code"] else "quote", inside))
             return " "
         if inside.isalpha() and len(inside) > 3:
-            found.append(Found("term", inside))
+            found.append(ExactValue("term", inside))
         if _ALTERNATIVES.match(inside):
-            found.append(Found("pair", inside))
+            found.append(ExactValue("pair", inside))
         return f" {inside} "
 
     return _QUOTES.sub(read, text)
 
 
-def _addresses(text: str, found: list[Found]) -> str:
+def _addresses(text: str, found: list[ExactValue]) -> str:
     def read(address: re.Match[str]) -> str:
-        found.append(Found("address", address[0].rstrip(_EDGES)))
+        found.append(ExactValue("address", address[0].rstrip(_EDGES)))
         return " "
 
     return MAIL.sub(read, URL.sub(read, text))
 
 
-def _lines_of_files(text: str, found: list[Found]) -> str:
+def _lines_of_files(text: str, found: list[ExactValue]) -> str:
     """`src/a.py:120,300` is a path, and two numbers."""
     text = _PATH_AND_LINES.sub(lambda place: f"{place['path']} {place['lines'].replace(',', ' , ')}", text)
     return _LIST_OF_LINES.sub(lambda lines: lines[0].replace(",", " , "), text)
 
 
-def _moments(text: str, found: list[Found]) -> str:
+def _moments(text: str, found: list[ExactValue]) -> str:
     for find in (find_days, find_times):
         moments: list[Day | Time] = list(find(text))
         for moment in moments:
             kind: Kind = "day" if isinstance(moment, Day) else "time"
-            found.append(Found(kind, text[moment.start : moment.stop].strip(), moment))
+            found.append(ExactValue(kind, text[moment.start : moment.stop].strip(), moment))
             text = text[: moment.start] + " " * (moment.stop - moment.start) + text[moment.stop :]
     return text
 
 
-def _calls(text: str, found: list[Found]) -> str:
+def _calls(text: str, found: list[ExactValue]) -> str:
     """Options, and functions as they are called."""
 
     def read(name: re.Match[str]) -> str:
-        found.append(Found("name", name[name.lastindex or 0]))
+        found.append(ExactValue("name", name[name.lastindex or 0]))
         return " "
 
     return _CALLED.sub(read, _FLAG.sub(read, text))
 
 
-def _spelled_out(text: str, found: list[Found]) -> str:
+def _spelled_out(text: str, found: list[ExactValue]) -> str:
     """Digits one by one: `7 7 7 7`, `seven seven seven seven`."""
 
     def read(run: re.Match[str]) -> str:
-        found.append(Found("id", " ".join(str(DIGITS.get(digit, digit)) for digit in re.split("[ -]", run[0]))))
+        found.append(ExactValue("id", " ".join(str(DIGITS.get(digit, digit)) for digit in re.split("[ -]", run[0]))))
         return " "
 
     return _SPELLED_OUT.sub(read, text)
 
 
-def _numbers_in_words(text: str, found: list[Found]) -> str:
+def _numbers_in_words(text: str, found: list[ExactValue]) -> str:
     numbers = (number for number in find_in_words(text) if number.is_literal)
-    found += [Found("number", text[number.start : number.stop], number) for number in numbers]
+    found += [ExactValue("number", text[number.start : number.stop], number) for number in numbers]
     return text
 
 
-def _tokens(text: str, found: list[Found]) -> str:
+def _tokens(text: str, found: list[ExactValue]) -> str:
     """What is neither a word nor a number."""
 
     def read(token: re.Match[str]) -> str:
         bare = token[0].strip(_EDGES)
         if _DOTTED.match(bare):
-            found.append(Found("id", bare))
+            found.append(ExactValue("id", bare))
             return " "
         if _is_code(bare):
-            found.append(Found("id", bare.rstrip("z")))
+            found.append(ExactValue("id", bare.rstrip("z")))
             return " "
         if not any(map(str.isalpha, bare)) or (_PLAIN.match(bare) and "/" not in token[0] and not _HASH.match(bare)):
             return token[0]
@@ -389,7 +389,7 @@ def _tokens(text: str, found: list[Found]) -> str:
             return token[0]
         if kind != "word":
             cut = "..." if kind == "id" and token[0].rstrip(",:;!?'").endswith("...") else ""
-            found.append(Found(kind, bare + cut))
+            found.append(ExactValue(kind, bare + cut))
         return " " * len(token[0])
 
     return _TOKEN.sub(read, text)
@@ -438,7 +438,7 @@ def _is_code(bare: str) -> bool:
     """Whether digits with marks between them are one value: `8841-22`, and neither `120-180` nor `118/120`."""
     if not _CODE.match(bare):
         return False
-    parts = _LITERALS_MARKS.split(bare.lstrip("+").rstrip("z"))
+    parts = _JOINTS.split(bare.lstrip("+").rstrip("z"))
     if len(parts) > 2 or bare[0] == "+":
         return True
     first, second = parts

@@ -52,35 +52,12 @@ _PART = re.compile(r"(?P<gap> and | |-|)(?P<word>[a-z]+)")
 _ARTICLE = re.compile(r"(?<![\w-])(?P<half>half )?(?:an?|one) (?P<unit>[a-z]{3,12})(?P<more> and a half)?(?![\w-])")
 
 
-class Spelled(NamedTuple):
-    """A number in words, with the unit behind it."""
-
-    value: float
-    many: float  # what its last word is worth, from a thousand up
-    unit: str | None
-    start: int
-    stop: int
-
-
-def find_spelled(text: str) -> Iterator[Spelled]:
-    """The numbers in words of a plain text; `a thousand` is one, `an hour` is not."""
-    for run in _RUN.finditer(text):
-        first = 0.5 if run["half"] else 1.0
-        numbers = list(_numbers_of(run["words"], first))
-        for at, (value, many, start, stop) in enumerate(numbers):
-            is_last = at == len(numbers) - 1
-            unit = UNITS.get(run["unit"] or "") if is_last else None
-            begin = run.start() if at == 0 else run.start("words") + start
-            yield Spelled(value, many, unit, begin, run.end("unit") if unit else run.start("words") + stop)
-
-
-def find_articles(text: str) -> Iterator[Spelled]:
-    """What `an hour`, `half a day` and `a year and a half` amount to; too many idioms say `a second` to check them."""
+def find_articles(text: str) -> Iterator[tuple[float, str]]:
+    """What `an hour`, `half a day` and `a year and a half` amount to, with the unit; too many idioms say `a second` to
+    check them."""
     for found in _ARTICLE.finditer(text):
-        unit = UNITS.get(found["unit"])
-        if unit:
-            value = (0.5 if found["half"] else 1.0) + (0.5 if found["more"] else 0.0)
-            yield Spelled(value, 1.0, unit, found.start(), found.end())
+        if unit := UNITS.get(found["unit"]):
+            yield (0.5 if found["half"] else 1.0) + (0.5 if found["more"] else 0.0), unit
 
 
 def _numbers_of(words: str, first: float) -> Iterator[tuple[float, float, int, int]]:
@@ -248,14 +225,17 @@ def find_quantities(text: str) -> Iterator[Quantity]:
 
 
 def find_in_words(text: str) -> Iterator[Quantity]:
-    """The numbers that a plain text tells in words."""
-    for number in find_spelled(text):
-        hedged = number.many > 1 or text.startswith(("a ", "an "), number.start) or _is_hedged(text, number.start)
-        negative = text[max(0, number.start - 9) : number.start].endswith(_MINUS)
-        digits = str(number.value / number.many).removesuffix(".0")
-        yield Quantity(
-            number.value, number.many, digits, number.unit, hedged, number.start, number.stop, negative, spelled=True
-        )
+    """The numbers that a plain text tells in words; `a thousand` is one, `an hour` is not."""
+    for run in _RUN.finditer(text):
+        numbers = list(_numbers_of(run["words"], 0.5 if run["half"] else 1.0))
+        for at, (value, many, first, last) in enumerate(numbers):
+            unit = UNITS.get(run["unit"] or "") if at == len(numbers) - 1 else None
+            start = run.start() if at == 0 else run.start("words") + first
+            stop = run.end("unit") if unit else run.start("words") + last
+            hedged = many > 1 or text.startswith(("a ", "an "), start) or _is_hedged(text, start)
+            negative = text[max(0, start - 9) : start].endswith(_MINUS)
+            digits = str(value / many).removesuffix(".0")
+            yield Quantity(value, many, digits, unit, hedged, start, stop, negative, spelled=True)
 
 
 def _unit_of(found: re.Match[str]) -> tuple[str | None, float]:
@@ -316,8 +296,8 @@ class Quantities:
         self._spelled = list(find_in_words(text))
         for found in self._spelled:
             amounts.note(found, found.unit)
-        for article in find_articles(text):
-            amounts.note_value(article.value, article.unit)
+        for value, unit in find_articles(text):
+            amounts.note_value(value, unit)
         self._amounts = amounts.sorted()
 
     def supports(self, number: Quantity) -> bool:

@@ -167,6 +167,8 @@ SHORTEST_ECHO = 40  # chars of a reply that stand in the instructions
 
 ECHO_CHARS = 200  # of a reply's beginning, looked for there; and a shorter content may stand whole in its summary
 
+MOST_CHARACTERS = 200_000  # of a reply
+
 MOST_CHARS = 64  # of a token, on average; a reply far over the cap is not counted, as that would hold up the loop
 
 MOST_USAGE = 10_000_000  # tokens; more than that for one call is no count
@@ -176,7 +178,7 @@ class Refusal(StrEnum):
     """Why a reply cannot serve. Constants, so that no text of a message or reply gets into an error."""
 
     NOT_TEXT = "the reply is neither text nor a SummaryReply with text"
-    TOO_LARGE = "the reply is larger than max_reply_chars"
+    TOO_LARGE = "the reply is too large"
     CUT_OFF = "the reply was cut off by the length limit"
     EMPTY = "the reply is empty"
     ERROR_TEXT = "the reply is a provider's error text"
@@ -188,9 +190,7 @@ class Refusal(StrEnum):
     NO_ITEMS = "the reply lists no memories in the form that was asked for"
 
 
-def check_reply(
-    reply: object, job: SummaryJob, count: Callable[[str], int], *, max_chars: int = 200_000
-) -> SummaryReply:
+def check_reply(reply: object, job: SummaryJob, count: Callable[[str], int]) -> SummaryReply:
     """The reply, cleaned, in which only a human's words stand as the user's, or `SummarizerRefused` with a `Refusal`.
 
     `count` must measure as `job.source_tokens` and `job.max_tokens` do. Usage that cannot be true becomes None.
@@ -198,7 +198,7 @@ def check_reply(
     text = reply_text(reply)
     if text is None:
         raise SummarizerRefused(Refusal.NOT_TEXT)
-    if len(text) > max_chars:
+    if len(text) > MOST_CHARACTERS:
         raise SummarizerRefused(Refusal.TOO_LARGE)
     if job.kind == "memory":  # what its lines are worth is judged one by one, whatever else stands there
         if is_error_text(text) and '"quote"' not in text:  # a reply of rules has a `message` too

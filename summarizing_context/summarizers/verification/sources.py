@@ -18,7 +18,7 @@ from summarizing_context.summarizers.verification.dates import Calendar, Day, Ti
 from summarizing_context.summarizers.verification.literals import (
     COLOURS,
     LEFT_OPEN,
-    Found,
+    ExactValue,
     find_literals,
     plain,
     unescaped,
@@ -134,7 +134,7 @@ class SourceValues:
     def __init__(self, source: str) -> None:
         self._source = source
 
-    def hold(self, literal: Found) -> bool:
+    def hold(self, literal: ExactValue) -> bool:
         """Whether the source bears a literal out."""
         meaning = literal.meaning
         if isinstance(meaning, Quantity):
@@ -268,7 +268,7 @@ class SourceValues:
                 return length == len(words) or self._has_lines(words[length:], first=False)
         return False
 
-    def _has_token(self, literal: Found) -> bool:
+    def _has_token(self, literal: ExactValue) -> bool:
         text = literal.text.replace("\\", "/")
         if literal.kind == "path":
             text = re.sub(r"\A(?:\.{1,2}/|~/)+", "", text)
@@ -406,7 +406,7 @@ def _tick(found: re.Match[str]) -> str:
     return " " if start and text[start - 1].isalnum() and text[stop : stop + 1].isalnum() else ""
 
 
-def grounds_of(job: SummaryJob) -> SourceValues:
+def source_values(job: SummaryJob) -> SourceValues:
     """What a summarizer is given: the content, and what the job tells of itself."""
     facts = (job.range_hash, job.start, job.stop, job.stop - 1, job.stop - job.start)
     return SourceValues(f"{job.content}\n{' '.join(map(str, facts))}")

@@ -1,26 +1,151 @@
-"""Lines that may be kept, and the choice among them: diversity (MMR), repeats, exact values. Pure."""
+"""Lines and sentences that may be kept: how much each is worth, and the choice among them.
+
+Pure, in whole numbers. A linear model tells the worth of a line, learnt from notes that a language model wrote of real
+sessions. Its weights are data, in `salience.toml`; `evals/salience.py` learns them.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
-from itertools import islice
-from typing import TypeVar
+from importlib.resources import files
+from itertools import chain, islice
+from typing import NamedTuple, TypeVar
 
-from summarizing_context.messages.text import (
-    LINES_TABLE,
-    LONGEST,
-    Words,
-    bare,
-    list_whole,
-    shown,
-    split_lines,
-)
+from summarizing_context.messages.text import LINES_TABLE, LONGEST, Words, bare, list_whole, shown, split_lines
 from summarizing_context.summarizers.extractive.parameters import ExtractiveParameters, Facts
-from summarizing_context.summarizers.extractive.salience import PROSE, Found, Talk
 from summarizing_context.summarizers.extractive.sections import Line
+
+PROSE = frozenset(("user", "assistant", "thinks"))
+
+_LENGTHS = (4, 7, 11, 17, 27)  # words at which the next bucket begins
+_VALUES = (1, 2, 4, 8)  # digits and marks of paths and names
+_SHARES = (1, 5, 9, 13)  # of a line's content words, in sixteenths
+_OFTEN = 8  # a word in more than one of so many lines says nothing of any of them
+_OF_LINES = ("lines length", "lines values", "lines said", "lines asked")  # names of weights
+_OF_PROSE = ("prose length", "prose values", "prose said", "prose asked")
+_OPENING = 3  # words of a sentence whose own weights count
+
+STOP_WORDS = frozenset(
+    b"a about after all also am an and any are as at be because been before being but by can could did do does done "
+    b"dont each else every few for from get go going good got had has have having he her here him his how i if im in "
+    b"into is it its ive just know let lets like ll look made make may me more most my need no not now of off ok okay "
+    b"on one only or other our out over own please re s see she should so some such sure t than thank thanks that "
+    b"thats the their them then there these they this those to too under up us ve very via want was we well were "
+    b"what when where which while who why will with would yes yet you your file line code true false null none "
+    b"return nil string int if else def self import const var let new type err func function public static class "
+    b"name value id data result output error".split()
+)
+
+
+class Place(NamedTuple):
+    """Where a sentence stands."""
+
+    first: bool = False  # of its message
+    last: bool = False
+    long: bool = False  # its message has more than six sentences
+    closing: bool = False  # the human speaks next, or nobody
+    newest: bool = False  # in the newest message of its speaker
+
+
+NOWHERE = Place()
+
+
+class Candidate(NamedTuple):
+    """One line or sentence that may be kept."""
+
+    text: str
+    words: Words
+    kind: str  # of its block
+    source: str  # the file it was read from, or ""
+    values: int  # how rich in exact values it is
+    block: int = 0  # number of the block it stands in
+    place: Place = NOWHERE
+
+
+class Vocabulary:
+    """What the work is about, by the words that people and the agent say; and the words that say nothing.
+
+    Those are stop words, and the words of lines that look alike, such as the name of a step before each line of a log.
+    """
+
+    def __init__(self, found: Sequence[Candidate]) -> None:
+        others = [one.words for one in found if one.kind not in PROSE]
+        often = max(len(others) // _OFTEN, _OFTEN)
+        self.empty = STOP_WORDS.union(word for word, times in _counted(others).items() if times > often)
+        said = _counted(one.words for one in found if one.kind in PROSE)
+        self.said = frozenset(said) - STOP_WORDS
+        self.again = frozenset(word for word, times in said.items() if times > 1) - STOP_WORDS
+        self.asked = frozenset(word for one in found if one.kind == "user" for word in one.words) - STOP_WORDS
+
+
+def _counted(lines: Iterable[Words]) -> Counter[bytes]:
+    """In how many lines each word stands."""
+    return Counter(chain.from_iterable(map(frozenset, lines)))
+
+
+def features(one: Candidate, vocabulary: Vocabulary) -> list[tuple[str, int]]:
+    """The names of the weights of a line, each with the place in its list."""
+    if one.kind not in PROSE:
+        content = frozenset(one.words) - vocabulary.empty
+        if one.values:
+            content = frozenset(word for word in content if word > b":")  # a number has another feature
+        return _common(_OF_LINES, one, content, len(content), (vocabulary.said, vocabulary.asked))
+    content = frozenset(one.words) - STOP_WORDS
+    common = _common(_OF_PROSE, one, content, len(one.words), (vocabulary.again, vocabulary.asked))
+    return [
+        *common,
+        *_of_place(one.place),
+        ("question", int(one.text.endswith("?"))),
+        ("colon", int(one.text.endswith(":"))),
+        ("quotes code", int("`" in one.text)),
+        ("bold", int("**" in one.text)),
+        *((f"word {word.decode('utf-8', 'replace')}", 0) for word in dict.fromkeys(one.words[:_OPENING])),
+    ]
+
+
+def _common(
+    names: Sequence[str], one: Candidate, content: Set[bytes], length: int, known: tuple[Set[bytes], Set[bytes]]
+) -> list[tuple[str, int]]:
+    """The weights that prose and other lines both have, by their words that say something.
+
+    `known` are the words that were said, and those that a human asked with.
+    """
+    of_length, of_values, of_said, of_asked = names
+    said, asked = known
+    size = len(content) or 1
+    return [
+        (one.kind, 0),
+        (of_length, bisect(_LENGTHS, length)),
+        (of_values, bisect(_VALUES, one.values)),
+        (of_said, bisect(_SHARES, 16 * len(said & content) // size)),
+        (of_asked, bisect(_SHARES, 16 * len(asked & content) // size)),
+    ]
+
+
+@cache
+def _of_place(place: Place) -> list[tuple[str, int]]:
+    return [(name, int(holds)) for name, holds in zip(Place._fields, place, strict=True)]
+
+
+def salience(one: Candidate, vocabulary: Vocabulary) -> int:
+    """Thousandths of a line that careful notes are expected to repeat; negative for what they leave out."""
+    weights, total = _weights(), 0
+    for name, at in features(one, vocabulary):
+        if found := weights.get(name):
+            total += found[at]
+    return total
+
+
+@cache
+def _weights() -> Mapping[str, list[int]]:
+    learnt: dict[str, list[int]] = tomllib.loads((files(__package__) / "salience.toml").read_text("utf-8"))["weights"]
+    return learnt
+
 
 _VALUE_BYTES = b"0123456789/=@$%_`"
 
@@ -93,22 +218,22 @@ _DEFINITION = re.compile(
 _FILES = 3
 
 
-def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> list[Found]:
+def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> list[Candidate]:
     """The lines of a log, a listing or a file that say enough to be facts."""
     lines = body.split("\n")
     if max(map(len, lines)) > LONGEST:
         lines = split_lines(body) or [""]
         body = "\n".join(lines)
     return [
-        Found(line, words, kind, source, values, block)
+        Candidate(line, words, kind, source, values, block)
         for line, (words, values) in zip(lines, measure_lines(body), strict=True)
         if len(words) > 2
     ]
 
 
 def choose_lines(
-    found: Sequence[Found], scores: Sequence[int], talk: Talk, by: Facts, *, merges: bool = False
-) -> list[tuple[Found, Line]]:
+    found: Sequence[Candidate], scores: Sequence[int], vocabulary: Vocabulary, by: Facts, *, merges: bool = False
+) -> list[tuple[Candidate, Line]]:
     """The lines of the highest scores, unlike each other, in their order; ranked by the order of choice.
 
     Results that repeat are counted; where summaries are merged, only those that have a count.
@@ -123,7 +248,7 @@ def choose_lines(
     ranked = sorted((-score, -at) for at, score in enumerate(scores) if score > 0 and at not in left_out)
     few = islice((pair for pair in ranked if found[-pair[1]].kind not in PROSE), by.lines)
     pool = sorted([*(pair for pair in ranked if -pair[1] in prose), *few])[: by.pool]
-    candidates = [(-score, frozenset(found[-at].words) - talk.empty) for score, at in pool]
+    candidates = [(-score, frozenset(found[-at].words) - vocabulary.empty) for score, at in pool]
     chosen = choose_diverse(candidates, by.most, by.diversity)
     ranks = {-pool[index][1]: by.most - place for place, index in enumerate(chosen)}
     told = [(at, found[at]._replace(text=said.get(at, found[at].text))) for at in sorted(ranks)]
@@ -191,7 +316,7 @@ def newest_of_each_pattern(lines: Iterable[Said]) -> list[Said]:
     return kept[::-1]
 
 
-def find_names(found: Sequence[Found], by: ExtractiveParameters) -> list[Line]:
+def find_names(found: Sequence[Candidate], by: ExtractiveParameters) -> list[Line]:
     """What the newest files that were read define, a line for each file."""
     names: dict[str, dict[str, None]] = {}
     for line in found:
@@ -203,7 +328,7 @@ def find_names(found: Sequence[Found], by: ExtractiveParameters) -> list[Line]:
     ]
 
 
-def render_fact(line: Found) -> str:
+def render_fact(line: Candidate) -> str:
     """The line as it is shown, with the file and line number where it stands, if it was read from a file."""
     numbered = _NUMBERED.match(line.text)
     if not line.source:

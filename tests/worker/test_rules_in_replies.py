@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from summarizing_context.extraction.rules import Rule
-from summarizing_context.summarizers.verification.rules import SaidRules, last_message, read_rules
+from summarizing_context.worker.rule_calls import SaidRules, last_message, read_rules
 
 LONG = "never " + "word " * 80
 TYPED = [
