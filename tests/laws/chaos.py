@@ -27,7 +27,7 @@ from .places import kept_at
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
 KINDS = {
     "talk": 6, "work": 6, "wide": 1, "flight": 2, "answer": 3, "odd": 3, "huge": 1, "view": 8, "compact": 2, "set": 2,
-    "clear": 0.3, "idle": 2, "usage": 1, "reopen": 2, "pause": 3, "wish": 2, "pin": 1, "rule": 2, "undo": 1,
+    "clear": 0.3, "idle": 2, "usage": 1, "reopen": 2, "pause": 3, "request": 2, "pin": 1, "rule": 2, "undo": 1,
 }  # fmt: skip
 
 
@@ -48,7 +48,7 @@ class Chaos:
         self.rng, self.done, self.path = random.Random(seed), done, path
         rng = self.rng
         self.budget, self.dialect = rng.choice(BUDGETS), rng.choice(DIALECTS)
-        self.patient = rng.random() < 0.3  # then whoever waits for a hanging summarizer waits for ever
+        self.patient = rng.random() < 0.3  # then a caller that waits for a hanging summarizer waits for ever
         self.now = 1_000.0
         self.settings = Settings(
             max_tokens=self.budget,
@@ -218,7 +218,7 @@ class Chaos:
         with suppress(UndoError):
             await self.context.undo_activation()
 
-    async def wish(self) -> None:
+    async def request(self) -> None:
         """An activation of another sort; what a caller may ask before has no effect."""
         keep, threshold = self.rng.randint(1, 12), self.rng.choice((0.0, 0.3, 0.6, 1.0))
         before = self.context.statistics()
@@ -227,8 +227,8 @@ class Chaos:
         # what a decision reads is made for it once, also where the decision is only asked for
         made = self.context.statistics().stand_ins_total
         assert self.context.statistics() == replace(before, stand_ins_total=made)
-        wish = self.rng.choice((lambda: self.context.summarize(keep), lambda: self.context.compress(threshold)))
-        await self._attempt(wish)
+        chosen = self.rng.choice((lambda: self.context.summarize(keep), lambda: self.context.compress(threshold)))
+        await self._attempt(chosen)
 
     async def pin(self) -> None:
         pins = self.context.pins()

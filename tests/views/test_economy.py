@@ -59,16 +59,16 @@ def economy(segment_max: int = 8_000, added: float = ADDED) -> Economy:
 
 def test_economy_activates_earlier_and_counts_its_own_header_besides():
     wide = room(180_000)
-    waters = economy_thresholds(wide, economy(), MEAN)
-    assert waters.raw == cheapest_band(wide.low, ADDED, MEAN, FIVE_MINUTES)
-    assert waters.high(10_000) == 10_000 + waters.raw < wide.high
+    thresholds = economy_thresholds(wide, economy(), MEAN)
+    assert thresholds.raw == cheapest_band(wide.low, ADDED, MEAN, FIVE_MINUTES)
+    assert thresholds.high(10_000) == 10_000 + thresholds.raw < wide.high
     assert Thresholds(wide).high(10_000) == wide.high
 
 
 @given(st.integers(40, 2_000_000), st.integers(16, 20_000), st.floats(0, 10**6), st.floats(0, 0.3))
 def test_the_band_is_never_above_high_water_and_leaves_an_activation_something_to_free(tokens, most, step, head):
     wide = room(tokens)
-    waters = economy_thresholds(wide, economy(most), step)
-    assert waters.high(head * tokens) <= wide.high
-    assert waters.raw >= wide.low + max(2 * most, wide.min_free + most)
-    assert waters.goal(0) == waters.high(0) - wide.min_free
+    thresholds = economy_thresholds(wide, economy(most), step)
+    assert thresholds.high(head * tokens) <= wide.high
+    assert thresholds.raw >= wide.low + max(2 * most, wide.min_free + most)
+    assert thresholds.goal(0) == thresholds.high(0) - wide.min_free

@@ -33,7 +33,7 @@ from tests.worker.test_summaries import book
 pytestmark = pytest.mark.anyio
 
 
-class Shelf:
+class KeptSummaries:
     """A store's summaries; fails when told to."""
 
     name = ":memory:"
@@ -99,7 +99,7 @@ class Shop:
     """A worker with all that it needs."""
 
     def __init__(self, log: MessageLog | None = None, gate: Gate | None = None, **changed: Any) -> None:
-        self.gate, self.store, self.clock = gate or Gate(), Shelf(), Clock()
+        self.gate, self.store, self.clock = gate or Gate(), KeptSummaries(), Clock()
         self.book, self.timeline, _ = book(log)
         self.book.foresee(Foreseen(range(len(self.timeline.segments))))
         self.events: list[tuple[str, dict[str, object]]] = []

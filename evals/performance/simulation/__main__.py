@@ -1,7 +1,7 @@
 """Simulates sessions of 4.4M and 44M tokens and prints what a step costs; `make simulate`.
 
 Claims checked: cost per step within 5 % between the two sizes, no view that waits for a summary, no fact summarized
-more often than floor(log16 segments) + 2 times, `economy` near the cheapest of a grid of high waters. Exit status 1
+more often than floor(log16 segments) + 2 times, `economy` near the cheapest of a grid of `high_water`. Exit status 1
 where one does not hold.
 """
 
@@ -49,7 +49,11 @@ def _best_of_grid(tried: Sequence[Plan], outcomes: Sequence[Outcome]) -> Row:
         found[plan.name].append(outcome)
     rows = [row_of_ours(name, TAILS[0].kept, runs) for name, runs in found.items()]
     best = min(rows, key=lambda row: float(row["cost_per_step"]))
-    return {**best, "manager": f"ours, best of {len(GRID)} high waters", "high_water": best["manager"].split()[-1]}
+    return {
+        **best,
+        "manager": f"ours, best of {len(GRID)} high waters",
+        "high_water": best["manager"].split()[-1],
+    }
 
 
 def problems(rows: Sequence[Row]) -> list[str]:
@@ -97,7 +101,7 @@ def _numbers(text: str) -> list[int]:
 
 
 ROOM = WINDOW - SYSTEM_TOKENS
-GRID = (0.38, 0.42, 0.46, 0.50, 0.55, 0.60, 0.70)  # high waters
+GRID = (0.38, 0.42, 0.46, 0.50, 0.55, 0.60, 0.70)  # values of `high_water`
 
 
 class Tail(NamedTuple):
@@ -136,7 +140,7 @@ def plans(count: int, seeds: int) -> list[Plan]:
 
 
 def grid(count: int, seeds: int) -> list[Plan]:
-    """The high waters among which `economy` has to find the cheapest."""
+    """The values of `high_water` among which `economy` has to find the cheapest."""
     each = [(high, seed) for high in GRID for seed in range(1, seeds + 1)]
     return [Plan(f"high_water {high}", count, seed, settings={"high_water": high}) for high, seed in each]
 

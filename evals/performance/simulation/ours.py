@@ -145,7 +145,7 @@ class Clock:
         await event.wait()
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass; whoever waits for a moment on the way goes on at that moment."""
+        """Let time pass; a task that waits for a moment on the way goes on at that moment."""
         end = self._now + seconds
         while self._waiting and self._waiting[0][0] <= end:
             self._now, _, event = heapq.heappop(self._waiting)
