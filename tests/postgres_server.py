@@ -33,6 +33,7 @@ LEASE = 60  # seconds; no test waits for its end
 ADDRESS = "TESTS_POSTGRES_ADDRESS"  # for the children of a test
 
 _schemas: set[str] = set()
+_looking: dict[str, psycopg.Connection[Any]] = {}  # by address
 
 
 class Server:
@@ -218,6 +219,23 @@ def wait_for_the_dead(
     while left := connection.execute(asked.encode()).fetchall():
         assert time.monotonic() < until, f"the server still works for a host that is dead: {left}"
         time.sleep(0.01)
+
+
+def rows(address: str, query: str) -> list[tuple[Any, ...]]:
+    """What a query finds in a schema, by a connection that stays until `stop_looking`: tests look again and again."""
+    import psycopg
+
+    if address not in _looking:
+        known = read_address(address)
+        _looking[address] = psycopg.connect(known.url, autocommit=True)
+        _looking[address].execute(f"set search_path = {known.schema}".encode())
+    return _looking[address].execute(query.encode()).fetchall()
+
+
+def stop_looking() -> None:
+    """Close the connections of `rows`."""
+    while _looking:
+        _looking.popitem()[1].close()
 
 
 def drop(address: str) -> None:

@@ -21,7 +21,8 @@ from summarizing_context.cli.app import build_app
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.contract.store_builders import log_of
-from tests.pool.test_pool import PATIENCE, Model, host, rows, talk, until, working
+from tests.pool.test_pool import PATIENCE, Model, host, talk, until, working
+from tests.postgres_server import rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "pool.md"
 

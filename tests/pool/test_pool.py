@@ -20,14 +20,15 @@ from summarizing_context import Settings, SettingsError, SummarizingContext, Sum
 from summarizing_context.assembly import open_store
 from summarizing_context.errors import SummarizerError
 from summarizing_context.fleet import pool_worker
+from summarizing_context.pool import client
 from summarizing_context.pool.metrics import PoolMetrics, serving
 from summarizing_context.pool.worker import PoolWorker
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres import queue
-from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.requests import RETRIES
 from tests import postgres_server
 from tests.making import assistant, user
+from tests.postgres_server import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -135,13 +136,6 @@ async def until(holds: Callable[[], Any], seconds: float = PATIENCE) -> None:
             await asyncio.sleep(0.02)
 
 
-def rows(address: str, query: str) -> list[tuple[Any, ...]]:
-    known = read_address(address)
-    with psycopg.connect(known.url, autocommit=True) as connection:
-        connection.execute(f"set search_path = {known.schema}".encode())
-        return connection.execute(query.encode()).fetchall()
-
-
 async def delete(address: str, session: str) -> None:
     store = await open_store(address)
     await store.delete_session(session)
@@ -212,7 +206,8 @@ async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(addr
     assert model.paid_twice() == 0
 
 
-async def test_a_host_with_both_makes_summaries_itself_while_the_pool_is_down(address):
+async def test_a_host_with_both_makes_summaries_itself_while_the_pool_is_down(address, monkeypatch):
+    monkeypatch.setattr(client, "_PATIENCE", 0.05)
     model = Model()
     async with host(address, "both", model=model) as context:
         await talk(context, 6)

@@ -25,8 +25,9 @@ from summarizing_context import SummarizingContext, open_context
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.making import assistant, user
-from tests.pool.test_pool import PATIENCE, rows, settings, until
+from tests.pool.test_pool import PATIENCE, settings, until
 from tests.pool.worker_crasher import Model
+from tests.postgres_server import rows
 
 pytestmark = [
     pytest.mark.anyio,

@@ -53,7 +53,7 @@ async def replayed(
                         assert await judge.context.wait_idle(120)
                     await judge.view()
                     await anyio.sleep(0.002)
-            await settled(judge)
+            await settled(judge, changes.get("breaker_cooldown", 0) > 1)
             await judge.view()
             await judge.check_log()
             statistics = judge.context.statistics()
@@ -64,11 +64,12 @@ async def replayed(
     return judge, statistics, server
 
 
-async def settled(judge: Judge) -> None:
-    """Wait for the summaries, past an open breaker too; for a while only."""
+async def settled(judge: Judge, lasting: bool) -> None:
+    """Wait for the summaries, past an open breaker that closes soon; for a while only."""
     for _ in range(40):
         await judge.context.wait_idle(120)
-        if judge.context.statistics().summaries_pending == 0:
+        figures = judge.context.statistics()
+        if figures.summaries_pending == 0 or (figures.breaker == "open" and lasting):
             break
         await anyio.sleep(0.05)
 

@@ -1,0 +1,15 @@
+"""What the tests of the pool share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests import postgres_server
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_is_left() -> Iterator[None]:
+    yield
+    postgres_server.stop_looking()
