@@ -52,6 +52,8 @@ _CHOICE = re.compile(
 
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
 
+_WORD = re.compile(r"[\w./~-]+")  # in which a file may be named; looked for first, for that is quick
+
 _FILE = re.compile(r"[\w.~-]{0,60}/[\w./~-]{2,200}|\b[\w-]{1,60}\.[A-Za-z]{1,5}\b")
 
 
@@ -74,7 +76,9 @@ def read_traits(reading: Reading, typed: Sequence[str]) -> Traits:
         elif part.kind == "call":
             text = _ends("".join(part.texts))
             flags |= WRITE * _changes(part.name, text)
-            names.update(dict.fromkeys(crc32(name.encode("utf-8", "replace")) for name in _FILE.findall(text)))
+            words = (word for word in _WORD.findall(text) if "/" in word or "." in word)
+            files = (name for word in words for name in _FILE.findall(word))
+            names.update(dict.fromkeys(crc32(name.encode("utf-8", "replace")) for name in files))
     written = (text for part in reading.parts if part.kind == "text" for text in part.texts)
     if any(map(_decides, written if reading.role == "assistant" else typed)):
         flags |= DECISION

@@ -15,6 +15,7 @@ from __future__ import annotations
 import string
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from summarizing_context.messages.scripts import beyond_ascii
@@ -353,6 +354,8 @@ _SURE = 2  # of the measure of cuts this part counts at least: what is said agai
 
 _FOREIGN = 8  # from this part of the tokens on, what is beyond ASCII makes the pairs tell nothing
 
+_SHORT = 32  # characters of names and types, which come again and again
+
 _SUMMED = 1_000  # bytes whose sum is less than what the checksum wraps at
 
 _DENSE = 16  # bytes for each seldom pair, from which they may be one letter again and again
@@ -371,12 +374,19 @@ def budget_tokens(text: str) -> int:
 
 def estimates(text: str) -> tuple[int, int]:
     """Estimated tokens of `text`: those that segments are cut by, and those that budgets are kept by."""
+    return _remembered(text) if len(text) <= _SHORT else _estimated(text)
+
+
+def _estimated(text: str) -> tuple[int, int]:
     cut = budget = 0
     for look in map(look_at, pieces_of(text)):
         estimate = estimate_piece(look)
         cut += estimate
         budget += _budgeted(look, estimate)
     return cut, budget
+
+
+_remembered = lru_cache(maxsize=4_096)(_estimated)
 
 
 def _budgeted(look: Look, estimate: int) -> int:
