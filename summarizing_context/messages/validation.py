@@ -10,7 +10,8 @@ import json
 import marshal
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,7 +24,9 @@ MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below P
 
 _MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
 
-_WIDE = 500  # blocks or calls
+_WIDE = 500  # blocks, calls or fields
+
+_DEEP = 4  # levels in which these are looked for: in the blocks of a result, or its arguments
 
 LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
 
@@ -93,30 +96,54 @@ def _checked(message: object) -> Message:
 
 
 def snapshot(message: object) -> Callable[[], Message] | None:
-    """The bytes of a message of very many blocks or calls, written at once; what is returned makes the copy of them, in
-    any thread, in short steps. None for a message of fewer, and for one that holds more than plain values."""
-    if type(message) is not dict or not any(map(_is_wide, message.values())) or not set(map(type, message)) <= {str}:
+    """The bytes of a message that holds very many blocks, calls or fields, written at once; what is returned makes the
+    copy of them, in any thread, in short steps. None for a message of fewer, and for one of more than plain values."""
+    if type(message) is not dict or not _holds_many(message, _DEEP):
         return None
     try:
-        parts = {key: list(map(marshal.dumps, _runs(value))) for key, value in message.items()}
+        return _frozen(message, _DEEP)
     except ValueError:  # values with methods of their own, or too deep
         return None
-    wide = {key for key, value in message.items() if _is_wide(value)}
-
-    def copy() -> Message:
-        runs = {key: list(map(marshal.loads, data)) for key, data in parts.items()}
-        return {key: [one for run in made for one in run] if key in wide else made[0] for key, made in runs.items()}
-
-    return copy
 
 
-def _is_wide(value: object) -> bool:
-    return type(value) is list and len(value) > _WIDE
+def _holds_many(value: object, depth: int) -> bool:
+    """Whether a list or a mapping of very many stands in a value, not too deep."""
+    if type(value) is dict:
+        inside: Collection[Any] = value.values()
+    elif type(value) is list:
+        inside = value
+    else:
+        return False
+    return len(inside) > _WIDE or (depth > 0 and any(_holds_many(each, depth - 1) for each in inside))
 
 
-def _runs(value: Any) -> list[Any]:
-    """A wide list in short ones; any other value as it is."""
-    return [value[at : at + _WIDE] for at in range(0, len(value), _WIDE)] if _is_wide(value) else [value]
+def _frozen(value: Any, depth: int) -> Callable[[], Any]:
+    """What makes a copy of a value, of bytes that are written now: of very many in runs, of all else as a whole."""
+    if not _holds_many(value, depth):
+        return partial(marshal.loads, marshal.dumps(value))
+    if type(value) is dict:
+        if not set(map(type, value)) <= {str}:
+            raise ValueError("a key with methods of its own")
+        if len(value) > _WIDE:
+            return partial(_of_items, _runs(list(value.items())))
+        fields = {key: _frozen(each, depth - 1) for key, each in value.items()}
+        return lambda: {key: made() for key, made in fields.items()}
+    if len(value) > _WIDE:
+        return partial(_of_runs, _runs(value))
+    items = [_frozen(each, depth - 1) for each in value]
+    return lambda: [made() for made in items]
+
+
+def _runs(values: list[Any]) -> list[bytes]:
+    return [marshal.dumps(values[at : at + _WIDE]) for at in range(0, len(values), _WIDE)]
+
+
+def _of_runs(runs: list[bytes]) -> list[Any]:
+    return [one for run in runs for one in marshal.loads(run)]
+
+
+def _of_items(runs: list[bytes]) -> dict[str, Any]:
+    return dict(_of_runs(runs))
 
 
 def check_messages(messages: object) -> list[Message]:

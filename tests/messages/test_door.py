@@ -213,8 +213,20 @@ def test_what_no_message_may_hold_is_refused_of_a_copy_too():
             check_message(copy())
 
 
-def test_a_wide_message_is_copied_in_short_steps(monkeypatch: pytest.MonkeyPatch):
-    message = {"role": "user", "content": [{"type": "text", "text": f"line {at}"} for at in range(5_000)]}
+LINES = [{"type": "text", "text": f"line {at}"} for at in range(5_000)]
+WIDE = {
+    "blocks": {"content": LINES},
+    "blocks of a result": {"content": [{"type": "tool_result", "tool_use_id": "a", "content": LINES}]},
+    "fields of arguments": {
+        "content": [{"type": "tool_use", "id": "a", "input": {f"line {at}": at for at in range(9_000)}}]
+    },
+    "fields": {f"line {at}": f"value {at}" for at in range(5_000)},
+}
+
+
+@pytest.mark.parametrize("kind", WIDE)
+def test_a_wide_message_is_copied_in_short_steps(kind: str, monkeypatch: pytest.MonkeyPatch):
+    message = {"role": "user"} | WIDE[kind]
     size, steps, loads = len(marshal.dumps(message)), list[int](), marshal.loads
     copy = snapshot(message)
     assert copy is not None
