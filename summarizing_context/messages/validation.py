@@ -71,7 +71,7 @@ def parse_message(message: object) -> tuple[Message, bytes | None]:
     """
     if type(message) is dict and isinstance(message.get("role"), str) and message["role"]:
         try:
-            data = encode_message(message) if max(map(_text_size, message.values())) <= LONG_TEXT else b""
+            data = encode_message(message) if text_length(message) <= LONG_TEXT else b""
             if 0 < len(data) <= LONG_TEXT and data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
                 copy: Message = msgspec.json.decode(data)
                 if copy == message:
@@ -82,7 +82,12 @@ def parse_message(message: object) -> tuple[Message, bytes | None]:
 
 
 def _text_size(value: object) -> int:
-    return len(value) if isinstance(value, str) else 0
+    """Characters in all texts inside a value."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_text_size, [*value, *value.values()]))
+    return sum(map(_text_size, value)) if isinstance(value, list) else 1
 
 
 def _checked(message: object) -> Message:
@@ -161,7 +166,7 @@ def check_messages(messages: object) -> list[Message]:
 
 def text_length(message: Message) -> int:
     """Characters of a message, in whatever field, about: enough to know whether counting it takes long."""
-    return sum(len(value) if isinstance(value, str) else len(str(value)) for value in message.values())
+    return sum(map(_text_size, message.values()))
 
 
 def encode_message(message: Message) -> bytes:

@@ -311,10 +311,13 @@ def _lines(text: str) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A text in runs of whole lines: one call over megabytes would hold every other thread up."""
+    """A text in runs of whole lines, or of words of a very long one: one call over megabytes would hold every other
+    thread up."""
     start = 0
     while start < len(text):
-        stop = text.find("\n", start + _PIECE) + 1 or len(text)
+        least, most = start + _PIECE, start + 2 * _PIECE
+        first, *others = text[least:most].splitlines(keepends=True) or [""]
+        stop = least + len(first) if others else text.rfind(" ", least, most) + 1 or min(most, len(text))
         yield text[start:stop]
         start = stop
 

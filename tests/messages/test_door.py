@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.errors import MessageError
+from summarizing_context.messages import validation
 from summarizing_context.messages.validation import (
     MAX_DEPTH,
     canonical_json,
@@ -21,6 +22,7 @@ from summarizing_context.messages.validation import (
     decode_in_steps,
     decode_message,
     encode_message,
+    parse_message,
     snapshot,
     text_length,
 )
@@ -170,6 +172,17 @@ def test_text_length_tells_long_contents_from_short_ones():
     assert text_length(user("x" * 1_000)) == 1_004
     assert text_length(user([{"type": "text", "text": "x" * 1_000}])) > 1_000
     assert text_length({"role": "user"}) == 4
+
+
+def test_a_long_text_inside_a_call_is_written_down_beside_the_loop_and_not_for_its_length(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    written: list[object] = []
+    monkeypatch.setattr(validation, "encode_message", lambda message: written.append(message) or b"")
+    function = {"name": "write", "arguments": "x" * 300_000}
+    message = {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "function": function}]}
+    assert parse_message(message) == (message, None)
+    assert written == []
 
 
 @pytest.mark.parametrize(

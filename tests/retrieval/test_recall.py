@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
-from summarizing_context.retrieval.recall import _best_first, excerpt, parts_of_line
+from summarizing_context.retrieval import recall
+from summarizing_context.retrieval.recall import _best_first, excerpt, parts_of_line, term_weights
 from tests.laws.builders import assistant, call, count, result, session, user
 from tests.laws.judge import SMALL
 
@@ -75,6 +76,19 @@ def test_a_line_is_found_wherever_it_stands_in_a_text_that_is_read_in_pieces(new
         near = told[max(0, at - 1) : at + 2]
         shown = excerpt(newline.join(told), {"walrus": 1.0}, 60, count)
         assert shown.removeprefix("… ").split("\n") == near
+
+
+@pytest.mark.parametrize("between", [" ", ",", " and\t"])
+def test_of_one_line_of_megabytes_no_call_reads_more_than_a_piece(
+    between: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, words = list[int](), recall.word_set
+    monkeypatch.setattr(recall, "word_set", lambda text: (read.append(len(text)), words(text))[1])
+    told = between.join(["Walrus-tusks", *(f"port-{n}" for n in range(200_000)), "a last walrus"])
+    weights = term_weights(["walrus", "port", "tiger"], [told])
+    assert weights.keys() == {"walrus", "port"}
+    assert "walrus" in excerpt(told, weights, 60, count)
+    assert max(read) <= 100_000 < len(told)
 
 
 def test_an_excerpt_that_is_full_counts_no_more_of_the_lines_that_fit() -> None:
