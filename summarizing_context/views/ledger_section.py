@@ -37,6 +37,22 @@ class _Entry(NamedTuple):
     text: str
 
 
+class _Known:
+    """A long text that is asked for many values: most are found, or not, by its words alone."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words = set(text.split())
+        self._joined = " ".join(self._words)
+
+    def says(self, value: str) -> bool:
+        """Whether it holds this value."""
+        words = value.split()
+        if words == [value]:  # it stands within one word
+            return value in self._words or value in self._joined
+        return self._words.issuperset(words[1:-1]) and value in self._text
+
+
 def ledger_block(ledger: Ledger, stop: int, known: str, cap: int, count: Count) -> str:
     """What is known of the messages before `stop`, in at most `cap` tokens; "" where nothing fits or is worth it.
 
@@ -45,7 +61,7 @@ def ledger_block(ledger: Ledger, stop: int, known: str, cap: int, count: Count) 
     left = cap - count(_block([]))
     chosen: list[_Entry] = []
     sections: set[str] = set()
-    for entry in sorted(_entries(ledger, stop, known), key=lambda entry: -entry.weight):
+    for entry in sorted(_entries(ledger, stop, _Known(known)), key=lambda entry: -entry.weight):
         cost = count(entry.text) + _JOINT + (0 if entry.section in sections else count(entry.section))
         if cost <= left:
             chosen.append(entry)
@@ -53,9 +69,12 @@ def ledger_block(ledger: Ledger, stop: int, known: str, cap: int, count: Count) 
             left -= cost
         elif left < 2 * _JOINT:
             break
-    while chosen and count(_block(chosen)) > cap:
+    while chosen:
+        block = _block(chosen)
+        if count(block) <= cap:
+            return block
         chosen.pop()
-    return _block(chosen) if chosen else ""
+    return ""
 
 
 def is_ledger(text: str) -> bool:
@@ -71,30 +90,30 @@ def _block(entries: Iterable[_Entry]) -> str:
     return fence(_TAG, "\n".join([PREFACE, *listed]))
 
 
-def _entries(ledger: Ledger, stop: int, known: str) -> Iterator[_Entry]:
+def _entries(ledger: Ledger, stop: int, known: _Known) -> Iterator[_Entry]:
     """All that could be told, each kind latest first."""
     for kind in ("path", "identifier"):
         places: dict[bool, int] = {True: 0, False: 0}
         for touch in _covered(ledger.newest(kind), stop):
             changed = touch.operation not in LOOKS
-            if changed or touch.value not in known:
+            if changed or not known.says(touch.value):
                 weight = 10.0 if changed else 6.0 if kind == "path" else 5.0
                 yield _Entry(_faded(weight, places[changed], touch), touch.operation, touch.value)
                 places[changed] += 1
     errors = (touch for touch in _covered(ledger.newest("error"), stop) if ledger.fixed_at(touch) is None)
     for place, touch in enumerate(errors):
-        if touch.value not in known:
+        if not known.says(touch.value):
             yield _Entry(_faded(7.0, 3 * place, touch), _BROKEN, touch.value)
     for place, touch in enumerate(_covered(ledger.newest("command"), stop)):
         broken = not touch.went_well
-        if touch.value not in known and len(touch.value) <= _LONGEST:
+        if not known.says(touch.value) and len(touch.value) <= _LONGEST:
             outcome = "" if touch.operation == "ran" else f" → {touch.operation}"
             yield _Entry(_faded(6.0 if broken else 3.0, 2 * place, touch), _RAN, f"{touch.value}{outcome}")
     for place, touch in enumerate(_covered(ledger.newest("url"), stop)):
-        if touch.value not in known:
+        if not known.says(touch.value):
             yield _Entry(_faded(5.0, place, touch), touch.operation, touch.value)
     for place, touch in enumerate(_covered(ledger.newest("decision"), stop)):
-        if touch.value not in known:
+        if not known.says(touch.value):
             yield _Entry(_faded(5.0, place, touch), _DECIDED, touch.value)
 
 
