@@ -223,13 +223,15 @@ class RepairCounts:
 
     def note(self, items: Sequence[TailItem]) -> None:
         for item in items:
-            self.kinds.update(item.repairs)
-            self.left_out += item.left_out
+            if item.repairs:
+                self.kinds.update(item.repairs)
+                self.left_out += item.left_out
 
     def note_changed(self, before: Sequence[TailItem], after: Sequence[TailItem]) -> None:
         """Messages shown before that an activation has joined, or made lose what was bound to the beginning."""
-        known = {item.seq: item.repairs for item in before}
-        for item in after:
+        repaired = [item for item in after if item.repairs]
+        known = {item.seq: item.repairs for item in before} if repaired else {}
+        for item in repaired:
             self.kinds.update(
                 kind for kind in item.repairs if kind in _BY_ACTIVATIONS and kind not in known.get(item.seq, ())
             )
