@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -12,7 +13,6 @@ from summarizing_context.log.tree import Cut, Node, cut_at
 from summarizing_context.views.activation import ActivationPlan
 from summarizing_context.views.budget import Room, Thresholds
 from summarizing_context.views.folds import Folded
-from summarizing_context.views.foresight import foreseen_cut
 from summarizing_context.views.header import NO_HEADER
 from summarizing_context.views.overflow import Newest
 from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying
@@ -21,7 +21,9 @@ from summarizing_context.views.sections import SECTIONS, Draft, Section, Sources
 from summarizing_context.views.tail import Tail, Tails
 from summarizing_context.views.tail_items import TailItem
 from summarizing_context.views.view import ActivationState, ProviderView
-from summarizing_context.worker.covered_ranges import Foreseen
+from summarizing_context.worker.covered_ranges import Foreseen, piece_shown
+
+_AHEAD = 1.25  # times `low_water` below `high_water`, from where on a cut inside a segment is foreseen
 
 _BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
 
@@ -80,7 +82,7 @@ class Composer:
         summaries = self.sources.summaries
         if not summaries.open.may_foresee or self.sources.policy.truncate:
             return None
-        return foreseen_cut(state, tail, thresholds, self._log.segments, summaries.shown_tokens)
+        return _foreseen_cut(state, tail, thresholds, self._log.segments, summaries.shown_tokens)
 
     @property
     def _log(self) -> MessageLog:
@@ -264,3 +266,40 @@ def _nearest(tail: Tail, room: Room, stops: Sequence[int], keep: int) -> int | N
 
 def messages_after(tail: Tail, stop: int) -> int:
     return tail.marks[-1].items - tail.mark(stop).items
+
+
+def _foreseen_cut(
+    state: ActivationState,
+    tail: Tail,
+    thresholds: Thresholds,
+    segments: Sequence[Segment],
+    summary_tokens: Callable[[int | None], int],
+) -> Cut | None:
+    """Where the next activation will cut inside a segment, told a little ahead so that its summaries are there: at the
+    last end of a group that the view had room for, a little below its high water.
+
+    None while it is not so near, and where whole segments free enough. The log, the view and the settings alone say
+    where, whatever has been summarized by then.
+
+    Args:
+        state: of the view.
+        tail: the view's, with all that it shows.
+        thresholds: of the room of the view.
+        segments: of the log.
+        summary_tokens: what the summary of a segment takes, about; for None that of a part.
+    """
+    room, head = thresholds.room, state.head_tokens
+    before = thresholds.high(head) - _AHEAD * room.low - head
+    if tail.start != state.stop or tail.tokens <= before:
+        return None
+    at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1
+    stop = tail.marks[max(0, at)].stop
+    cut = cut_at(segments, stop)
+    replaced = sum(node.tokens for node in state.nodes if piece_shown(node) is not None)
+    added = sum(map(summary_tokens, range(state.leaves, cut.leaves)))
+    whole = 0
+    if cut.leaves_stop > state.stop:
+        whole, added = tail.tokens - tail.after(cut.leaves_stop) - added + replaced, added - replaced
+    freed = tail.tokens - tail.after(stop) - added - summary_tokens(None)
+    is_partial = stop > max(cut.leaves_stop, state.stop)
+    return cut if is_partial and whole < room.min_free <= freed else None

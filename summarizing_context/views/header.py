@@ -146,7 +146,7 @@ def choose_summaries(
     for_tree = share - min(_PROVISIONAL * share, len(plan.open) * (_LONGER * style.cap + _FRAME))
     rule = MergeRule(min(room.header_target, for_tree), for_tree, style.step)
     nodes = writer.shortened(writer.nodes(plan, None if style.flat else rule), for_tree)
-    tree = tuple((node.node, node.form) for node in nodes if node.node is not None)
+    tree = tuple((place, node.form) for node in nodes if (place := node.node) is not None)
     if nodes and nodes[0].start > plan.start:
         nodes.insert(0, writer.line(plan.start, nodes[0].start))
     left = share - sum(node.tokens for node in nodes)

@@ -253,7 +253,7 @@ def ledger(draft: Draft) -> Iterable[str]:
         if (read := sources.ledger.reader()) is not None:
             sources.reads.pace.apart(read)
         known = "\n".join(node.text for node in draft.summaries.shown)
-        yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.price.count)
+        yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.style.count)
 
 
 def kept_messages(draft: Draft) -> Iterable[TailItem]:
