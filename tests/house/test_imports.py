@@ -121,7 +121,7 @@ CONTRACTS = {
     for contract in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
 }
 MOST_FLOORS = 12
-SHARED_BY_STORES = ("base", "private_files", "requests", "vectors")  # modules of `stores` that are no backend
+SHARED_BY_STORES = ("base", "private_files", "requests")  # modules of `stores` that are no backend
 
 
 def test_the_house_has_at_most_twelve_floors():
