@@ -22,6 +22,8 @@ SNIPPET = 200  # characters
 
 _LONG = 1_000_000  # bytes of a message whose parsing takes milliseconds
 
+_AT_ONCE = 10_000  # characters: spaces between the letters of megabytes, made at once, would hold every thread up
+
 _WORD = re.compile(r"[^\W_]+")
 
 _RUN = re.compile(r"\S+")
@@ -62,7 +64,10 @@ def searchable(message: bytes, redact: Redact | None = None) -> str:
 
 def indexed_words(text: str) -> str:
     """A text as it is indexed: with spaces around letters of scripts that have none between words."""
-    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+    if text.isascii():
+        return text
+    pieces = (text[at : at + _AT_ONCE] for at in range(0, len(text), _AT_ONCE))
+    return "".join(_UNSPACED.sub(r" \g<0> ", piece) for piece in pieces)
 
 
 def words_of(text: str) -> Iterator[str]:
