@@ -1,4 +1,4 @@
-"""What stores on relational databases share: logs, checkpoints, memories, and the thread that writes.
+"""What stores on relational databases share: the methods of a store, logs, checkpoints, memories, search, the writer.
 
-Queries have names. Each database brings its own text for each name; see `database.Connection`.
+Queries have names. `sql/` holds those that all databases share; each database brings its own text for the others.
 """
