@@ -11,8 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import Settings, SummarizerError, SummarizingContext, SummaryJob, assembly, open_context
+from summarizing_context import Settings, SummarizerError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.log.tree import Node
+from summarizing_context.summarizers.extractive import summarizer
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +46,7 @@ class Reading:
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
     noted = Reading()
     for name in ("summarize_extractively", "skim"):
-        monkeypatch.setattr(assembly, name, noted.noted(getattr(assembly, name)))
+        monkeypatch.setattr(summarizer, name, noted.noted(getattr(summarizer, name)))
     return noted
 
 

@@ -278,6 +278,7 @@ def add_to_history(
     known = {"session_id": session_id, "number": made.number}
     values = {**known, "provider_key": provider_key, "figures": made.figures, "before": before}
     connection.run("add_to_history", values)
-    connection.run("thin_history", {**known, "keep": KEPT_STATES})
+    if made.number > KEPT_STATES:
+        connection.run("thin_history", {**known, "keep": KEPT_STATES})
     if made.undoes is not None:
         connection.run("note_undone", {**known, "number": made.undoes})
