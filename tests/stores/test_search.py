@@ -14,6 +14,7 @@ import pytest
 
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.stores.base import Scope, SessionStore, StoredEntry
+from summarizing_context.stores.postgres import words
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.store import PostgresStore
 from summarizing_context.stores.sqlite.store import SqliteStore
@@ -110,3 +111,18 @@ async def test_a_store_of_the_version_before_knows_its_sums_after_the_migration(
         connection.execute("update version set number = 9")
     async with both(tmp_path, address) as (_, postgres):
         assert await hits(postgres, Scope("s")) == before
+
+
+def test_words_of_megabytes_are_read_piece_by_piece(monkeypatch: pytest.MonkeyPatch):
+    text, sizes, pattern = "".join(f"GET /v1/größe_{at} 迁移 200\n" for at in range(20_000)), list[int](), words._APART
+    whole = pattern.sub(" ", words._plain(text)).strip()
+
+    class Noted:
+        def sub(self, by: str, piece: str) -> str:
+            sizes.append(len(piece))
+            return pattern.sub(by, piece)
+
+    monkeypatch.setattr(words, "_APART", Noted())
+    assert words.plain(text) == whole
+    assert " ".join(part for _, _, part in words.parts(text)) == whole
+    assert max(sizes) <= 200_000 < len(text)

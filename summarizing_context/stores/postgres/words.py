@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from summarizing_context.messages.search_terms import indexed_words
 
-_APART = re.compile(r"[\W_]+")
+_APART, _SPACE = re.compile(r"[\W_]+"), re.compile(r"\s")
+
+_PIECE = 50_000  # characters
 
 _PART_WORDS = 4_000  # of a part; the server keeps places up to 16,383
 
@@ -23,6 +25,20 @@ _LONGEST_WORD = 500  # letters; the server takes no more than 2,046 bytes
 
 def plain(text: str) -> str:
     """The words of a text, with one space between them."""
+    return " ".join(filter(None, map(_plain, _pieces(text))))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A text in pieces between words: one call over megabytes would hold every other thread up."""
+    start = 0
+    while start < len(text):
+        space = _SPACE.search(text, start + _PIECE, start + 2 * _PIECE)
+        stop = space.end() if space else start + 2 * _PIECE
+        yield text[start:stop]
+        start = stop
+
+
+def _plain(text: str) -> str:
     if not text.isascii():
         spaced = unicodedata.normalize("NFD", indexed_words(text))
         text = "".join(letter for letter in spaced if unicodedata.category(letter) != "Mn")
@@ -31,7 +47,7 @@ def plain(text: str) -> str:
 
 def parts(text: str) -> Iterator[tuple[int, int, str]]:
     """A text in parts that the server can index: number, words, text. There is one at least."""
-    words = [word[:_LONGEST_WORD] for word in plain(text).split(" ") if word]
+    words = [word[:_LONGEST_WORD] for piece in _pieces(text) for word in _plain(piece).split(" ") if word]
     for number, start in enumerate(range(0, len(words) or 1, _PART_WORDS)):
         some = words[start : start + _PART_WORDS]
         yield number, len(some), " ".join(some)
