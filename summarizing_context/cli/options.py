@@ -53,7 +53,11 @@ LastBudget = Annotated[
 ]
 PromptsPath = Annotated[
     Path | None,
-    typer.Option("--prompts", metavar="FOLDER", help="Folder of prompts, with files such as segment/v4.md."),
+    typer.Option(
+        "--prompts",
+        metavar="FOLDER",
+        help="Folder of prompts that override the shipped ones, with files such as segment/v4.md.",
+    ),
 ]
 SummarizerName = Annotated[
     str | None, typer.Option("--summarizer", metavar="NAME", help=f"Summarizer: extractive, {NAMED}.")

@@ -207,7 +207,13 @@ def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: 
 
     check(plan.settings)
     price = load_prices(plan.settings.prices).price_of(plan.settings.model)
-    rows, unreadable, stopped_of = _run("Dry run of", paths, plan, lambda files: forecast_files(files, plan))
+    rows, unreadable, stopped_of = _run(
+        "Dry run of",
+        paths,
+        plan,
+        lambda files: forecast_files(files, plan),
+        lambda rows: f"{sum(row.calls for row in rows):,} calls",
+    )
     sums, total = add_up_by_budget(rows), add_up(rows)
     if json_path is not None:
         document = {
@@ -361,7 +367,11 @@ def replay(
     if dry:
         return dry_run(paths, plan, json_path=json_path, every=every)
     tallies, unreadable, stopped_of = _run(
-        "Replaying", paths, plan, lambda files: replay_files(files, plan, jobs=jobs or _jobs_for(files))
+        "Replaying",
+        paths,
+        plan,
+        lambda files: replay_files(files, plan, jobs=jobs or _jobs_for(files)),
+        lambda rows: f"{sum(row.views for row in rows):,} views, {sum(map(_is_broken, rows))} rows with a broken law",
     )
     status = _report(tallies, unreadable, json_path=json_path, shape=Shape(every, wide))
     if stopped_of is not None:
@@ -403,6 +413,10 @@ def _report(
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
 
 
+def _is_broken(row: Tally) -> bool:
+    return bool(row.broken_laws())
+
+
 def _budgets(given: Sequence[str]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(read_tokens, _names(given))))
 
@@ -416,6 +430,7 @@ def _run(
     paths: Sequence[Path],
     plan: Plan,
     work: Callable[[Sequence[Path]], Iterable[list[Row] | TranscriptError]],
+    words: Callable[[Sequence[Row]], str],
 ) -> tuple[list[Row], list[TranscriptError], int | None]:
     """What the work gives for the files, those that could not be read, and where Ctrl-C ended it, how many files."""
     from summarizing_context.errors import TranscriptError
@@ -434,7 +449,7 @@ def _run(
                     unreadable.append(found)
                 else:
                     rows += found
-                bar.update(task, advance=1, words=f"{sum(row.messages for row in rows):,} messages")
+                bar.update(task, advance=1, words=words(rows))
         except KeyboardInterrupt:
             if not rows:
                 raise

@@ -354,9 +354,8 @@ def _task(data: _Data, search: _Search, cassette: Cassette | None, folder: Path)
     from summarizing_context.evaluation.tuning.tuner import TuneTask
 
     start = _start(data, search.start)
-    is_free = (
-        bool(search.tries) or cassette is not None or search.start is not None
-    )  # the suite's claim is not about it
+    # Of such a run the suite claims nothing.
+    is_free = bool(search.tries) or cassette is not None or search.start is not None
     return TuneTask(
         name=data.suite.name,
         claim=data.suite.claim,

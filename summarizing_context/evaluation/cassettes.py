@@ -94,7 +94,7 @@ class Cassette:
     ) -> Cassette:
         """The cassette of a file; only for replaying it has to be there. Raises `CassetteError`.
 
-        `secrets` are texts to be taken out beside those that are known by their shape; `redact` exchanges out
+        `secrets` are texts to be taken out beside those that are known by their shape; `redact` takes out
         others; `today` gives the day.
         """
         file = Path(path)

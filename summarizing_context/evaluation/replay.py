@@ -342,7 +342,7 @@ async def replay_with(
     costs: Costs | None = None,
     summarizer: Summarizer | None = None,
 ) -> Tally:
-    """Replay one log with these settings, and with another summarizer than theirs if one is given."""
+    """Replay one log with these settings, and with a given summarizer in place of theirs."""
     costs = costs or await make_costs(settings)
     budget, strategy = int(settings.max_tokens), settings.strategy
     wanted = _session_name(name, strategy if plan.strategies[1:] else "", budget)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from ipaddress import ip_address
 
@@ -30,7 +31,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise StoreError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen") from error
+        reason = os.strerror(error.errno) if error.errno else error.strerror
+        raise StoreError(f"cannot listen on {host}:{port}: {reason}; choose another --listen") from error
 
 
 async def serve(app: Starlette, listening: socket.socket) -> None:

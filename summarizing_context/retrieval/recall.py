@@ -317,7 +317,10 @@ def _pieces(text: str) -> Iterator[str]:
     while start < len(text):
         least, most = start + _PIECE, start + 2 * _PIECE
         first, *others = text[least:most].splitlines(keepends=True) or [""]
-        stop = least + len(first) if others else text.rfind(" ", least, most) + 1 or min(most, len(text))
+        if others:
+            stop = least + len(first)
+        else:
+            stop = text.rfind("\n", start, most) + 1 or text.rfind(" ", least, most) + 1 or min(most, len(text))
         yield text[start:stop]
         start = stop
 

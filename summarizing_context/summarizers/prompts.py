@@ -116,6 +116,8 @@ def _latest_shipped(purpose: str) -> Prompt:
 
 def _latest(purpose: str, root: Traversable | None) -> Prompt:
     versions = [name for name in names(root) if name.startswith(f"{purpose}/")]
+    if not versions and root is not None:
+        raise PromptError(f"there is no version of the prompt {purpose!r} in {root}; the first is {purpose}/v1.md")
     if not versions:
         raise PromptError(f"there is no prompt {purpose!r}; `summarizing-context prompts list` names those there are")
     return load(versions[-1], root=root)

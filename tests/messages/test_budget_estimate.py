@@ -23,7 +23,7 @@ from tests.messages.test_estimate import (
     true_count,
 )
 
-DICE = random.Random(31)
+DICE = random.Random(31)  # seeded anew for each kind of text
 
 
 def words(alphabet: str, shortest: int, longest: int) -> str:

@@ -51,7 +51,7 @@ def test_every_peer_has_an_environment_with_pinned_versions():
 
 def test_a_run_that_is_in_the_file_is_found_again_and_a_failed_one_only_until_a_retry(tmp_path: Path, figures: Figures):
     path = tmp_path / "runs.jsonl"
-    good, bad = row("truncate-batch", figures), row("langmem", reason="needs another Python")
+    good, bad = row("truncate-batch", figures), row("langmem", reason="needs another | Python")
     for made in (good, bad):
         Results(path).keep(made)
     assert read(path) == [good, bad]
@@ -92,7 +92,7 @@ def test_a_table_made_elsewhere_is_shown_and_a_list_is_refused(tmp_path: Path):
 
 def test_the_report_holds_every_run(tmp_path: Path, figures: Figures):
     folder = tmp_path / "2026-01-01"
-    rows = [row("ours", figures), row("truncate-batch", figures), row("langmem", reason="needs another Python")]
+    rows = [row("ours", figures), row("truncate-batch", figures), row("langmem", reason="needs another | Python")]
     rows += [row("ours", figures, kind="cold"), row("ours", figures, mode="always")]
     for made in rows:
         Results(folder / "runs.jsonl").keep(made)
@@ -101,5 +101,5 @@ def test_the_report_holds_every_run(tmp_path: Path, figures: Figures):
     told = (folder / "report.md").read_text(encoding="utf-8")
     titles = ("In brief", "Numbers to reach", "Where a peer is better", "Cold load", "Simulation told", "Limits")
     assert [title for title in titles if f"## {title}\n" not in told] == []
-    assert "| langmem | needs another Python |" in told
+    assert "| langmem | needs another / Python |" in told
     assert json.loads((folder / "report.json").read_text())["verdicts"]

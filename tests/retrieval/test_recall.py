@@ -78,6 +78,14 @@ def test_a_line_is_found_wherever_it_stands_in_a_text_that_is_read_in_pieces(new
         assert shown.removeprefix("… ").split("\n") == near
 
 
+@pytest.mark.parametrize("newline", ["", "\n"])
+def test_the_last_line_of_a_text_that_is_just_over_a_piece_stays_whole(newline: str) -> None:
+    told = "\n".join([*(f"line {n} of the build says nothing" for n in range(1_470)), "the walrus failed with code 7"])
+    assert 50_000 < len(told) < 100_000
+    shown = excerpt(told + newline, {"walrus": 1.0}, 60, count)
+    assert "the walrus failed with code 7" in shown.split("\n")
+
+
 @pytest.mark.parametrize("between", [" ", ",", " and\t"])
 def test_of_one_line_of_megabytes_no_call_reads_more_than_a_piece(
     between: str, monkeypatch: pytest.MonkeyPatch

@@ -453,3 +453,14 @@ async def test_a_context_opens_by_its_address(address):
 
 def test_migrations_are_numbered_without_a_gap():
     assert [one.number for one in known_migrations()] == list(range(1, len(known_migrations()) + 1))
+
+
+async def test_a_host_that_does_nothing_renews_its_lease(address):
+    short = address.replace(f"lease={postgres_server.LEASE}", "lease=1")
+    assert short != address
+    async with opened(short, "s"):
+        with sql(short) as connection, anyio.fail_after(120):
+            first = connection.execute("select until from writers").fetchone()
+            later = "select until > %s + interval '1 second' from writers"
+            while connection.execute(later, first).fetchone() != (True,):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)

@@ -95,7 +95,7 @@ def test_the_counter_is_not_asked_often():
 def test_hostile_contents_are_read_quickly(name: str):
     started = time.thread_time()
     text = summarize_extractively(f"### user\n{HOSTILE[name]}", max_tokens=100, count=count)
-    assert time.thread_time() - started < 20  # what is quadratic takes many minutes
+    assert time.thread_time() - started < 4  # of processor time; what is quadratic takes 20 and more
     assert text.strip()
     assert count(text) <= 100
     text.encode()

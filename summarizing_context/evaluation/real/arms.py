@@ -1,4 +1,4 @@
-"""The views of all arms of a case, at the tokens of this package's.
+"""The views of all arms of a case, each with as many tokens as this package's view.
 
 Every arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands for, and
 then to the newest messages; the oldest of these is clipped where it does not fit whole.
@@ -42,11 +42,8 @@ ARMS = {
     "leaves": "all segment summaries that fit, then the newest messages",
     "brief": "the same summaries merged once, then the newest messages",
 }
-OPTIONAL = (
-    "compact_thrice",
-    "leaves",
-    "brief",
-)  # how one summary drifts, and references for the design
+# How one summary drifts, and references for the design.
+OPTIONAL = ("compact_thrice", "leaves", "brief")
 USUAL = tuple(arm for arm in ARMS if arm not in OPTIONAL)
 
 _COMPACT_CHARACTERS, _COMPACT_TOKENS = 12_000, 4_000

@@ -122,6 +122,10 @@ def test_rules_that_follow_one_another_take_as_many_rounds_as_they_need(tmp_path
     log = recording.folder / "logs" / "heating.jsonl"
     log.write_text("".join(json.dumps(message) + "\n" for message in said))
     recording.cases = [msgspec.structs.replace(recording.cases[0], cut=len(said))]
+    with monkeypatch.context() as few, pytest.raises(ValueError, match="."):
+        few.setattr(recorder, "_ROUNDS", 5)
+        ask(recording, model, tmp_path)
+    assert recorder._ROUNDS > 100
     ask(recording, model, tmp_path)
     assert sum(reply.purpose == "rules" for reply in recording.replies.values()) > 3
     assert ("heating", "ours") in recording.answers

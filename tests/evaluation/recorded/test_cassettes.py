@@ -243,8 +243,6 @@ async def test_summaries_are_replayed_too(tmp_path: Path):
             cassette.check()
 
 
-resource = pytest.importorskip("resource")
-
 PIECES = [
     *("password", "api_key", "x-api-key", "api key", "client-secret", "Authorization", "secret_key"),
     *(":", "=", ": ", '"', "'", " ", "\n", ",", ";", "[", "]", ".", "-", "_", "/", "é", "//"),
