@@ -82,7 +82,7 @@ class Handler:
 
 @contextmanager
 def nothing_left_behind() -> Iterator[None]:
-    """No task and no thread more than before. What a thread does when it is left ends by itself, here within a minute."""
+    """No task and no thread more than before. What a thread still does ends by itself within a minute."""
     tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
     yield
     assert asyncio.all_tasks() - tasks == set()

@@ -138,7 +138,7 @@ def _document(findings: Findings, judged: list[Verdict], tables: list[Table], ma
         f"## Where a peer is better\n\n{BETTER}\n\n{_listed(ahead)}",
         *map(on_markdown, [*tables, versions]),
         f"## Limits\n\n{_listed(LIMITS)}",
-        f"## How to reproduce\n\n```bash\n{HOW}\n```",
+        f"## How to reproduce\n\n```bash\n{HOW}\n```\n\n{NEEDS}",
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -285,8 +285,8 @@ LIMITS = (
 HOW = """make bench-peers                       # environments, all runs, this report
 make bench                             # ours alone, in under a minute
 python -m evals.performance.run langchain --turns 200      # one run, as JSON
-
-A peer that needs Python 3.12 finds it as python3.12, or by PYTHON312=/path/to/python3.12."""
+"""
+NEEDS = "A peer that needs Python 3.12 finds it as python3.12, or by PYTHON312=/path/to/python3.12."
 
 
 def main() -> None:

@@ -367,11 +367,7 @@ def replay(
     if dry:
         return dry_run(paths, plan, json_path=json_path, every=every)
     tallies, unreadable, stopped_of = _run(
-        "Replaying",
-        paths,
-        plan,
-        lambda files: replay_files(files, plan, jobs=jobs or _jobs_for(files)),
-        lambda rows: f"{sum(row.views for row in rows):,} views, {sum(map(_is_broken, rows))} rows with a broken law",
+        "Replaying", paths, plan, lambda files: replay_files(files, plan, jobs=jobs or _jobs_for(files)), _words
     )
     status = _report(tallies, unreadable, json_path=json_path, shape=Shape(every, wide))
     if stopped_of is not None:
@@ -413,8 +409,9 @@ def _report(
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
 
 
-def _is_broken(row: Tally) -> bool:
-    return bool(row.broken_laws())
+def _words(rows: Sequence[Tally]) -> str:
+    broken = sum(bool(row.broken_laws()) for row in rows)
+    return f"{sum(row.views for row in rows):,} views, {broken} rows with a broken law"
 
 
 def _budgets(given: Sequence[str]) -> tuple[int, ...]:

@@ -234,7 +234,9 @@ def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
 
 async def test_a_reply_that_is_no_summary_is_refused(protocol: Protocol):
     own = [case for case in shapes() if case[1] is protocol]
-    assert len(own) >= (10 if protocol in (OPENAI, ANTHROPIC) else 5), "name replies of this provider in `shapes` that are no summary"
+    assert len(own) >= (10 if protocol in (OPENAI, ANTHROPIC) else 5), (
+        "name replies of this provider in `shapes` that are no summary"
+    )
     for name, _, reply, kind, reason in own:
         error = await failure(protocol, json=reply)
         assert (type(error), error.args) == (kind, (reason,)), name
