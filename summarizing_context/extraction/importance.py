@@ -27,6 +27,8 @@ from heapq import merge
 from typing import NamedTuple
 from zlib import crc32
 
+import msgspec
+
 from summarizing_context.extraction.error_lines import first_error_line
 from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, verb_of
 from summarizing_context.messages.parts import Part
@@ -57,7 +59,7 @@ _WORD = re.compile(r"[\w./~-]+")  # in which a file may be named; looked for fir
 _FILE = re.compile(r"[\w.~-]{0,60}/[\w./~-]{2,200}|\b[\w-]{1,60}\.[A-Za-z]{1,5}\b")
 
 
-class Traits(NamedTuple):
+class Traits(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The traits of a message, and the names of the files in its calls, as numbers."""
 
     flags: int = 0
@@ -152,7 +154,7 @@ class ImportanceIndex:
         self._uses = array("B")
         self._names: list[tuple[int, ...]] = []
         self._by_name: dict[int, list[int]] = {}  # groups that may still be used again
-        self._buckets: dict[Bucket, list[int]] = {}
+        self._buckets: dict[Bucket, array[int]] = {}
 
     def __len__(self) -> int:
         return len(self._flags)
@@ -186,7 +188,7 @@ class ImportanceIndex:
             reverse=True,
         )
 
-    def _of_bucket(self, places: list[int], stop: int, threshold: float) -> Iterator[Ranked]:
+    def _of_bucket(self, places: array[int], stop: int, threshold: float) -> Iterator[Ranked]:
         for at in range(stop - 1, -1, -1):  # the newest is the best of a bucket
             ranked = Ranked(self.score_of(places[at]), places[at])
             if ranked.score < threshold:
@@ -200,9 +202,14 @@ class ImportanceIndex:
         self._flags.append(flags)
         self._uses.append(0)
         self._names.append(names)
-        self._buckets.setdefault((flags, 0), []).append(group)
+        self._bucket(flags, 0).append(group)
         for name in names:
             self._by_name.setdefault(name, []).append(group)
+
+    def _bucket(self, flags: int, uses: int) -> array[int]:
+        if (found := self._buckets.get((flags, uses))) is None:
+            found = self._buckets[flags, uses] = array("q")
+        return found
 
     def _use(self, group: int) -> None:
         """A later group names what this one names. One that was used often enough is not looked for any more."""
@@ -210,7 +217,7 @@ class ImportanceIndex:
         held = self._buckets[flags, uses]
         del held[bisect_left(held, group)]
         self._uses[group] = uses + 1
-        places = self._buckets.setdefault((flags, uses + 1), [])
+        places = self._bucket(flags, uses + 1)
         places.insert(bisect_left(places, group), group)
         if uses + 1 == _MOST_USES:
             for name in self._names[group]:

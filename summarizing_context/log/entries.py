@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -112,10 +112,9 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text_tokens: int  # by the session's counter
     media: int
     content: bytes  # digest of what it says
-    unused: tuple[object, ...] = ()  # earlier versions kept standing rules here; the place stays, for others follow
+    files: bool | tuple[object, ...] = ()  # may hold instruction files; a tuple where an earlier version has not looked
     traits: Traits = NO_TRAITS  # what makes it important
     human: bool = False  # holds words that a person typed
-    files: bool | None = None  # may hold instruction files; None where an earlier version has not looked
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -135,26 +134,18 @@ class Read(NamedTuple):
     reading: Reading
 
 
-class Entry:
-    """One message of the log, as bytes; its dict is made anew whenever it is read, but for the newest ones."""
+class Entry(msgspec.Struct, eq=False, gc=False):
+    """One message of the log, as bytes; its dict is made anew whenever it is read, but for the newest ones.
 
-    __slots__ = ("_typed_length", "data", "digest", "facts", "fresh", "rules", "typed", "verdict")
+    A long session holds one for each message: what is told of few of them is kept elsewhere.
+    """
 
-    def __init__(
-        self,
-        data: bytes,
-        facts: Facts,
-        fresh: tuple[Message, Reading] | None = None,
-        typed: Sequence[str] | None = None,
-    ) -> None:
-        self.data = data
-        self.facts = facts
-        self.fresh = fresh  # what it was made of: the next view shows it, and need not parse it again
-        self.digest = facts.content  # tied to its group when it joins the log
-        self.typed = typed  # what a human typed in it, until its rules are read
-        self._typed_length = None if typed is None else sum(map(len, typed))
-        self.rules: Any = None  # what cues tell of its rules, and what a model does: kept by what reads them, `rules`
-        self.verdict: Any = None
+    data: bytes
+    facts: Facts
+    digest: bytes  # that of its content; tied to its group when it joins the log
+    fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
+    _typed_length: int | None = None
+    rules: tuple[Rule, ...] | None = None  # what cues tell of its rules: kept by what reads them
 
     @property
     def typed_length(self) -> int:
@@ -204,7 +195,8 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         human=reading.human,
         files=reading.role in FILE_ROLES and may_hold_files(data),
     )
-    return Entry(data, facts, (message, reading), reading.typed if facts.human else None)
+    typed_length = sum(map(len, reading.typed)) if facts.human else None
+    return Entry(data, facts, facts.content, (message, reading), typed_length)
 
 
 def stored_entry(entry: Entry, counter: str, reader: RuleReader) -> StoredEntry:
@@ -229,7 +221,7 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
     # Of files of older versions only the user's rows are read again, for who typed in them: opening stays quick.
     facts, is_counted = known.facts, known.counter == counter
     if is_counted and known.counting == _COUNTING and (known.reading == _READING or facts.role != Role.USER):
-        return Entry(data, facts)
+        return Entry(data, facts, facts.content)
     message = decode_message(data)
     reading = read_message(message)
     if known.counting != _COUNTING:  # what was sent then but not counted is counted now, and so is every estimate
@@ -239,8 +231,8 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
     if not is_counted:
         tokens = sum(map(count, charged_texts(message, reading)))
     traits = read_traits(reading, reading.typed) if facts.role == Role.USER else facts.traits
-    derived = {"unused": (), "traits": traits, "human": reading.human}
-    return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived))
+    derived = {"files": facts.files if isinstance(facts.files, bool) else (), "traits": traits, "human": reading.human}
+    return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived), facts.content)
 
 
 _decoder = msgspec.msgpack.Decoder(Kept)
@@ -300,9 +292,8 @@ class RuleReader:
             return ()
         rules, digest = self._read(entry), _digest(entry)
         cues = StoredRules(digest, self._extractor.version, _encode_rules(rules) if rules else b"")
-        if entry.verdict is None:
-            return (cues,)
-        return cues, StoredRules(digest, VERDICTS, _encode_rules(entry.verdict))
+        verdict = self._verdicts.get(digest)
+        return (cues,) if verdict is None else (cues, StoredRules(digest, VERDICTS, _encode_rules(verdict)))
 
     def unread(self, entry: Entry) -> tuple[StoredRules, ...]:
         """What the store is to keep of a message that it held, because it lacks it."""
@@ -310,19 +301,22 @@ class RuleReader:
             return ()
         digest = _digest(entry)
         if self._of_others and digest not in self._with_rows:
-            entry.verdict = self._verdicts[digest] = PASSED
+            self._verdicts[digest] = PASSED
         return self.stored(entry)
 
     def recognize(self, entry: Entry) -> bool:
         """Take what is known of a message that a human wrote in; whether that was all that cues tell."""
         if entry.rules is None:
-            digest = _digest(entry)
-            entry.rules, entry.verdict = self._known.get(digest), self._verdicts.get(digest)
+            entry.rules = self._known.get(_digest(entry))
         return entry.rules is not None
+
+    def verdict(self, entry: Entry) -> Verdict | None:
+        """What a model has said of the rules in a message."""
+        return self._verdicts.get(_digest(entry)) if self._verdicts else None
 
     def judge(self, entry: Entry, verdict: Verdict) -> None:
         """A model has said what the rules of a message are, or is not asked about it again."""
-        entry.verdict = self._verdicts[_digest(entry)] = verdict
+        self._verdicts[_digest(entry)] = verdict
 
     def settle(self) -> None:
         """The entries of the log have what was learnt: what is left of it need not be kept."""
@@ -330,12 +324,11 @@ class RuleReader:
         self._with_rows, self._of_others = set(), False
 
     def _read(self, entry: Entry) -> tuple[Rule, ...]:
-        if not self.recognize(entry):
-            entry.rules = self._extractor.rules(entry.read(0).reading.typed if entry.typed is None else entry.typed)
-            if entry.rules:
-                self._known[_digest(entry)] = entry.rules
-        entry.typed = None
-        rules: tuple[Rule, ...] = entry.rules
+        if self.recognize(entry):
+            return entry.rules or ()
+        entry.rules = rules = self._extractor.rules(entry.read(0).reading.typed)
+        if rules:
+            self._known[_digest(entry)] = rules
         return rules
 
 

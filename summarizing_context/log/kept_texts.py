@@ -70,7 +70,7 @@ class KeptTexts:
     def add(self, index: int, entry: Entry) -> None:
         """Take in the message at `index`, which is newer than all before."""
         facts = entry.facts
-        if facts.role in _FILED and (may_hold_files(entry.data) if facts.files is None else facts.files):
+        if facts.role in _FILED and (facts.files if isinstance(facts.files, bool) else may_hold_files(entry.data)):
             self._note_files(index, entry)
         if facts.calls and self.tools.may_stand_in(entry.data):
             self._note_calls(index, entry)

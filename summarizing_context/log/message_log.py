@@ -313,7 +313,7 @@ class MessageLog:
         self.kept_texts.add(index, entry)
         if facts.human:
             self._humans.append(index)
-            self.rules.add(index, self.rule_reader.of(entry), entry.verdict)
+            self.rules.add(index, self.rule_reader.of(entry), self.rule_reader.verdict(entry))
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
         if self._keep_system and facts.role in _LEADING and not facts.hook:

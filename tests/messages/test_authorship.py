@@ -263,10 +263,10 @@ def test_keys_stay_what_they_were_when_more_rows_turn_out_to_be_a_hosts():
 def test_rows_of_an_older_file_are_heard_anew_and_keep_their_keys():
     made = make_entry(user(f"{SAID}\n<system-reminder>\x00{ORDER}</system-reminder>"), estimate_text, "estimate")
     counter, facts, *_ = msgspec.msgpack.decode(encode_facts(made.facts, "estimate"))
-    facts[11], older = [[True, ORDER, True]], facts[:13]  # a rule that was read off the reminder
-    kept = msgspec.msgpack.encode([counter, older, 4])
+    facts[11] = [[True, ORDER, True]]  # a rule that was read off the reminder
+    kept = msgspec.msgpack.encode([counter, facts[:13], 4])
     again = decode_entry(made.data, kept, estimate_text, "estimate")
-    assert (again.facts.human, again.facts.unused, again.digest) == (True, (), made.digest)
+    assert (again.facts.human, again.facts.files, again.digest) == (True, (), made.digest)
 
 
 def test_telling_them_apart_takes_no_time():
