@@ -9,7 +9,7 @@ import marshal
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from summarizing_context import Settings, message_text_parts, open_context
 from summarizing_context.errors import BudgetError
@@ -41,6 +41,13 @@ class LawBroken(AssertionError):
     """One or more laws do not hold; the message lists them."""
 
 
+class Shown(NamedTuple):
+    """A view, or the beginning of one."""
+
+    rows: list[Message]
+    entries: int  # of the log that it shows: those that came later are not in it
+
+
 class Judge:
     """A context under watch. Its own copy of the log is what the context's log must equal."""
 
@@ -64,7 +71,7 @@ class Judge:
         self.activations = 0
         self.repairs: Counter[str] = Counter()
         self.last: list[Message] = []
-        self.shown: dict[str, list[Message]] = {}  # the newest view of each provider that the next must begin with
+        self.shown: dict[str, Shown] = {}  # of each provider that with which its next view must begin
         self._activations_before = 0
         self._replaced = False
         self._prices: dict[str, int] = {}
@@ -106,7 +113,7 @@ class Judge:
 
     def replaced(self, before: list[Message]) -> None:
         """The log was replaced, or may have been: views stay as they were up to the first difference."""
-        self.shown = {key: _begun(view, before, self.log) for key, view in self.shown.items()}
+        self.shown = {key: _begun(shown, before, self.log) for key, shown in self.shown.items()}
         self._replaced = True
 
     def reopened(self, context: Any) -> None:
@@ -137,7 +144,7 @@ class Judge:
         if problems:
             raise LawBroken("; ".join(problems))
         vandalise(view)
-        self.last = self.shown[key] = own
+        self.last, self.shown[key] = own, Shown(own, len(self.log))
         self._replaced = False
         return own
 
@@ -222,7 +229,7 @@ class Judge:
             self.untold()
         if told or key not in self.shown:
             return problems
-        broken = prefix_problems(self.shown[key], view)
+        broken = prefix_problems(self.shown[key].rows, view)
         return [*problems, f"append_only: {broken[0]} without an activation"] if broken else problems
 
 
@@ -268,18 +275,19 @@ def vandalise(value: Any) -> None:
         value.append("vandal")
 
 
-def _begun(view: list[Message], before: list[Message], now: list[Message]) -> list[Message]:
+def _begun(shown: Shown, before: list[Message], now: list[Message]) -> Shown:
     """With what the next view has to begin though the log is another one from some entry on: what stands before the raw
     tail, and the untouched messages of that up to the difference."""
-    same = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), None)
-    same = min(len(before), len(now)) if same is None else same
-    tail = find_tail(view, before)
+    view, known = shown.rows, before[: shown.entries]
+    same = next((at for at, (old, new) in enumerate(zip(known, now, strict=False)) if old != new), None)
+    same = min(len(known), len(now)) if same is None else same
+    tail = find_tail(view, known)
     if isinstance(tail, str):
-        return []
+        return Shown([], 0)
     rows, at = tail.view_start, tail.log_start
-    while at < same and rows < len(view) and canonical_once(view[rows]) == canonical_once(before[at]):
+    while at < same and rows < len(view) and canonical_once(view[rows]) == canonical_once(known[at]):
         rows, at = rows + 1, at + 1
-    return view[:rows]
+    return Shown(view[:rows], at)
 
 
 def _first_difference(kept: list[Message], wanted: list[Message]) -> str:

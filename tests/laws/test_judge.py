@@ -98,6 +98,31 @@ async def test_a_prefix_that_changes_without_an_activation_is_caught_and_with_on
     assert await judge.view()
 
 
+async def replaced_after_growth(lie: Callable[[list[Message]], list[Message]], at: int) -> None:
+    """A view, two more messages, of which the last says what the view ended with, and another message in the place
+    `at`."""
+    context = Lying(lambda log: log)
+    judge = Judge(context, budget=100_000)
+    await judge.add(user("first"), user("second"), user("Go on."))
+    await judge.view()
+    await judge.add(assistant("gone on"), user("Go on."))
+    before = judge.log
+    judge.log = [*before[:at], user("edited"), *before[at + 1 :]]
+    context.log, context.lie = copy.deepcopy(judge.log), lie
+    judge.replaced(before)
+    await judge.view()
+
+
+@pytest.mark.parametrize("at", range(5))
+async def test_a_view_begins_as_before_up_to_what_is_changed_in_the_log_that_it_showed(at: int) -> None:
+    await replaced_after_growth(lambda log: log, at)
+
+
+async def test_a_view_that_changes_though_only_later_messages_were_replaced_is_caught() -> None:
+    with pytest.raises(LawBroken, match="append_only: row 1 of 3 changed"):
+        await replaced_after_growth(lambda log: [log[0], user("another"), *log[2:]], 3)
+
+
 async def test_a_log_that_the_caller_can_reach_is_caught() -> None:
     judge = Judge(Lying(lambda log: log, keeps=False), budget=100_000)
     await judge.add(user("hello"))
