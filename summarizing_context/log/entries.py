@@ -19,7 +19,7 @@ from summarizing_context.extraction.rules import Rule, RuleExtractor
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
 from summarizing_context.messages.reading import Reading, charged_texts, charges, read_message
-from summarizing_context.messages.validation import Message, canonical_json, decode_message, encode_message
+from summarizing_context.messages.validation import LONG_TEXT, Message, canonical_json, decode_message, encode_message
 from summarizing_context.stores.base import StoredEntry, StoredRules
 
 _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
@@ -144,13 +144,13 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     facts: Facts
     digest: bytes  # that of its content; tied to its group when it joins the log
     fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
-    _typed_length: int | None = None
+    _typed_length: int | None = None  # of a short message read when it is asked for
     rules: tuple[Rule, ...] | None = None  # what cues tell of its rules: kept by what reads them
 
     @property
     def typed_length(self) -> int:
         """Characters that a human typed in it."""
-        if self._typed_length is None:  # it was stored
+        if self._typed_length is None:
             self._typed_length = sum(map(len, self.read(0).reading.typed))
         return self._typed_length
 
@@ -195,7 +195,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         human=reading.human,
         files=reading.role in FILE_ROLES and may_hold_files(data),
     )
-    typed_length = sum(map(len, reading.typed)) if facts.human else None
+    typed_length = sum(map(len, reading.typed)) if facts.human and len(data) > LONG_TEXT else None
     return Entry(data, facts, facts.content, (message, reading), typed_length)
 
 

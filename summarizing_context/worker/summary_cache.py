@@ -40,6 +40,28 @@ _SHORT = 60  # tokens below which a provisional text is skimmed
 _Pass = Literal["thorough", "skim", "rollup"]
 
 
+class _ReadyTexts:
+    """Ready summaries by range hash, as UTF-8: a single character outside Latin-1 would double what a text takes."""
+
+    def __init__(self) -> None:
+        self._packed: dict[str, tuple[bytes, Maker, int]] = {}
+
+    def __contains__(self, hash: str) -> bool:
+        return hash in self._packed
+
+    def get(self, hash: str) -> NodeText | None:
+        """What is ready for a hash."""
+        if (found := self._packed.get(hash)) is None:
+            return None
+        data, made_by, passes = found
+        return NodeText(data.decode("utf-8", "surrogatepass"), made_by, passes)
+
+    def add(self, hash: str, made: NodeText) -> None:
+        """A text is ready. The first for a hash stays."""
+        if hash not in self._packed:
+            self._packed[hash] = made.text.encode("utf-8", "surrogatepass"), made.made_by, made.passes
+
+
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass; `every` is
     after how many messages a piece of the open segment is summarized ahead, if messages are counted."""
@@ -57,12 +79,12 @@ class SummaryCache:
         self._soon = 0  # segments that the next view may cover
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self._tokens: dict[str, int] = {}  # of ready summaries of segments, by range hash
-        self._ready: dict[str, NodeText] = {}  # by range hash
+        self._ready = _ReadyTexts()
         self._made: dict[str, NodeText] = {}  # extractive ones of segments, by range hash, until a summary is ready
         self._merged: dict[Node, tuple[str, NodeText]] = {}  # extractive merges with their hashes, likewise
         self._read: dict[tuple[str, _Pass], str] = {}  # what was read ahead of need in threads, by range hash
         self._passes: dict[str, _Pass] = {}  # by which segments are read that have no text yet
-        self._nodes: dict[Node, NodeText] = {}
+        self._nodes: dict[Node, NodeText] = {}  # stand-ins and merges
         self._rollup_hashes: dict[Node, str] = {}
         self._seen: set[str] = set()
         self._unread: dict[str, int] = {}  # tokens cut out of a source that nobody has read
@@ -149,10 +171,10 @@ class SummaryCache:
         if (known := self._rollup_hashes.get(node)) is not None:
             return known
         hashes = [self.hash_of(child) for child in node.children]
-        texts = [self._ready[hash].text for hash in hashes if hash is not None and hash in self._ready]
+        texts = [text for hash in hashes if hash is not None and (text := self._ready.get(hash)) is not None]
         if len(texts) < len(hashes):
             return None
-        self._rollup_hashes[node] = rollup_hash(node.rank, [output_hash(text) for text in texts])
+        self._rollup_hashes[node] = rollup_hash(node.rank, [output_hash(text.text) for text in texts])
         return self._rollup_hashes[node]
 
     def is_ready(self, node: Node) -> bool:
@@ -215,7 +237,7 @@ class SummaryCache:
 
     def add(self, node: Node, hash: str, text: NodeText) -> None:
         """A summary has been made, or was found. The first for a hash stays."""
-        self._ready.setdefault(hash, text)
+        self._ready.add(hash, text)
         self._seen.add(hash)
         self._release(node, hash)
         if self.hash_of(node) == hash:
@@ -250,9 +272,11 @@ class SummaryCache:
         return cut.join(key_lines)
 
     def text_of(self, node: Node) -> NodeText:
+        if node.width == 1 and (ready := self._ready_leaf(node)) is not None:
+            return ready
         found = self._nodes.get(node)
         if found is None:
-            found = self._nodes[node] = self._leaf(node) if node.width == 1 else self._merge(node)
+            found = self._nodes[node] = self._made_leaf(node) if node.width == 1 else self._merge(node)
         return found
 
     def known_text(self, leaf: int) -> str:
@@ -319,12 +343,14 @@ class SummaryCache:
         missed = [at for at in range(self._unread_leaf, covered) if hashes[at] not in self._seen]
         return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
 
-    def _leaf(self, node: Node) -> NodeText:
+    def _ready_leaf(self, node: Node) -> NodeText | None:
         hash = self._log.hashes[node.start]
-        if (found := self._ready.get(hash)) is not None:
-            return found
-        if self._is_own_summary(node):
-            return self._ready[hash]
+        if hash in self._ready or self._is_own_summary(node):
+            return self._ready.get(hash)
+        return None
+
+    def _made_leaf(self, node: Node) -> NodeText:
+        hash = self._log.hashes[node.start]
         if (found := self._made.get(hash)) is None:
             found = self._made[hash] = self._stand_in(node.start)
             self._seen.add(hash)
@@ -383,7 +409,8 @@ class SummaryCache:
         hash = self._log.hashes[leaf.start]
         self._seen.add(hash)
         if hash not in self._ready:
-            self._ready[hash] = NodeText(self._log.render(segment.start, segment.stop, apart=False), "verbatim", 0)
+            text = self._log.render(segment.start, segment.stop, apart=False)
+            self._ready.add(hash, NodeText(text, "verbatim", 0))
         return True
 
     def _release(self, node: Node, hash: str) -> None:
