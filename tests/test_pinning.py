@@ -146,6 +146,22 @@ async def test_another_log_keeps_the_pins_whose_message_it_has(tmp_path: Path):
         assert context.pins() == []
 
 
+async def test_a_cleared_log_shows_no_pinned_text_any_more_nor_does_what_comes_then(tmp_path: Path):
+    settings = small(store=tmp_path / "a.db")
+    async with open_context(settings) as context:
+        await context.add_message(user("hello"))
+        await context.pin("Be brief.")
+        assert "Be brief." in str(await context.get_messages_for_request())
+        await context.clear()
+        assert (context.pins(), await context.get_messages_for_request()) == ([], [])
+        assert context.last_view is not None
+        assert context.last_view.activation is not None
+        await context.add_message(user("hello again"))
+        assert await context.get_messages_for_request() == [user("hello again")]
+    async with open_context(settings) as context:
+        assert await context.get_messages_for_request() == [user("hello again")]
+
+
 @pytest.mark.parametrize("what", [-1, 99, True, 1.5, None, "", " ", "x" * 2_001, "half \ud83d"])
 async def test_what_cannot_be_pinned_is_refused(what: Any):
     async with open_context(small()) as context:

@@ -55,6 +55,7 @@ class Past(NamedTuple):
     plan: PlanItems | None
     instructions: Sequence[Instructions]
     pinned: Sequence[int]
+    texts: Sequence[str | None]  # pinned by calls; an empty log has none
 
 
 def past_of(state: ActivationState, log: MessageLog) -> Past:
@@ -62,8 +63,8 @@ def past_of(state: ActivationState, log: MessageLog) -> Past:
     texts, stop = log.kept_texts, state.stop
     plan = texts.plan if texts.plan is not None and texts.plan.message < stop else None
     pinned = [index for index in log.pinned.indexes if index < stop]
-    hashes, rules = log.hashes[: state.leaves], log.rules.before(stop)
-    return Past(hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned)
+    hashes, rules, said = log.hashes[: state.leaves], log.rules.before(stop), [pin.text for pin in log.pinned.texts]
+    return Past(hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned, said)
 
 
 def kept_state(state: ActivationState, past: Past, old: Replaced, log: MessageLog) -> ActivationState | None:
