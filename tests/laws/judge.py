@@ -102,9 +102,9 @@ class Judge:
         """Before the context is closed: what changes the next view, and was told by now, is taken note of.
 
         A log that was replaced and not shown since may have no earlier view: the activation state went with the old
-        log, or is lost where it could not be kept.
+        log, or is lost where it could not be kept. Nothing is kept with an empty log, whoever was shown it since.
         """
-        if self._replaced or self.context.statistics().activations > self._activations_before:
+        if self._replaced or not self.log or self.context.statistics().activations > self._activations_before:
             self.untold()
 
     def untold(self) -> None:

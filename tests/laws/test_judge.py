@@ -123,6 +123,19 @@ async def test_a_view_that_changes_though_only_later_messages_were_replaced_is_c
         await replaced_after_growth(lambda log: [log[0], user("another"), *log[2:]], 3)
 
 
+async def test_after_a_restart_an_empty_log_begins_anew_for_those_that_were_not_shown_it_too() -> None:
+    context = Lying(lambda log: log)
+    judge = Judge(context, budget=100_000)
+    await judge.add(user("first"), user("second"))
+    await judge.view()
+    judge.shown["other"] = judge.shown[""]._replace(rows=[HEADER])  # who has not been shown that it was cleared
+    context.log, judge.log, judge.shown[""] = [], [], judge.shown[""]._replace(rows=[], entries=0)
+    judge.closing()
+    judge.reopened(context)
+    assert await judge.view() == []
+    assert "other" not in judge.shown
+
+
 async def test_a_log_that_the_caller_can_reach_is_caught() -> None:
     judge = Judge(Lying(lambda log: log, keeps=False), budget=100_000)
     await judge.add(user("hello"))
