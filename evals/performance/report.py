@@ -282,9 +282,9 @@ LIMITS = (
     "Peers are measured at the versions named below; later ones may differ.",
     "The price presets take a perfect prefix cache; real ones expire and evict.",
 )
-HOW = """make bench-peers                       # environments, all runs, this report
-make bench                             # ours alone, in under a minute
-python -m evals.performance.run langchain --turns 200      # one run, as JSON
+HOW = """make bench-peers                       # Environments, all runs, this report.
+make bench                             # Ours alone, in under a minute.
+python -m evals.performance.run langchain --turns 200      # One run, as JSON.
 """
 NEEDS = "A peer that needs Python 3.12 finds it as python3.12, or by PYTHON312=/path/to/python3.12."
 

@@ -162,7 +162,9 @@ def worker(
     summarizer: SummarizerName = None,
     model: SummarizerModel = None,
 ) -> int:
-    """Make the summaries that hosts with `workers = "pool"` or `"both"` ask for, until SIGTERM or Ctrl-C.
+    """Make the summaries that hosts ask for.
+
+    These hosts have the setting `workers = "pool"` or `"both"`. A worker runs until SIGTERM or Ctrl-C.
 
     Any number of workers may run, anywhere. One that ends finishes what it makes, or gives it to another; one that is
     killed loses only its calls. It needs the model that the hosts name, and the model's key.
