@@ -8,7 +8,7 @@ correction.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
@@ -66,10 +66,10 @@ def rollup_sections(
     sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
     sections[ERRORS] = _merge_errors([child[ERRORS] for child in children])
     quotes = [line.text for child in children for line in (*child[CONSTRAINTS], *child[INTENT])]
-    for child in children:
-        for section in (DONE, DECISIONS, STATE, FACTS):
-            texts = corrected([line.text for line in child[section]], quotes)
-            child[section] = [Line(text, line.rank) for text, line in zip(texts, child[section], strict=True)]
+    for correction in _corrections(quotes):
+        for child in children:
+            for section in (DONE, DECISIONS, STATE, FACTS):
+                child[section] = correction.of(child[section])
     stated = [child for child in children if child[STATE]]
     sections[STATE] = _by_place(stated[-1][STATE]) if stated else []
     done, decided, facts = (
@@ -160,16 +160,21 @@ class _Correction(NamedTuple):
     values: frozenset[str]
     words: frozenset[bytes]
 
+    def of(self, lines: list[Line]) -> list[Line]:
+        """The lines, corrected."""
+        if not any(self.wrong in line.text for line in lines):
+            return lines
+        return [line._replace(text=self.text) if self._takes_back(line.text) else line for line in lines]
 
-def corrected(lines: Iterable[str], quotes: Sequence[str]) -> list[str]:
-    """The lines, each corrected by the `quotes` of humans, which are in their order."""
-    made = list(lines)
-    for correction in _corrections(quotes):
-        made = [correction.text if _is_taken_back(line, correction) else line for line in made]
-    return made
+    def _takes_back(self, line: str) -> bool:
+        """Whether a line tells the wrong value alone, of the same thing."""
+        values = _values(line)
+        tells_more = self.values <= values  # as of a change from one to the other
+        return self.wrong in values and not tells_more and len(_about(line) & self.words) >= _SHARED
 
 
-def _corrections(quotes: Sequence[str]) -> Iterable[_Correction]:
+def _corrections(quotes: Iterable[str]) -> Iterator[_Correction]:
+    """What humans took back, in their order."""
     for quote in quotes:
         found = _TAKEN_BACK.search(quote)
         if found is None:
@@ -178,15 +183,6 @@ def _corrections(quotes: Sequence[str]) -> Iterable[_Correction]:
         values = _values(text) - {wrong}
         if values:  # else nothing is told in its place
             yield _Correction(text, wrong, values, _about(text))
-
-
-def _is_taken_back(line: str, correction: _Correction) -> bool:
-    """Whether a line tells the wrong value alone, of the same thing."""
-    if correction.wrong not in line:
-        return False
-    values = _values(line)
-    tells_more = correction.values <= values  # as of a change from one to the other
-    return correction.wrong in values and not tells_more and len(_about(line) & correction.words) >= _SHARED
 
 
 def _values(text: str) -> frozenset[str]:
