@@ -29,7 +29,7 @@ KEPT_ACTIVATIONS = 4  # provider keys of a session
 
 KEPT_STATES = 64  # of a session's activations
 
-_REMEMBERED = 8  # packed states
+_QUICKLY = 1  # level of compression: a view waits for it
 
 
 class Head(NamedTuple):
@@ -252,29 +252,9 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
     connection.run("note_uses", {"session_id": session_id, "keys": json.dumps(listed)})
 
 
-class PackedStates:
-    """The newest state of each provider, packed once it is committed: the next activation keeps it as the state before,
-    and a view waits for that commit. For the thread that has the connection."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[bytes, bytes]] = {}
-
-    def packed(self, session_id: str, provider_key: str, state: bytes) -> bytes:
-        """A state, packed, which is the newest from now on."""
-        known = self._known.pop((session_id, provider_key), None)
-        if known is None or known[0] != state:
-            known = state, zlib.compress(state, 9)
-        self._known[session_id, provider_key] = known
-        if len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return known[1]
-
-
-def add_to_history(
-    connection: Connection, session_id: str, provider_key: str, made: NewActivation, states: PackedStates
-) -> None:
+def add_to_history(connection: Connection, session_id: str, provider_key: str, made: NewActivation) -> None:
     """Keep what an activation was, and drop the state before the oldest beyond 64."""
-    before = None if made.before is None else states.packed(session_id, provider_key, made.before)
+    before = None if made.before is None else zlib.compress(made.before, _QUICKLY)
     known = {"session_id": session_id, "number": made.number}
     values = {**known, "provider_key": provider_key, "figures": made.figures, "before": before}
     connection.run("add_to_history", values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
-from contextlib import suppress
 from itertools import starmap
 from typing import Any, Generic, TypeVar
 
@@ -48,7 +47,6 @@ class RelationalStore(Generic[E]):
         self._claimed = claimed
         self._engine: E | None = None
         self._is_open = self._is_closed = False
-        self._states = log.PackedStates()
         self.checkpoints = RelationalCheckpoints(self)
         self.memories = RelationalMemories(self)
 
@@ -105,16 +103,9 @@ class RelationalStore(Generic[E]):
         def work(connection: Connection) -> None:
             log.save_activation(connection, session_id, provider_key, state)
             if made is not None:
-                log.add_to_history(connection, session_id, provider_key, made, self._states)
+                log.add_to_history(connection, session_id, provider_key, made)
 
-        def pack(_: Connection) -> None:
-            self._states.packed(session_id, provider_key, state)
-
-        def committed() -> None:
-            with suppress(StoreError):  # it may be closed meanwhile
-                self._writer().submit(pack, alone=True).cancel()  # nobody waits for it
-
-        await self.write(session_id, work, committed=None if made is None else committed)
+        await self.write(session_id, work)
 
     async def list_activations(self, session_id: str) -> list[StoredActivation]:
         known = {"session_id": session_id}
