@@ -19,6 +19,7 @@ from summarizing_context.stores.sqlite.schema import Database, transaction
 
 _SLICE = 128  # messages or summaries indexed in one transaction
 _SLICE_BYTES = 250_000  # of messages; after that many the slice ends
+_SPARE = 0.25  # of a slice is indexed in one transaction of spare time: a view may have to wait for it
 _LONG = 1_000_000  # bytes of a message whose parsing takes milliseconds
 _LEAVING = 0.25  # seconds that closing may spend on the index
 _LARGEST_LEAVING = 2_000_000  # bytes of a message that is indexed then
@@ -109,7 +110,7 @@ def _indexed(message: bytes) -> str:
 def index_in_spare_time(connection: Database) -> bool:
     """Index a slice in a transaction of its own; whether there is more."""
     with transaction(connection):
-        return catch_up(connection) > 0
+        return catch_up(connection, share=_SPARE) > 0
 
 
 def index_before_leaving(connection: Database) -> None:
@@ -121,13 +122,14 @@ def index_before_leaving(connection: Database) -> None:
             has_more = catch_up(connection, largest=_LARGEST_LEAVING) > 0
 
 
-def catch_up(connection: Database, *, largest: float = inf) -> int:
-    """Index a slice of what is missing; how many rows, 0 when all is indexed, or up to a message of more bytes."""
+def catch_up(connection: Database, *, share: float = 1.0, largest: float = inf) -> int:
+    """Index a slice, or a share of one, of what is missing; how many rows, 0 when all is indexed, or up to a message of
+    more bytes."""
     row = connection.run("branch_behind").fetchone()
     if row is None:
-        return _index_summaries(connection)
+        return _index_summaries(connection, share)
     branch, start = row
-    return _index_branch(connection, branch, start, largest)
+    return _index_branch(connection, branch, start, share, largest)
 
 
 def forget_entries(connection: Database, branch: int, stop: int) -> None:
@@ -138,13 +140,13 @@ def forget_entries(connection: Database, branch: int, stop: int) -> None:
     connection.run("remove_row_vectors", values)
 
 
-def _index_branch(connection: Database, branch: int, start: int, largest: float = inf) -> int:
+def _index_branch(connection: Database, branch: int, start: int, share: float = 1.0, largest: float = inf) -> int:
     stop, size = start, 0
-    for position, length in connection.run("next_entries", (branch, start, _SLICE)):
+    for position, length in connection.run("next_entries", (branch, start, int(_SLICE * share))):
         if length > largest:
             break
         stop, size = position + 1, size + length
-        if size >= _SLICE_BYTES:
+        if size >= _SLICE_BYTES * share:
             break
     values = {"branch": branch, "start": start, "stop": stop}
     connection.run("index_entries", values)
@@ -152,8 +154,8 @@ def _index_branch(connection: Database, branch: int, start: int, largest: float 
     return stop - start
 
 
-def _index_summaries(connection: Database) -> int:
-    count, last = connection.run("next_summaries", {"count": _SLICE}).fetchone()
+def _index_summaries(connection: Database, share: float = 1.0) -> int:
+    count, last = connection.run("next_summaries", {"count": int(_SLICE * share)}).fetchone()
     if count:
         connection.run("index_summaries", {"stop": last})
         connection.run("note_indexed_summaries", {"stop": last})
