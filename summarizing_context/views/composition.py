@@ -18,7 +18,7 @@ from summarizing_context.views.overflow import Newest
 from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying
 from summarizing_context.views.planner import Candidates, Situation
 from summarizing_context.views.sections import SECTIONS, Draft, Section, Sources, memories
-from summarizing_context.views.tail import Tail, Tails
+from summarizing_context.views.tail import Mark, Tail, Tails
 from summarizing_context.views.tail_items import TailItem
 from summarizing_context.views.view import ActivationState, ProviderView
 from summarizing_context.worker.covered_ranges import Foreseen, piece_shown
@@ -229,12 +229,11 @@ def cuts_to_low_water(tail: Tail, room: Room, present: Cut, segments: Sequence[S
     """Where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
     boundary nearest to it. Never below a quarter of the low water; not below `keep` messages where that can be met."""
     found: list[Cut] = []
-    ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
-    leaf = _nearest(tail, room, [stop for stop in ends if tail.start <= stop <= tail.marks[-1].stop], keep)
+    ends = {segment.stop for segment in segments[present.leaves :] if segment.last_part}
+    leaf = _nearest(tail, room, [mark for mark in tail.marks if mark.stop in ends], keep)
     if leaf is not None:
         found.append(cut_at(segments, leaf))
-    stops = [mark.stop for mark in tail.marks if mark.stop > (leaf or present.stop)]
-    group = _nearest(tail, room, stops, keep)
+    group = _nearest(tail, room, [mark for mark in tail.marks if mark.stop > (leaf or present.stop)], keep)
     if group is not None:
         found.append(cut_at(segments, group))
     return found
@@ -256,12 +255,14 @@ def last_cuts(tail: Tail, present: Cut, segments: Sequence[Segment]) -> list[Cut
     return [cut_at(segments, stop) for stop in stops]
 
 
-def _nearest(tail: Tail, room: Room, stops: Sequence[int], keep: int) -> int | None:
+def _nearest(tail: Tail, room: Room, marks: Sequence[Mark], keep: int) -> int | None:
     """The stop that leaves about the low water, of those that leave at least a quarter of it."""
-    low = room.low
-    fair = [stop for stop in stops if tail.after(stop) >= low / 4]
-    kept = [stop for stop in fair if messages_after(tail, stop) >= keep] if keep else fair
-    return min(kept or fair, key=lambda stop: abs(tail.after(stop) - low), default=None)
+    low, last = room.low, tail.marks[-1]
+    end = last.tokens + tail.after(last.stop)
+    fair = [mark for mark in marks if end - mark.tokens >= low / 4]
+    kept = [mark for mark in fair if last.items - mark.items >= keep] if keep else fair
+    best = min(kept or fair, key=lambda mark: abs(end - mark.tokens - low), default=None)
+    return None if best is None else best.stop
 
 
 def messages_after(tail: Tail, stop: int) -> int:

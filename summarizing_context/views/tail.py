@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from math import inf
 from typing import NamedTuple
@@ -292,6 +292,8 @@ _FEW = 8  # messages of a group that is put together anew whenever it is asked f
 
 _BRIEF = 10_000  # bytes of one that cannot have so many
 
+_AGAIN = 4  # such messages that are kept for later decisions: each shows the opening request
+
 
 class Reads:
     """The log as a decision reads it: each message once, long ones in a thread."""
@@ -299,6 +301,7 @@ class Reads:
     def __init__(self, log: MessageLog, pace: Pace) -> None:
         self.log = log
         self.pace = pace
+        self._again = lru_cache(maxsize=_AGAIN)(lambda entry, index: log.read(index)[0])  # an entry has one place
 
     def read(self, index: int) -> tuple[Read, int]:
         """A log entry, read, and its cost."""
@@ -309,6 +312,8 @@ class Reads:
         name = ("read", entry, index)
         if _is_long(entry.data):
             return self.pace.once_apart(name, partial(entry.read, index)), cost
+        if len(entry.data) <= _BRIEF:
+            return self.pace.once(name, lambda: self._again(entry, index), 1), cost
         return self.pace.once(name, lambda: self.log.read(index)[0], 1), cost
 
     def cost(self, index: int) -> int:
