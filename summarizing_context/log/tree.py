@@ -198,9 +198,10 @@ class HeaderNode(NamedTuple):
         return Node(self.number * width, (self.number + 1) * width)
 
 
-def stand_ins(nodes: Iterable[HeaderNode]) -> int:
-    """How many blocks the extractive pass has made until a summary takes their place."""
-    return sum(node.made_by in ("stand-in", "provisional") for node in nodes)
+def stand_ins(nodes: Iterable[HeaderNode], but: Sequence[HeaderNode] = ()) -> int:
+    """How many blocks, of those that are not among others, the extractive pass made until a summary takes their
+    place."""
+    return sum(node.made_by in ("stand-in", "provisional") and node not in but for node in nodes)
 
 
 def notes(nodes: Iterable[HeaderNode]) -> list[str]:

@@ -355,7 +355,7 @@ class Viewer:
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
         self.latest = provider_view
         provider_view.pins_changed = False
-        self.stand_ins_shown += stand_ins(node for node in change.state.nodes if node not in change.before.nodes)
+        self.stand_ins_shown += stand_ins(change.state.nodes, but=change.before.nodes)
         if change.attempted is not None:
             provider_view.attempted_at, provider_view.attempted_length = change.attempted
         self._keep_shown()

@@ -6,7 +6,8 @@ room allows: first what matters most, and of that what is latest. Whatever the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -30,6 +31,8 @@ _OWN_LINES = {section: f"\n{section} " for section in (_RAN, _BROKEN, _DECIDED)}
 
 _LONGEST = 160  # characters of a command
 
+_SIGNS = "/_.-"  # most names have one of these, and few words
+
 
 class _Entry(NamedTuple):
     weight: float
@@ -37,23 +40,35 @@ class _Entry(NamedTuple):
     text: str
 
 
-class _Known:
-    """A long text that is asked for many values: most are found, or not, by its words alone."""
+@lru_cache(maxsize=64)
+def _words(text: str) -> frozenset[str]:
+    """The words of a block, most of which stand in many headers."""
+    return frozenset(text.split())
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._words = set(text.split())
-        self._joined = " ".join(self._words)
+
+class _Known:
+    """Texts that are asked for many values: most are found, or not, by their words alone."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._words = frozenset[str]().union(*map(_words, texts))
+        self._joined: dict[str, str] = {}  # the words that hold a sign
 
     def says(self, value: str) -> bool:
-        """Whether it holds this value."""
+        """Whether one holds this value."""
         words = value.split()
         if words == [value]:  # it stands within one word
-            return value in self._words or value in self._joined
-        return self._words.issuperset(words[1:-1]) and value in self._text
+            return value in self._words or value in self._with(next(filter(value.__contains__, _SIGNS), ""))
+        return self._words.issuperset(words[1:-1]) and any(value in text for text in self._texts)
+
+    def _with(self, sign: str) -> str:
+        """The words that hold a sign, or all: what is not among the few is not looked for among the many."""
+        if sign not in self._joined:
+            self._joined[sign] = " ".join(word for word in self._words if sign in word)
+        return self._joined[sign]
 
 
-def ledger_block(ledger: Ledger, stop: int, known: str, cap: int, count: Count) -> str:
+def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, count: Count) -> str:
     """What is known of the messages before `stop`, in at most `cap` tokens; "" where nothing fits or is worth it.
 
     `known` is what the header says already: names that were only looked at are not told twice.

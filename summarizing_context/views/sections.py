@@ -252,7 +252,7 @@ def ledger(draft: Draft) -> Iterable[str]:
     if sources.ledger is not None and cap:
         if (read := sources.ledger.reader()) is not None:
             sources.reads.pace.apart(read)
-        known = "\n".join(node.text for node in draft.summaries.shown)
+        known = [node.text for node in draft.summaries.shown]
         yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.style.count)
 
 
