@@ -242,7 +242,7 @@ def _told(result: _Result, start: int, stop: int) -> Iterator[Touch]:
     yield from (Touch("identifier", id, "seen", start, stop) for id in ids_in_result(result.text))
 
 
-_EAGER = 400  # unread tokens from which on they are read ahead of need
+_EAGER = 1_000  # unread tokens from which on they are read ahead of need
 
 _FOR_A_THREAD = 4_000  # unread tokens that a view has a thread read: fewer are read sooner than one starts
 

@@ -65,8 +65,10 @@ class HumanSentences:
         key = _plain(claim).strip(_ENDS)
         if not any(map(str.isalnum, key)):
             return ""
-        part = re.compile(rf"(?<!\w){re.escape(key.lower())}(?!\w)")
         rows = [row for row in self._rows if key.lower() in row.text]
+        if not rows:
+            return ""  # what is not there needs no pattern: to compile one of a long claim takes milliseconds
+        part = re.compile(rf"(?<!\w){re.escape(key.lower())}(?!\w)")
         found = list(dict.fromkeys(said for row in reversed(rows) for said in _holding(row, part)))
         if whole := [said for said in found if _is_same(said, claim)]:
             return whole[0]
