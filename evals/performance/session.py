@@ -99,6 +99,9 @@ async def measure(count: int, path: Path, *, sequential: bool = False) -> dict[s
     middle = count - 2 * stretch
     early, between, beside, late = Times(), Times(), Times(), Times()
     rows = list(plain(middle))
+    async with open_context() as context:  # what is imported when it is first used is no memory of a session
+        await early.one_by_one(context, messages(VIEW_EVERY))
+    early = Times()
     gc.freeze()  # what is made to be added must not cost a collection that is timed
     base = resident()
     async with open_context(settings) as context:

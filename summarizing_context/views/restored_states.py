@@ -100,7 +100,8 @@ def prefix_kept(change: Change, rows: SystemRows, price: Price) -> int:
     head = [*leading, *change.state.head]
     kept = common_prefix(last, head)
     tokens = rows.tokens if kept >= len(leading) else 0
-    tokens += sum(map(price.message, head[len(leading) : kept]))
+    known = {id(pin.message): pin.tokens for pin in change.pins}
+    tokens += sum(known.get(id(message)) or price.message(message) for message in head[len(leading) : kept])
     if kept == len(head):
         items = change.tail.items[: common_prefix(last[kept:], [item.message for item in change.tail.items])]
         tokens += sum(item.tokens for item in items)
