@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from summarizing_context.cli.options import JsonPath, read_tokens
+from summarizing_context.cli.options import JsonPath, read_path, read_tokens
 from summarizing_context.cli.output import (
     Status,
     dollars,
@@ -48,7 +48,8 @@ def register(app: typer.Typer) -> None:
 def demo(
     budget: Annotated[str, typer.Option(metavar="N", help="Tokens that a view may use, such as 16000 or 16k.")] = "16k",
     keep: Annotated[
-        Path | None, typer.Option("--keep", metavar="FILE", help="Keep the session in this SQLite file.")
+        Path | None,
+        typer.Option("--keep", metavar="FILE", parser=read_path, help="Keep the session in this SQLite file."),
     ] = None,
     json_path: JsonPath = None,
 ) -> int:

@@ -30,6 +30,8 @@ from summarizing_context.cli.options import (
     SummarizerModel,
     SummarizerName,
     TranscriptFormat,
+    read_path,
+    read_place,
 )
 from summarizing_context.cli.output import InputError, Status, examples, help_text, plain, screen, show_result
 from summarizing_context.cli.stored import suite_names
@@ -79,11 +81,13 @@ RecordedSuite = Annotated[
     ),
 ]
 Dataset = Annotated[
-    tuple[str, Path] | None,
-    typer.Option(metavar="NAME PATH", help="Use a data set instead: locomo or longmemeval, and its file."),
+    tuple[str, str] | None,
+    typer.Option(
+        metavar="NAME PATH", parser=read_place, help="Use a data set instead: locomo or longmemeval, and its file."
+    ),
 ]
 Arms = Annotated[str | None, typer.Option(metavar="A[,B]", help="Arms to run; hierarchical is always included.")]
-Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the reports.")]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", parser=read_path, help="Folder of the reports.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -209,9 +213,10 @@ def _execute(request: RunRequest, options: ModelOptions) -> int:
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder or report.json of a run.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", parser=read_path, help="The folder or report.json of a run.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder of the reports. Default: beside the run.")
+        Path | None,
+        typer.Option(metavar="FOLDER", parser=read_path, help="Folder of the reports. Default: beside the run."),
     ] = None,
 ) -> int:
     """Write the reports of a run anew from its JSON."""
@@ -225,8 +230,10 @@ def report(
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="The folder or report.json of a run.")],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another run of the same cases.")],
+    first: Annotated[
+        Path, typer.Argument(metavar="FIRST", parser=read_path, help="The folder or report.json of a run.")
+    ],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", parser=read_path, help="Another run of the same cases.")],
     *,
     arm: Annotated[str, typer.Option(metavar="NAME", help="Arm to compare; `all` for every arm.")] = "hierarchical",
     json_path: JsonPath = None,
@@ -242,7 +249,10 @@ def compare(
 
 
 def lint(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Transcripts with sidecars, or folders of them.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", parser=read_path, help="Transcripts with sidecars, or folders of them."),
+    ],
     *,
     seal: Annotated[bool, typer.Option("--seal", help="Write the hash into each valid sidecar.")] = False,
     json_path: JsonPath = None,

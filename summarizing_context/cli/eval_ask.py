@@ -24,6 +24,7 @@ from summarizing_context.cli.options import (
     SummarizerModel,
     SummarizerName,
     TranscriptFormat,
+    read_path,
     read_tokens,
 )
 from summarizing_context.cli.output import (
@@ -62,7 +63,9 @@ _CALL_TIMEOUT = 300.0  # seconds: one reply holds all questions
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a file
 _USUAL_ARMS = "ours,extractive,compact,tail"
 
-_Log = Annotated[Path, typer.Argument(metavar="LOG", help="A transcript of any known format, with one session.")]
+_Log = Annotated[
+    Path, typer.Argument(metavar="LOG", parser=read_path, help="A transcript of any known format, with one session.")
+]
 _Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of each view.")]
 _Cut = Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of messages before the view.")]
 _Share = Annotated[
@@ -95,7 +98,10 @@ _Url = Annotated[str | None, typer.Option(metavar="URL", help="Base URL for the 
 _JudgeUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL for the reader and judge models.")]
 _Arms = Annotated[str, typer.Option(metavar="A[,B]", help="Views to compare.")]
 _Out = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Folder of the recording and the reports; several logs may share it.")
+    Path,
+    typer.Option(
+        metavar="FOLDER", parser=read_path, help="Folder of the recording and the reports; several logs may share it."
+    ),
 ]
 
 

@@ -131,7 +131,7 @@ class RunRequest:
 
     suite: str | None
     cases: Sequence[Path] | None
-    dataset: tuple[str, Path] | None
+    dataset: tuple[str, str] | None
     budget: str
     arms: str | None
     out: Path
@@ -196,9 +196,9 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
             sources = folder_sources(request.cases, budget=budget, format=request.format)
             tell_skipped_lines(check_readable(sources))
             return Task(name="your cases", claim=_YOURS, sources=sources, plan=plan, jobs=jobs)
-        name, path = request.dataset or ("", Path())
+        name, path = request.dataset or ("", "")
         claim = f"{name}: which answers views still hold, word for word, at {budget:,} tokens."
-        sources = dataset_sources(name, path, budget=budget)
+        sources = dataset_sources(name, Path(path), budget=budget)
         return Task(name=name, claim=claim, sources=sources, plan=plan, jobs=jobs)
     loaded = load_suite(request.suite or _SUITE, Path.cwd())
     settings = loaded.settings()

@@ -18,6 +18,8 @@ from summarizing_context.cli.options import (
     StorePath,
     TranscriptFormat,
     TranscriptPaths,
+    read_path,
+    read_place,
 )
 from summarizing_context.cli.output import (
     InputError,
@@ -211,8 +213,12 @@ _OUTCOMES = {
 
 
 def migrate(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="The SQLite file. It keeps all that it holds.")],
-    target: Annotated[str, typer.Argument(metavar="ADDRESS", help="postgresql://user@host/database")],
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", parser=read_path, help="The SQLite file. It keeps all that it holds.")
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="ADDRESS", parser=read_place, help="postgresql://user@host/database")
+    ],
     json_path: JsonPath = None,
 ) -> int:
     """Take every session of a file over into a PostgreSQL store, and compare both.

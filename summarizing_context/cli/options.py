@@ -18,14 +18,31 @@ from summarizing_context.settings.providers import NAMED, PROVIDERS
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
 
+
+def read_place(text: str) -> str:
+    """A path or a store's address, as it was given. An empty one is refused: it would mean the current folder."""
+    if not text.strip():
+        raise typer.BadParameter("it is empty; name a file or a folder")
+    return text
+
+
+def read_path(text: str | Path) -> Path:
+    """A path, which is not empty; a default is one already."""
+    return Path(read_place(str(text)))
+
+
 JsonPath = Annotated[
     str | None,
     typer.Option(
-        "--json", metavar="PATH", help="Write the result as JSON to this file; [bold]-[/bold] is standard output."
+        "--json",
+        metavar="PATH",
+        parser=read_place,
+        help="Write the result as JSON to this file; [bold]-[/bold] is standard output.",
     ),
 ]
 ConfigPath = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings from this TOML or JSON file.")
+    Path | None,
+    typer.Option("--config", metavar="FILE", parser=read_path, help="Settings from this TOML or JSON file."),
 ]
 StorePath = Annotated[
     str,
@@ -33,12 +50,17 @@ StorePath = Annotated[
         "--store",
         metavar="STORE",
         envvar="SUMMARIZING_CONTEXT_STORE",
+        parser=read_place,
         help="The SQLite file of the sessions, or postgresql://user@host/database.",
     ),
 ]
 TranscriptPaths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for standard input."),
+    typer.Argument(
+        metavar="PATH",
+        parser=read_path,
+        help="Transcripts of any known format, folders of them, or - for standard input.",
+    ),
 ]
 TranscriptFormat = Annotated[
     str,
@@ -56,6 +78,7 @@ PromptsPath = Annotated[
     typer.Option(
         "--prompts",
         metavar="FOLDER",
+        parser=read_path,
         help="Folder of prompts that override the shipped ones, with files such as segment/v4.md.",
     ),
 ]
@@ -71,14 +94,22 @@ PriceModel = Annotated[
 ]
 Cases = Annotated[
     list[Path] | None,
-    typer.Option(metavar="PATH", help="Use your transcripts instead: files or folders, with or without sidecars."),
+    typer.Option(
+        metavar="PATH",
+        parser=read_path,
+        help="Use your transcripts instead: files or folders, with or without sidecars.",
+    ),
 ]
 CaseBudget = Annotated[
     str, typer.Option(metavar="N", help="Tokens of a view, such as 8000 or 8k. Suites have their own.")
 ]
 CassettePath = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."),
+    typer.Option(
+        metavar="FILE",
+        parser=read_path,
+        help="File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl.",
+    ),
 ]
 BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the model's server.")]
 Redact = Annotated[

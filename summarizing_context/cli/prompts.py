@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from summarizing_context.cli.options import JsonPath, PromptsPath, TranscriptFormat
+from summarizing_context.cli.options import JsonPath, PromptsPath, TranscriptFormat, read_path
 from summarizing_context.cli.output import (
     InputError,
     Status,
@@ -217,7 +217,8 @@ def diff(
 def render(
     name: _NAME,
     transcript: Annotated[
-        Path | None, typer.Argument(metavar="[TRANSCRIPT]", help="A .jsonl or .jsonl.gz file of messages.")
+        Path | None,
+        typer.Argument(metavar="[TRANSCRIPT]", parser=read_path, help="A .jsonl or .jsonl.gz file of messages."),
     ] = None,
     *,
     format: TranscriptFormat = "auto",
@@ -225,7 +226,10 @@ def render(
         str | None, typer.Option(metavar="ID", help="Use a stored session instead, with --store.")
     ] = None,
     store: Annotated[
-        Path | None, typer.Option(metavar="FILE", envvar="SUMMARIZING_CONTEXT_STORE", help="Store of the session.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="SUMMARIZING_CONTEXT_STORE", parser=read_path, help="Store of the session."
+        ),
     ] = None,
     number: Annotated[int, typer.Option(metavar="N", help="Number of the segment or rollup, from 1.")] = 1,
     rank: Annotated[int, typer.Option(metavar="R", min=1, help="Rank in the tree, for rollups.")] = 1,

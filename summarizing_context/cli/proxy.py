@@ -20,6 +20,7 @@ from summarizing_context.cli.options import (
     StorePath,
     SummarizerModel,
     read_address,
+    read_place,
     read_tokens,
     url_of,
 )
@@ -113,6 +114,7 @@ def serve(
         typer.Option(
             "--store",
             metavar="FILE",
+            parser=read_place,
             envvar="SUMMARIZING_CONTEXT_STORE",
             help="Store of the sessions: a SQLite file or a database address.",
         ),

@@ -24,6 +24,7 @@ from summarizing_context.cli.options import (
     SummarizerName,
     TranscriptFormat,
     TranscriptPaths,
+    read_path,
     read_tokens,
 )
 from summarizing_context.cli.output import (
@@ -300,6 +301,14 @@ _EXAMPLES = examples(
 )
 
 
+_Store = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        parser=read_path,
+        help="Keep the sessions in this SQLite file; files are then replayed one by one.",
+    ),
+]
 _Strategies = Annotated[
     list[str] | None,
     typer.Option(
@@ -327,10 +336,7 @@ def replay(
     format: TranscriptFormat = "auto",
     strategy: _Strategies = None,
     summarizer: SummarizerName = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keep the sessions in this SQLite file; files are then replayed one by one."),
-    ] = None,
+    store: _Store = None,
     live: Annotated[
         bool, typer.Option("--live", help="Take views without waiting until the worker has caught up.")
     ] = False,

@@ -19,6 +19,7 @@ from summarizing_context.cli.options import (
     SummarizerModel,
     SummarizerName,
     read_address,
+    read_place,
     url_of,
 )
 from summarizing_context.cli.output import InputError, Status, examples, help_text, notices, plain
@@ -138,7 +139,9 @@ _KEPT = "The store keeps it for all workers; -1 removes it."
 
 
 def worker(
-    store: Annotated[str, typer.Option("--store", metavar="ADDRESS", help="postgresql://user@host/database")],
+    store: Annotated[
+        str, typer.Option("--store", metavar="ADDRESS", parser=read_place, help="postgresql://user@host/database")
+    ],
     *,
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", metavar="N", min=1, help="Number of summaries made at once.")

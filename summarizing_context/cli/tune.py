@@ -30,6 +30,7 @@ from summarizing_context.cli.options import (
     SummarizerModel,
     SummarizerName,
     TranscriptFormat,
+    read_path,
     read_tokens,
 )
 from summarizing_context.cli.output import (
@@ -218,7 +219,11 @@ _Suite = Annotated[
 
 _Start = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Parameters to start from. Default: those of the suite, else the shipped ones."),
+    typer.Option(
+        metavar="FILE",
+        parser=read_path,
+        help="Parameters to start from. Default: those of the suite, else the shipped ones.",
+    ),
 ]
 
 _Tries = Annotated[
@@ -226,6 +231,7 @@ _Tries = Annotated[
     typer.Option(
         "--try",
         metavar="PATH",
+        parser=read_path,
         help="A variant to try: a parameter file, a prompt file or a folder of prompts. Repeatable.",
     ),
 ]
@@ -238,13 +244,17 @@ _Seconds = Annotated[
 
 _Seed = Annotated[int, typer.Option(metavar="N", help="Seed for the split and the order of trials.")]
 
-_Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the reports and evaluations.")]
+_Out = Annotated[Path, typer.Option(metavar="FOLDER", parser=read_path, help="Folder of the reports and evaluations.")]
 
 _Write = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Write the winner into this folder, as a new file.")
+    Path | None,
+    typer.Option(metavar="FOLDER", parser=read_path, help="Write the winner into this folder, as a new file."),
 ]
 
-_Tape = Annotated[Path | None, typer.Option("--cassette", metavar="FILE", help="File of the model's recorded replies.")]
+_Tape = Annotated[
+    Path | None,
+    typer.Option("--cassette", metavar="FILE", parser=read_path, help="File of the model's recorded replies."),
+]
 
 _Record = Annotated[bool, typer.Option("--record", help="Send requests whose replies are not recorded yet.")]
 
