@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import anyio
 
+from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.compactor import Compactor
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.extraction.ledger import Fact
@@ -39,9 +40,6 @@ from summarizing_context.views.activation import ActivationRecord, ActivationRep
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View
-
-if TYPE_CHECKING:
-    from summarizing_context.commands import CommandResult
 
 _LEAVE_WITHIN = 1.0  # seconds
 
@@ -449,8 +447,6 @@ class SummarizingContext:
     async def handle_command(self, text: str) -> CommandResult:
         """Run what somebody typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What
         is wrong with a command is told in its result."""
-        from summarizing_context.commands import run_command
-
         self._check()
         return await run_command(self, text)
 

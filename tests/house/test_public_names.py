@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import getmembers_static, isfunction
+from typing import get_type_hints
+
 import pytest
 
 import summarizing_context
@@ -52,6 +55,15 @@ def test_every_error_is_drawn_in_the_tree():
 @pytest.mark.parametrize("name", ["SettingsError", "MessageError", "TranscriptError"])
 def test_errors_about_given_values_are_value_errors(name: str):
     assert issubclass(getattr(errors, name), ValueError)
+
+
+def test_the_hints_of_all_public_functions_methods_and_properties_resolve():
+    values = [getattr(summarizing_context, name) for name in summarizing_context.__all__]
+    members = [member for value in values if isinstance(value, type) for _, member in getmembers_static(value)]
+    found = [getattr(one, "fget", None) or getattr(one, "__func__", one) for one in (*values, *members)]
+    hinted = [one for one in found if isinstance(one, type) or isfunction(one)]
+    assert len(hinted) > 200
+    assert all(isinstance(get_type_hints(one), dict) for one in hinted)
 
 
 def test_importing_the_package_needs_none_of_the_heavy_libraries():
