@@ -68,6 +68,7 @@ class SummarizingContext:
         self._calls = calls
         self._price = price  # of the model that makes the summaries
         self._closing = closing  # after the worker has stopped, in order
+        self._is_cut_short = False  # closing, by a cancellation
         self._last_view: View | None = None
         self._budgets = BudgetPolicy(settings, session.notify)
         self._gauge = BudgetGauge(session)
@@ -271,15 +272,21 @@ class SummarizingContext:
     async def close(self) -> None:
         """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
         if self._session.closed:
+            if self._is_cut_short:
+                await self._session.store.close()
             return
         self._session.closed = True
-        with anyio.CancelScope(shield=True):
-            async with AsyncExitStack() as ends:  # each of them, whatever the others do
-                for close in reversed(self._closing):
-                    ends.push_async_callback(close)
-                ends.push_async_callback(self._leave)
-                ends.push_async_callback(self._memory.close)
-                await self._session.worker.stop()
+        try:
+            with anyio.CancelScope(shield=True):
+                async with AsyncExitStack() as ends:  # each of them, whatever the others do
+                    for close in reversed(self._closing):
+                        ends.push_async_callback(close)
+                    ends.push_async_callback(self._leave)
+                    ends.push_async_callback(self._memory.close)
+                    await self._session.worker.stop()
+        except BaseException:
+            self._is_cut_short = True
+            raise
 
     def budget(self) -> BudgetReport:
         """How much of the last request's budget the view takes as it stands; `max_tokens` before the first.

@@ -47,6 +47,7 @@ class RelationalStore(Generic[E]):
         self._claimed = claimed
         self._engine: E | None = None
         self._is_open = self._is_closed = False
+        self._leaving: asyncio.Task[None] | None = None
         self.checkpoints = RelationalCheckpoints(self)
         self.memories = RelationalMemories(self)
 
@@ -68,12 +69,16 @@ class RelationalStore(Generic[E]):
         """Finish the queued writes and give up the claims; the last store ends the thread. May be called twice."""
         if self._engine is not None:
             self._engine.writer.check_loop()
-        is_first, self._is_closed = not self._is_closed, True
-        if self._engine is not None and is_first:
-            self._engine.stores.remove(self)
-            await self._leave(self._engine)
-        elif self._engine is not None and not self._engine.stores:  # a first call may have been cancelled
-            await self._engine.stop()
+        self._is_closed = True
+        if self._leaving is not None:  # by a first call, which may have been cancelled
+            await asyncio.wait([self._leaving])
+        elif self._engine is not None:
+            self._leaving = asyncio.create_task(self._leave_engine(self._engine))
+            await asyncio.shield(self._leaving)
+
+    async def _leave_engine(self, engine: E) -> None:
+        engine.stores.remove(self)
+        await self._leave(engine)
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
         self.refuse_if_read_only("claim a session")
