@@ -176,7 +176,9 @@ def framed(summaries: Summaries, blocks: Sequence[str], style: Style) -> Header:
         return NO_HEADER
     texts = [summaries.nodes[0].text] if summaries.is_one_line else [PREFACE, *blocks, END]
     message = {"role": style.role, "content": [{"type": "text", "text": text} for text in texts]}
-    tokens = MESSAGE_TOKENS + sum(block_tokens(text, style.count) for text in texts) - style.count(_KIND)
+    known = {block_text(node): node.tokens for node in summaries.shown}
+    costs = (known.get(text) or block_tokens(text, style.count) for text in texts)
+    tokens = MESSAGE_TOKENS + sum(costs) - style.count(_KIND)
     return Header(message, tokens, summaries.shown, summaries.tree)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
+from sys import intern
 from typing import NamedTuple
 
 from summarizing_context.extraction.ledger import LOOKS, Ledger, Touch
@@ -43,7 +44,7 @@ class _Entry(NamedTuple):
 @lru_cache(maxsize=64)
 def _words(text: str) -> frozenset[str]:
     """The words of a block, most of which stand in many headers."""
-    return frozenset(text.split())
+    return frozenset(map(intern, text.split()))
 
 
 class _Known:

@@ -45,6 +45,8 @@ _SHORT = 256  # characters of a text whose cost is remembered
 
 _REMEMBERED = 8_192  # such texts
 
+_BLOCKS = 16  # longer texts; summaries keep their cost with them
+
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
 
 
@@ -69,8 +71,9 @@ class Price(NamedTuple):
     pace: Pace | None = None  # of the session's decisions, which keeps what it takes long to work out
 
     def remembered(self) -> Count:
-        """The counter for texts that are asked for again and again."""
-        return lru_cache(maxsize=512)(self.count)
+        """The counter for the blocks of headers: of the newest long ones it remembers what they cost."""
+        long = lru_cache(maxsize=_BLOCKS)(self.count)
+        return lambda text: long(text) if len(text) > _SHORT else self.count(text)
 
     def within(self, texts: Sequence[str], cap: int) -> int | None:
         """Cost of texts that take at most `cap` tokens; None for others. Far too long ones are not counted."""
