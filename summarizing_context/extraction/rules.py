@@ -1,9 +1,7 @@
-"""Standing rules in what a human types: orders that hold from now on, quoted word for word; and what a rule is about.
+"""Standing rules in what a human types: orders that hold from now on, quoted word for word.
 
 Pure, and made for precision: the word list `rule_cues.toml` says which sentences count. A wrong rule stands in every
-view as an order; one that is missed can be said again. A later rule about the same takes the place of an earlier one.
-Two rules are about the same if they have the same words, but for those before and behind that say how long and whether,
-or if they choose differently where one choice only can hold (`rule_topics.toml`).
+view as an order; one that is missed can be said again.
 """
 
 from __future__ import annotations
@@ -12,10 +10,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from summarizing_context.messages.text import cleaned, shown
 
@@ -196,61 +194,3 @@ def _cues() -> _Cues:
 
 def _compiled(before: str, phrases: str) -> re.Pattern[str]:
     return re.compile(rf"{before}(?:{phrases})(?![\w'-])", re.IGNORECASE)
-
-
-_WORD = re.compile(r"[\w'./:-]*\w")
-
-_NUMBER = r"v?\d[\d.]*"
-
-
-class Topic(NamedTuple):
-    """What a rule is about. Rules that share either are about the same."""
-
-    order: str  # what is to be done, or not; empty where nothing is left of the rule
-    choice: str  # the same without what was chosen, where that excludes all else
-
-
-@lru_cache(maxsize=10_000)
-def rule_topic(rule: str) -> Topic:
-    """What a rule is about.
-
-    "Always push to main." and "Never push to main!" share their order, "Always answer in French." and "From now on
-    answer in German." their choice; "Never edit a.py." and "Never edit b.py." share neither.
-    """
-    words = _words()
-    order = " ".join(_WORD.findall(rule.replace("’", "'"))).casefold()
-    forbids = False
-    while (found := words.before.match(order)) is not None:
-        forbids = forbids or words.denials.fullmatch(found[1]) is not None
-        order = order[found.end() :]
-    while (found := words.behind.search(order)) is not None:
-        order = order[: found.start()]
-    chosen = None if forbids else next(filter(None, (choice.fullmatch(order) for choice in words.choices)), None)
-    return Topic(order, chosen[1] if chosen else "")
-
-
-class _Words(NamedTuple):
-    before: re.Pattern[str]
-    behind: re.Pattern[str]
-    denials: re.Pattern[str]
-    choices: tuple[re.Pattern[str], ...]  # each with all but the choice as its group
-
-
-@cache
-def _words() -> _Words:
-    data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
-    frames, openings, denials = (_any_of(data[name]) for name in ("frames", "openings", "denials"))
-    choices = (
-        rf"(?=(?:{_any_of(one['verbs'])})\b)(.*\b(?:{_any_of(one['links'])})) (?:{_any_of(one['words']) or _NUMBER})"
-        for one in data["choices"]
-    )
-    return _Words(
-        re.compile(rf"({frames}|{openings}|{denials})(?: |$)"),
-        re.compile(rf"(?: |^)(?:{frames})$"),
-        re.compile(denials),
-        tuple(map(re.compile, choices)),
-    )
-
-
-def _any_of(phrases: list[str]) -> str:
-    return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True)))

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from summarizing_context.extraction.rules import CueRules, Rule, Topic, rule_topic
+from summarizing_context.extraction.rule_topics import Topic, rule_topic
+from summarizing_context.extraction.rules import CueRules, Rule
 
 
 def quotes(*texts: str) -> list[str]:
