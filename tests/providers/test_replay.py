@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +14,8 @@ import openai
 import pytest
 
 from summarizing_context import Settings, open_context
+from summarizing_context.summarizers.resilience import caller
+from summarizing_context.summarizers.resilience.caller import call_within
 from tests.laws.builders import Message, count, session
 from tests.laws.judge import SMALL, Judge
 
@@ -74,13 +77,29 @@ async def settled(judge: Judge, lasting: bool) -> None:
         await anyio.sleep(0.05)
 
 
-async def test_a_replay_with_limits_and_stalls_is_lawful(protocol: Protocol):
+async def test_a_replay_with_limits_and_stalls_is_lawful(protocol: Protocol, monkeypatch: pytest.MonkeyPatch):
+    ends = Counter[str]()  # of calls, by the name of the error; "" for an answer
+
+    async def within(seconds: float, call: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            reply = await call_within(seconds, call)
+        except BaseException as error:
+            ends[type(error).__name__] += 1
+            raise
+        ends[""] += 1
+        return reply
+
+    monkeypatch.setattr(caller, "call_within", within)
     _, statistics, server = await replayed(protocol, weather(1), session(61, 420))
     assert {answer.status for answer in server.answers} == {200, 429}
-    assert any(answer.ending == "stall" for answer in server.answers)
+    stalled = sum(answer.ending == "stall" for answer in server.answers)
+    assert stalled > 0
     assert statistics.summaries_pending == 0
-    assert 45 <= len(server.requests) <= statistics.model_calls  # a call may end before it is sent
-    assert statistics.model_calls < 2 * len(server.requests)
+    assert ends.keys() == {"", "SummarizerRateLimited", "SummarizerTimeout"}
+    assert ends.total() == statistics.model_calls
+    # On a busy machine a call may time out before it is sent; each other one was answered, or stalled.
+    assert ends.total() - ends["SummarizerTimeout"] + stalled <= len(server.requests) <= ends.total()
+    assert len(server.requests) >= 45
 
 
 async def test_a_replay_in_a_storm_is_lawful(protocol: Protocol):
