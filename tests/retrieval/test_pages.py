@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,20 +11,11 @@ import pytest
 from summarizing_context import NodeNotFoundError, Page, Settings, SettingsError, SummarizingContext, open_context
 from summarizing_context.messages.reading import read_message
 from tests.laws.builders import DIALECTS, assistant, call, count, marked, result, session, user
-from tests.laws.judge import SMALL
+from tests.retrieval.contexts import opened
 
 pytestmark = pytest.mark.anyio
 FRAME = re.compile(r"<recalled messages=\"(\d+)-(\d+)\" detail=\"\w+\">\n[^\n]*\n(.*)\n</recalled>", re.DOTALL)
 LABEL = re.compile(r"^\[messages? \d[^\n]*\]\n?", re.MULTILINE)
-
-
-@asynccontextmanager
-async def opened(log: list[Any], **settings: Any) -> AsyncIterator[SummarizingContext]:
-    async with open_context(Settings(**{**SMALL, "max_tokens": 2_000, **settings}), count_tokens=count) as context:
-        await context.set_messages(log)
-        await context.wait_idle()
-        await context.get_messages_for_request()
-        yield context
 
 
 async def pages(context: SummarizingContext, place: Any, detail: Any, most: int) -> list[Page]:

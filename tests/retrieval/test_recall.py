@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
+from summarizing_context import Settings, SettingsError, open_context
 from summarizing_context.retrieval import recall
 from summarizing_context.retrieval.recall import _best_first, excerpt, parts_of_line, term_weights
 from tests.laws.builders import assistant, call, count, result, session, user
 from tests.laws.judge import SMALL
+from tests.retrieval.contexts import opened
 
 pytestmark = pytest.mark.anyio
 FILLER = session(3, 120, rules="")
-
-
-@asynccontextmanager
-async def opened(log: list[Any], **settings: Any) -> AsyncIterator[SummarizingContext]:
-    async with open_context(Settings(**{**SMALL, "max_tokens": 2_000, **settings}), count_tokens=count) as context:
-        await context.set_messages(log)
-        await context.wait_idle()
-        await context.get_messages_for_request()
-        yield context
 
 
 async def test_what_was_said_long_ago_comes_back_with_its_place() -> None:
