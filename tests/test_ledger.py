@@ -85,7 +85,7 @@ def test_what_was_read_ahead_of_a_log_that_was_replaced_meanwhile_is_dropped():
     log.replace(entries(after))
     book.keep(log.kept)
     book.take(late, late.read(lambda _: None)[0])
-    while book.lags:
+    while book.lags():
         ahead, turns = book.ahead(), []
         book.take(ahead, ahead.read(lambda characters, turns=turns: turns.append(characters))[0])
         assert len(turns) >= len(ahead.groups)  # the host's calls go first between any two groups, and within long ones
@@ -100,7 +100,7 @@ def test_a_view_has_a_thread_read_much_that_is_unread_and_reads_little_itself(tu
     book = SessionLedger(log, CallReader(LedgerRules(), Detectors(error_line, quotes)))
     assert abs(log.tokens[-1] - tokens) < tokens / 2
     assert (book.reader() is not None) is in_a_thread
-    assert book.lags
+    assert book.lags()
 
 
 async def test_an_open_call_is_known_already():

@@ -244,6 +244,8 @@ def _told(result: _Result, start: int, stop: int) -> Iterator[Touch]:
 
 _EAGER = 1_000  # unread tokens from which on they are read ahead of need
 
+_SOON = 200  # the same where a view is about to activate
+
 _FOR_A_THREAD = 4_000  # unread tokens that a view has a thread read: fewer are read sooner than one starts
 
 _PIECE = 8_000  # tokens that are read in one go ahead of need
@@ -289,11 +291,10 @@ class SessionLedger:
         self._version = 0  # of the log: how often it was replaced
         self._arrived: tuple[Ahead, Sequence[Touch], Exception | None] | None = None  # read in a thread for a view
 
-    @property
-    def lags(self) -> bool:
-        """Whether there is enough unread to be read ahead of need."""
+    def lags(self, *, soon: bool = False) -> bool:
+        """Whether there is enough unread to be read ahead of need; less is enough where it is needed `soon`."""
         tokens, stop = self._log.tokens, self._log.closed_groups_stop
-        return self._gap[0] < self._gap[1] or tokens[stop] - tokens[self._next] >= _EAGER
+        return self._gap[0] < self._gap[1] or tokens[stop] - tokens[self._next] >= (_SOON if soon else _EAGER)
 
     def reader(self) -> Callable[[], None] | None:
         """Read, in any thread, what `current` would read; None where that is little, or has been read."""

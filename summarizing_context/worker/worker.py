@@ -115,6 +115,7 @@ class Worker:
         self._stopped = False
         self._sources = Sources(yield_now=background.yield_now)  # of what the next views may need
         self._stand_ins: Callable[[], None] | None = None  # reads such segments
+        self._activates_soon = False  # a view is near its high water
         self._beside = (  # work that summaries do not wait for: whether there is some, and one piece of it
             _Beside(self._reads_on, self._read_ahead),
             _Beside(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
@@ -144,6 +145,7 @@ class Worker:
         if start_tokens is not None:
             self.start_tokens = start_tokens
         if foreseen is not None:
+            self._activates_soon = bool(foreseen.segments)
             self._summaries.foresee(foreseen)
             if foreseen.segments and self._recipe.maker == "model" and self._past_start() and self._stand_ins is None:
                 yield_now = self._background.yield_now
@@ -265,7 +267,7 @@ class Worker:
 
     def _reads_on(self) -> bool:
         """Whether the ledger is to be read ahead of need."""
-        return self._ledger is not None and self._ledger.lags and self._past_start()
+        return self._ledger is not None and self._ledger.lags(soon=self._activates_soon) and self._past_start()
 
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:

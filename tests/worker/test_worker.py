@@ -465,7 +465,8 @@ async def test_the_ledger_is_read_on_only_in_gaps():
     foreground, read = Foreground(), []
 
     class Ledger:
-        lags = True
+        def lags(self, *, soon: bool) -> bool:
+            return len(read) < 3
 
         def ahead(self) -> Ledger:
             return self
@@ -476,7 +477,6 @@ async def test_the_ledger_is_read_on_only_in_gaps():
 
         def take(self, ahead: Ledger, thread: int) -> None:
             read.append(thread)
-            self.lags = len(read) < 3
 
     async with Shop(foreground=foreground, ledger=Ledger()) as shop:
         with foreground.call():
@@ -486,6 +486,18 @@ async def test_the_ledger_is_read_on_only_in_gaps():
         assert await shop.worker.wait_idle(120)
         assert len(read) == 3
         assert threading.get_ident() not in read
+
+
+async def test_little_is_read_for_the_ledger_ahead_where_a_view_is_about_to_activate():
+    log = timeline(message for number in range(12) for message in (user(f"Decision {number}. {'word ' * 40}"),))
+    ledger = SessionLedger(log, CallReader(LedgerRules(), Detectors(error_line, lambda text: [text])))
+    async with Shop(log, ledger=ledger) as shop:
+        shop.worker.wake(foreseen=Foreseen())
+        assert await shop.worker.wait_idle(120)
+        assert (ledger.lags(), ledger.lags(soon=True)) == (False, True)
+        shop.worker.wake(foreseen=Foreseen(range(1)))
+        assert await shop.worker.wait_idle(120)
+        assert not ledger.lags(soon=True)
 
 
 async def test_a_detector_that_raises_costs_what_it_cannot_read_and_nothing_else(caplog):
@@ -501,7 +513,7 @@ async def test_a_detector_that_raises_costs_what_it_cannot_read_and_nothing_else
             assert await shop.worker.wait_idle()
         assert shop.gate.jobs
         assert shop.worker.last_error == "RuntimeError"
-        assert not ledger.lags
+        assert not ledger.lags()
         assert {fact.start for fact in ledger.facts()} == set(range(30)) - {7}
     told = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [record.getMessage() for record in told] == ["messages could not be read for the ledger"]
@@ -510,7 +522,8 @@ async def test_a_detector_that_raises_costs_what_it_cannot_read_and_nothing_else
 
 async def test_a_ledger_that_cannot_be_read_ahead_is_given_up_and_told_once(caplog):
     class Ledger:
-        lags = True
+        def lags(self, *, soon: bool) -> bool:
+            return True
 
         def ahead(self) -> Ledger:
             raise RuntimeError
