@@ -287,7 +287,7 @@ def _forecast(work: _Work, plan: ModelPlan, redact: str | None, json_path: str |
         shown += [(plain(row.model, 60), f"{row.calls:,} calls", kinds), ("", dollars(row.cost), tokens)]
     remark = "an estimate with assumed replies" if total is not None else "a price is not known; see the setting prices"
     shown.append(("all", dollars(total), f"{remark}; {number(sum(row.replayed for row in rows))} replies are kept"))
-    screen().print(facts("AnswerRecorder: nothing is sent", shown))
+    screen().print(facts("Asking: nothing is sent", shown))
 
 
 def _ask(work: _Work, plan: ModelPlan, cassettes: _Cassettes, folder: Path) -> None:
@@ -303,7 +303,7 @@ def _ask(work: _Work, plan: ModelPlan, cassettes: _Cassettes, folder: Path) -> N
         format=work.format,
     )  # fmt: skip
     if not notices().is_terminal:
-        notices().print(f"AnswerRecorder about {recording.cases[0].cut:,} messages of {plain(work.log.name, 60)}.")
+        notices().print(f"Asking about {recording.cases[0].cut:,} messages of {plain(work.log.name, 60)}.")
 
     async def run() -> None:
         opened = open_recorder(

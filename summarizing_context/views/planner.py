@@ -115,7 +115,7 @@ class Candidates(NamedTuple):
 
 
 class Drafts(Protocol):
-    """What only some cases need, worked out when it is asked for. AnswerRecorder changes no view."""
+    """What only some cases need, worked out when it is asked for. Asking for one changes no view."""
 
     def candidates(self) -> Candidates: ...
 

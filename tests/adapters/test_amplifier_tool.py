@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 
 
-class AnswerRecorder(Model):
+class RecallingModel(Model):
     """A provider that, when asked to remember, calls the tool and then answers with what it said."""
 
     def _answer(self, request: Any) -> ChatResponse:
@@ -32,7 +32,7 @@ class AnswerRecorder(Model):
 
 
 async def test_a_model_in_a_real_session_gets_back_what_its_view_has_lost() -> None:
-    model = AnswerRecorder(window=6_000)
+    model = RecallingModel(window=6_000)
     async with session_of({**SMALL, "recall_tool": True}, model=model) as session:
         await session.execute("The walrus listens on port 48231.")
         for turn in range(12):
