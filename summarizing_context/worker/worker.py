@@ -58,7 +58,7 @@ class _Busy:
         return hash in self.running or (isinstance(hash, str) and self.retries.rests(hash, self.now))
 
 
-class _Beside(NamedTuple):
+class _SideTask(NamedTuple):
     is_due: Callable[[], bool]
     run: Callable[[], Awaitable[None]]
 
@@ -116,12 +116,12 @@ class Worker:
         self._sources = Sources(yield_now=background.yield_now)  # of what the next views may need
         self._stand_ins: Callable[[], None] | None = None  # reads such segments
         self._activates_soon = False  # a view is near its high water
-        self._beside = (  # work that summaries do not wait for: whether there is some, and one piece of it
-            _Beside(self._reads_on, self._read_ahead),
-            _Beside(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
-            _Beside(lambda: self._stand_ins is not None, self._read_stand_ins),
+        self._side_tasks = (  # work that summaries do not wait for: whether there is some, and one piece of it
+            _SideTask(self._reads_on, self._read_ahead),
+            _SideTask(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
+            _SideTask(lambda: self._stand_ins is not None, self._read_stand_ins),
         )
-        self._running_beside: set[_Beside] = set()
+        self._running_side_tasks: set[_SideTask] = set()
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
         self._has_logged_unreadable = False  # in the log, that reading for the ledger has failed
         self.failed = 0
@@ -203,21 +203,21 @@ class Worker:
                 for want in self._startable(self._concurrency - len(self._running)):
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
-                for work in self._beside:
-                    if work not in self._running_beside and work.is_due():
-                        self._running_beside.add(work)
-                        tasks.start_soon(self._run_beside, work)
-                if not (self._running or self._running_beside):
+                for work in self._side_tasks:
+                    if work not in self._running_side_tasks and work.is_due():
+                        self._running_side_tasks.add(work)
+                        tasks.start_soon(self._run_side_task, work)
+                if not (self._running or self._running_side_tasks):
                     self._signal()
                 with anyio.move_on_after(self._next_delay()):
                     await self._awake.wait()
 
-    async def _run_beside(self, work: _Beside) -> None:
+    async def _run_side_task(self, work: _SideTask) -> None:
         try:
             await self._foreground.wait_gap()
             await work.run()
         finally:
-            self._running_beside.discard(work)
+            self._running_side_tasks.discard(work)
             self._awake.set()
 
     async def _read_ahead(self) -> None:
@@ -255,7 +255,7 @@ class Worker:
 
     def _has_work(self) -> bool:
         """Whether there is anything to do, or being done beside the summaries."""
-        return bool(self._startable(1) or self._running_beside) or any(work.is_due() for work in self._beside)
+        return bool(self._startable(1) or self._running_side_tasks) or any(work.is_due() for work in self._side_tasks)
 
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""
