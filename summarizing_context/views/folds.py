@@ -1,6 +1,6 @@
 """Folding: calls that are left out of a view together with their results, where a group is too wide to be shown.
 
-Pure. How many are folded is decided in `activation`; `repairs` shows the others as if only they had been made. A note
+Pure. How many are folded is decided in `overflow`; `repairs` shows the others as if only they had been made. A note
 before the group counts what is folded.
 """
 

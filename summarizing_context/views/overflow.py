@@ -1,6 +1,6 @@
 """Overflow: the ladder by which a view that does not fit its budget is brought into it.
 
-Pure. When a view that fits activates is decided in `planner`; how messages shrink, in `shrinking` and `folding`.
+Pure. When a view that fits activates is decided in `planner`; how messages shrink, in `shrunk_messages` and `folds`.
 """
 
 from __future__ import annotations
