@@ -109,16 +109,16 @@ def without_calls(pairs: Pairs, folded: Collection[int]) -> list[Read]:
     return rest
 
 
-class Left(NamedTuple):
+class Remainder(NamedTuple):
     """What is left of a group without folded calls."""
 
     reads: Sequence[Read]
     given_up: frozenset[int]  # log entries whose open calls were given up
 
 
-def left_of(pairs: Pairs, folded: Collection[int]) -> Left:
+def without_folded(pairs: Pairs, folded: Collection[int]) -> Remainder:
     """What is left of a group without the folded calls."""
-    return Left(without_calls(pairs, frozenset(folded)), pairs.rows_given_up)
+    return Remainder(without_calls(pairs, frozenset(folded)), pairs.rows_given_up)
 
 
 def hides_newest(pairs: Pairs, folded: Collection[int]) -> bool:

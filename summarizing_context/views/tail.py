@@ -23,7 +23,7 @@ from summarizing_context.messages.provider_bindings import (
 )
 from summarizing_context.messages.validation import Message
 from summarizing_context.views.budget import MAX_SQUEEZE, Room
-from summarizing_context.views.folds import Calls, Folded, Left, Pairs, calls_of, fold_note, left_of, pair
+from summarizing_context.views.folds import Calls, Folded, Pairs, Remainder, calls_of, fold_note, pair, without_folded
 from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, Price
 from summarizing_context.views.tail_items import Known, TailItem, holds_count, shown_once, shown_within
 
@@ -106,7 +106,7 @@ class Tail:
         staying: Collection[int] = (),
         passing: Sequence[Passing] = (),
         most: float = inf,
-        left: Left | None = None,
+        left: Remainder | None = None,
         pace: Pace | None = None,
     ) -> None:
         """Show a group, or what is new of an open one; of a tail that comes to cost more than `most`, nobody needs the
@@ -114,7 +114,7 @@ class Tail:
         them; `left` is what it leaves of a group of which it folds calls, where that is known. Where `pace` pauses it,
         it goes on from there when it is given the group again."""
         folds = self.folds_of(group[0].seq)
-        rest = (left or left_of(pair(group), self.folded)) if folds else None
+        rest = (left or without_folded(pair(group), self.folded)) if folds else None
         pieces, costs = self._pieces_of(group, tokens, rest, passing, closed=closed, pace=pace)
         work = 0
         for piece in islice(pieces, self._open_items - folds, None):
@@ -210,7 +210,7 @@ class Tail:
         self,
         group: Sequence[Read],
         tokens: Sequence[int],
-        left: Left | None,
+        left: Remainder | None,
         passing: Sequence[Passing],
         *,
         closed: bool,
@@ -229,7 +229,7 @@ class Tail:
         return self._taking[1]
 
     def _rest_of(
-        self, group: Sequence[Read], costs: dict[int, int], left: Left
+        self, group: Sequence[Read], costs: dict[int, int], left: Remainder
     ) -> tuple[Sequence[Read], frozenset[int]]:
         """The group without its folded calls, which a note counts, and the messages whose open calls they have had
         given up; `costs` are brought up to date."""
@@ -339,14 +339,14 @@ class Reads:
         name = ("pairs", self.log.name, start, stop)
         return self.pace.once(name, lambda: pair(self.between(start, stop)[0]), self.pairing_work(start, stop))
 
-    def left(self, start: int, stop: int, tail: Tail) -> Left | None:
+    def left(self, start: int, stop: int, tail: Tail) -> Remainder | None:
         """What a tail leaves of the group of these log entries, if it folds calls of it: the same messages for all
         tails that do, so that they are shrunk once."""
         if not tail.folds_of(start):
             return None
         name = ("left", self.log.name, start, stop, tail.folded)
         pairs, work = self.pairs(start, stop), self.pairing_work(start, stop)
-        return self.pace.once(name, lambda: left_of(pairs, tail.folded), work)
+        return self.pace.once(name, lambda: without_folded(pairs, tail.folded), work)
 
     def pairing_work(self, start: int, stop: int) -> int:
         """What it takes to pair them: about their number and that of the calls which the first of them makes."""
