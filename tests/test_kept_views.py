@@ -10,7 +10,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.views.restored_states import kept_state, past_of
+from summarizing_context.views.restored_states import covered_history_of, kept_state
 from summarizing_context.views.view import ActivationState, Replaced
 from tests.laws.builders import assistant, call, result, system, user
 from tests.making import SMALL, entry
@@ -222,7 +222,7 @@ def test_what_was_said_under_another_beginning_is_known_in_its_new_place(end: st
             log.extend(entry(user(text)))
     same = same_rows(logs[0].messages(), logs[1].messages())
     state = ActivationState(bounds=Bounds(4, 2), repeats_stop=6, held_at=5)
-    kept = kept_state(state, past_of(state, logs[0]), Replaced(logs[0].entries, same), logs[1])
+    kept = kept_state(state, covered_history_of(state, logs[0]), Replaced(logs[0].entries, same), logs[1])
     assert kept is not None
     assert kept.bounds == bounds
     assert max(kept.repeats_stop, kept.held_at) <= same

@@ -246,7 +246,8 @@ class Session:
 
     def replaced(self, log: Sequence[Entry]) -> None:
         """A new log is committed: go on from it."""
-        pasts, old = self.views.pasts(), Replaced(list(self.log.entries), self.log.common_prefix(log))
+        covered_histories = self.views.covered_histories()
+        old = Replaced(list(self.log.entries), self.log.common_prefix(log))
         self.log.replace(log)
         self.replaced_by = len(self.log)
         self.ledger.keep(self.log.kept)
@@ -254,7 +255,7 @@ class Session:
         self.worker.reset()
         if self.learner is not None:
             self.learner.forget()
-        self.views.replaced(old, pasts)
+        self.views.replaced(old, covered_histories)
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 

@@ -143,17 +143,18 @@ class Viewer:
         """Tokens with which the view handed out last and the changed one begin alike, tools included."""
         return restored_states.prefix_kept(change, self.system_rows, self._price)
 
-    def pasts(self) -> list[restored_states.Past]:
+    def covered_histories(self) -> list[restored_states.CoveredHistory]:
         """What the log tells of what each provider's view covers, before the log is replaced."""
         return [
-            restored_states.past_of(provider_view.state, self._log) for provider_view in self._provider_views.values()
+            restored_states.covered_history_of(provider_view.state, self._log)
+            for provider_view in self._provider_views.values()
         ]
 
-    def replaced(self, old: Replaced, pasts: Sequence[restored_states.Past]) -> None:
+    def replaced(self, old: Replaced, covered_histories: Sequence[restored_states.CoveredHistory]) -> None:
         """The log was replaced: a provider whose view covers nothing that has changed goes on with it; the others start
         over, and their next view is an activation."""
-        for provider_view, past in zip(self._provider_views.values(), pasts, strict=True):
-            kept = restored_states.kept_state(provider_view.state, past, old, self._log)
+        for provider_view, history in zip(self._provider_views.values(), covered_histories, strict=True):
+            kept = restored_states.kept_state(provider_view.state, history, old, self._log)
             state = kept or restored_states.first_state(self._log, provider_view.state, self._counter)
             tail = restored_states.tail_behind(state, self._policy.shares, self._price)
             if kept is not None:

@@ -45,7 +45,7 @@ def tail_behind(state: ActivationState, shares: Shares, price: Price) -> Tail:
     return Tail(state.stop, room, price, state.folded, state.bounds, since=state.since, repeats_stop=repeats)
 
 
-class Past(NamedTuple):
+class CoveredHistory(NamedTuple):
     """What a log tells of the messages that a state covers. Later messages may change it: they end a rule, or bring
     another text of a file."""
 
@@ -58,23 +58,25 @@ class Past(NamedTuple):
     texts: Sequence[str | None]  # pinned by calls; an empty log has none
 
 
-def past_of(state: ActivationState, log: MessageLog) -> Past:
+def covered_history_of(state: ActivationState, log: MessageLog) -> CoveredHistory:
     """What the log tells of what a state covers."""
     texts, stop = log.kept_texts, state.stop
     plan = texts.plan if texts.plan is not None and texts.plan.message < stop else None
     pinned = [index for index in log.pinned.indexes if index < stop]
     hashes, rules, said = log.hashes[: state.leaves], log.rules.before(stop), [pin.text for pin in log.pinned.texts]
-    return Past(hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned, said)
+    return CoveredHistory(hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned, said)
 
 
-def kept_state(state: ActivationState, past: Past, old: Replaced, log: MessageLog) -> ActivationState | None:
+def kept_state(
+    state: ActivationState, history: CoveredHistory, old: Replaced, log: MessageLog
+) -> ActivationState | None:
     """The state for a log whose end is written anew, so that its views begin as before; None where what the state
     covers is not the same any more, or nothing is left behind it."""
     same, length = old.same, len(log)
     covers = state.stop > log.leading_count
     if same < state.stop or (covers and (state.stop == length or log.group_start(state.stop) != state.stop)):
         return None
-    if (state.folded and same < state.bounds.rewritten) or past_of(state, log) != past:
+    if (state.folded and same < state.bounds.rewritten) or covered_history_of(state, log) != history:
         return None
     ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
     if ends[-1] != state.leaves_stop:

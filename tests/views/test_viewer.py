@@ -95,10 +95,10 @@ def test_a_change_decided_before_the_log_was_replaced_is_not_applied():
     host.run(session(messages=100))
     host.add(*session(seed=2, messages=60))
     change = host.viewer.change("", BUDGET)
-    pasts, old = host.viewer.pasts(), Replaced(list(host.timeline.entries), 0)
+    covered_histories, old = host.viewer.covered_histories(), Replaced(list(host.timeline.entries), 0)
     host.timeline.replace([entry(user("new"))])
     host.book.reset()
-    host.viewer.replaced(old, pasts)
+    host.viewer.replaced(old, covered_histories)
     assert not host.viewer.apply(change)
     assert host.view().messages == [user("new")]
     assert host.reasons[-1] == "log_replaced"
