@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from summarizing_context.concurrency import Pace
-from summarizing_context.log.entries import Entry, Read, make_entry
+from summarizing_context.log.entries import Entry, PlacedMessage, make_entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits
 from summarizing_context.log.tree import Node, NodeText
@@ -47,8 +47,8 @@ def readings(*messages: Message) -> list[Reading]:
     return [read_message(message) for message in messages]
 
 
-def reads(*messages: Message, start: int = 0) -> list[Read]:
-    return [Read(start + n, message, read_message(message)) for n, message in enumerate(messages)]
+def reads(*messages: Message, start: int = 0) -> list[PlacedMessage]:
+    return [PlacedMessage(start + n, message, read_message(message)) for n, message in enumerate(messages)]
 
 
 def entry(message: Message) -> Entry:

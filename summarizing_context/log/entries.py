@@ -117,7 +117,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     human: bool = False  # holds words that a person typed
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class StoredFacts(msgspec.Struct, frozen=True, array_like=True):
     """Facts as the store keeps them: with the name of the counter that counted their tokens."""
 
     counter: str
@@ -126,7 +126,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     counting: int = 0  # version of what is counted
 
 
-class Read(NamedTuple):
+class PlacedMessage(NamedTuple):
     """A message of a group, with its place in the log."""
 
     seq: int
@@ -158,12 +158,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         """A fresh copy of the message."""
         return decode_message(self.data)
 
-    def read(self, index: int) -> Read:
+    def read(self, index: int) -> PlacedMessage:
         """The message with its reading, at its place in the log. To be read only: it may be shared."""
         if (fresh := self.fresh) is not None:
-            return Read(index, *fresh)
+            return PlacedMessage(index, *fresh)
         message = self.message()
-        return Read(index, message, read_message(message))
+        return PlacedMessage(index, message, read_message(message))
 
     def cost(self, image_tokens: int) -> int:
         """Tokens that the message costs when it is sent."""
@@ -207,7 +207,7 @@ def stored_entry(entry: Entry, counter: str, reader: RuleReader) -> StoredEntry:
 def encode_facts(facts: Facts, counter: str) -> bytes:
     """Facts as the store keeps them."""
     try:
-        return msgspec.msgpack.encode(Kept(counter, facts, _READING, _COUNTING))
+        return msgspec.msgpack.encode(StoredFacts(counter, facts, _READING, _COUNTING))
     except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
         return b""
 
@@ -235,7 +235,7 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
     return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived), facts.content)
 
 
-_decoder = msgspec.msgpack.Decoder(Kept)
+_decoder = msgspec.msgpack.Decoder(StoredFacts)
 
 _ROLES = {role.name.lower(): role for role in Role}
 

@@ -14,7 +14,7 @@ from summarizing_context.extraction.importance import ImportanceIndex, Member
 from summarizing_context.extraction.rules import CueRules
 from summarizing_context.log.entries import (
     Entry,
-    Read,
+    PlacedMessage,
     Role,
     RuleReader,
     Verdict,
@@ -202,7 +202,7 @@ class MessageLog:
             at = index
         return found + [entry.message() for entry in self.entries[at:]]
 
-    def read(self, index: int) -> tuple[Read, int]:
+    def read(self, index: int) -> tuple[PlacedMessage, int]:
         """A log entry, read, and its cost."""
         entry = self.entries[index]
         read = entry.read(index)
@@ -225,7 +225,7 @@ class MessageLog:
         starts = self.group_starts
         return starts[number], starts[number + 1] if number + 1 < len(starts) else self.closed_groups_stop
 
-    def group(self, number: int) -> tuple[Sequence[Read], Sequence[int]]:
+    def group(self, number: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
         """The messages of a closed group, read, and their costs."""
         start, stop = self.group_range(number)
         reads, costs = zip(*map(self.read, range(start, stop)), strict=True)

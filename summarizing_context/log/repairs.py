@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.log.entries import Read
+from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.segments import GroupCutter, OpenCalls
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import NEVER_SENT, Part, content_key, is_result
@@ -57,13 +57,13 @@ class Passing(NamedTuple):
 class _Unit:
     """A message with calls, and the pieces that answer it."""
 
-    def __init__(self, read: Read, piece: Piece, ordinals: dict[int, Part], *, before: list[Piece]) -> None:
+    def __init__(self, read: PlacedMessage, piece: Piece, ordinals: dict[int, Part], *, before: list[Piece]) -> None:
         self.read, self.piece, self.ordinals = read, piece, ordinals
         self.before = before  # notes of what it answers too late
         self.results: list[Piece] = []
 
 
-def show_group(group: Sequence[Read], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:
+def show_group(group: Sequence[PlacedMessage], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show.
 
     `given_up` names messages whose open calls were given up for others that are no longer in the group.
@@ -87,7 +87,7 @@ def show_group(group: Sequence[Read], *, closed: bool, given_up: Collection[int]
 
 
 def show_interrupted(
-    group: Sequence[Read], passing: Sequence[Passing], *, closed: bool, given_up: Collection[int] = ()
+    group: Sequence[PlacedMessage], passing: Sequence[Passing], *, closed: bool, given_up: Collection[int] = ()
 ) -> list[Piece | Passing]:
     """The pieces of a group with the ephemeral messages that came before its end: each ends the calls that are open
     there, as any other message would."""
@@ -100,7 +100,7 @@ def show_interrupted(
     return shown + show(group[start:], closed=closed, given_up=given_up)
 
 
-def note(read: Read, parts: Iterable[Part] | None = None) -> Piece:
+def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
     """Results that no call waits for, as a message that anybody may send."""
     chosen = [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]
     said = "\n".join(text for part in chosen for text in part.texts)
@@ -115,7 +115,7 @@ def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
     return message, ()
 
 
-def _show_groups(group: Sequence[Read], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:
+def _show_groups(group: Sequence[PlacedMessage], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:
     """The pieces of what came behind an ephemeral message: of the groups that it makes by itself."""
     cutter = GroupCutter()
     ranges = [each for read in group for each in cutter.add(read.reading.calls, read.reading.answers).closed]
@@ -124,7 +124,7 @@ def _show_groups(group: Sequence[Read], *, closed: bool, given_up: Collection[in
     return shown + show_group(rest, closed=closed, given_up=given_up)
 
 
-def _needs_no_repair(group: Sequence[Read]) -> bool:
+def _needs_no_repair(group: Sequence[PlacedMessage]) -> bool:
     """Whether it is one message with calls, and behind it messages that answer each of them once and say no more."""
     calls, results = group[0].reading, group[1:]
     answered = [id for read in results for id in read.reading.answers]
@@ -137,11 +137,11 @@ def _needs_no_repair(group: Sequence[Read]) -> bool:
     )
 
 
-def _whole(read: Read) -> Piece:
+def _whole(read: PlacedMessage) -> Piece:
     return Piece(read.seq, *present(read.message))
 
 
-def _place(read: Read, open_calls: OpenCalls, units: list[_Unit], deferred: list[Piece]) -> None:
+def _place(read: PlacedMessage, open_calls: OpenCalls, units: list[_Unit], deferred: list[Piece]) -> None:
     """Put one message of a group where the view will show it."""
     parts = [part for part in read.reading.parts if part.kind != "extra"]  # these go with what they stand beside
     answers, made = set(read.reading.answers), set(read.reading.calls)
@@ -172,7 +172,7 @@ def _place(read: Read, open_calls: OpenCalls, units: list[_Unit], deferred: list
         deferred += [*late, remainder]
 
 
-def _split(read: Read, blocks: set[int], *, calls: bool = True) -> Piece:
+def _split(read: PlacedMessage, blocks: set[int], *, calls: bool = True) -> Piece:
     """The message with only some of its content blocks. A tool message, which has none, stays whole."""
     message, repairs = present(read.message)
     if not calls and "tool_calls" in message:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from summarizing_context.log.entries import Read
+from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.repairs import Piece, Repair
 from summarizing_context.log.segments import OpenCalls
 from summarizing_context.messages.parts import Part, call_id, is_result
@@ -45,7 +45,7 @@ class Calls(NamedTuple):
 class Paired(NamedTuple):
     """A message of a group, and the ordinals of the calls that it makes and answers; -1 where no call waits for it."""
 
-    read: Read
+    read: PlacedMessage
     made: list[tuple[str, int]]
     answered: list[tuple[Part, int]]
 
@@ -66,7 +66,7 @@ class Pairs(NamedTuple):
         )
 
 
-def pair(group: Sequence[Read]) -> Pairs:
+def pair(group: Sequence[PlacedMessage]) -> Pairs:
     """The messages of a group with the calls that they make and answer."""
     open_calls = OpenCalls()
     lines: list[Paired] = []
@@ -95,9 +95,9 @@ def calls_of(pairs: Pairs) -> Calls:
     return Calls(tuple(answered), sum(len(made) for _, made, _ in pairs.lines))
 
 
-def without_calls(pairs: Pairs, folded: Collection[int]) -> list[Read]:
+def without_calls(pairs: Pairs, folded: Collection[int]) -> list[PlacedMessage]:
     """The group as it would be if the folded calls had never been made."""
-    rest: list[Read] = []
+    rest: list[PlacedMessage] = []
     for read, made, answered in pairs.lines:
         if not made and len(answered) == 1 and answered[0][1] in folded and is_result(read.message):
             continue
@@ -112,7 +112,7 @@ def without_calls(pairs: Pairs, folded: Collection[int]) -> list[Read]:
 class Remainder(NamedTuple):
     """What is left of a group without folded calls."""
 
-    reads: Sequence[Read]
+    reads: Sequence[PlacedMessage]
     given_up: frozenset[int]  # log entries whose open calls were given up
 
 
@@ -143,7 +143,7 @@ def fold_note(seq: int, calls: int, *, brief: bool = False) -> Piece:
     return Piece(seq, {"role": "user", "content": f"[{what} left out]"}, repairs)
 
 
-def _without(read: Read, ids: set[str], blocks: set[int]) -> Read | None:
+def _without(read: PlacedMessage, ids: set[str], blocks: set[int]) -> PlacedMessage | None:
     """The message without these calls and result blocks; None if nothing is left. Words that stood beside calls go
     with the last of them."""
     message, reading = dict(read.message), read.reading
@@ -164,11 +164,11 @@ def _without(read: Read, ids: set[str], blocks: set[int]) -> Read | None:
     if not (places or "tool_calls" in message if isinstance(content, list) else words):
         return None
     if not words or "parts" in message or any(part.kind == "extra" for part in reading.parts):
-        return Read(read.seq, message, read_message(message))
+        return PlacedMessage(read.seq, message, read_message(message))
     left = [part for part in reading.parts if not (part.kind == "call" and part.id in ids)]
     moved = {-1: -1, **{at: to for to, at in enumerate(places)}}
     parts = tuple(part._replace(block=moved[part.block]) for part in left if part.block in moved)
-    return Read(read.seq, message, read_parts(message, parts, reading.again))
+    return PlacedMessage(read.seq, message, read_parts(message, parts, reading.again))
 
 
 def _id(call: Message) -> str:

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from summarizing_context.extraction.importance import Ranked
-from summarizing_context.log.entries import Read
+from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.pins import Candidates
 from summarizing_context.log.repairs import Piece, Repair, Run, present
 from summarizing_context.messages.fences import fence
@@ -29,7 +29,7 @@ _MISSES = 32  # candidates without room after which only those are read whose lo
 class Source(Protocol):
     """The log that pins are taken from."""
 
-    def read(self, index: int) -> tuple[Read, int]:
+    def read(self, index: int) -> tuple[PlacedMessage, int]:
         """A log entry and its tokens."""
         ...
 
@@ -181,7 +181,7 @@ def _runs(indexes: Sequence[int], source: Source) -> list[Run]:
     return runs
 
 
-def _piece(read: Read, tokens: int, price: Price) -> tuple[Piece, int]:
+def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
     """The message as a pin shows it whole, and its tokens."""
     message: Message
     repairs: tuple[Repair, ...]
@@ -202,7 +202,7 @@ def _piece(read: Read, tokens: int, price: Price) -> tuple[Piece, int]:
 
 _KEEPING_MISSES = 16  # groups without room after which no smaller one is looked for
 
-KeptSource = Callable[[int], tuple[Sequence[Read], Sequence[int]]]  # messages of a group, and their tokens
+KeptSource = Callable[[int], tuple[Sequence[PlacedMessage], Sequence[int]]]  # messages of a group, and their tokens
 
 
 class Kept(NamedTuple):
@@ -253,7 +253,9 @@ def with_kept(pinned: Pinned, groups: Sequence[Kept]) -> Iterable[TailItem]:
     return chain.from_iterable(items for _, items in placed)
 
 
-def _shown(reads: Sequence[Read], costs: Sequence[int], room: Room, within: tuple[Bounds, Price]) -> Kept | None:
+def _shown(
+    reads: Sequence[PlacedMessage], costs: Sequence[int], room: Room, within: tuple[Bounds, Price]
+) -> Kept | None:
     """The group as a tail would show it. None for one that says more than messages do: tools that it loads, thinking
     that must stay while its turn goes on; nor for a note of which no word would be left."""
     bounds, price = within

@@ -10,7 +10,7 @@ from math import inf
 from typing import NamedTuple
 
 from summarizing_context.concurrency import Pace
-from summarizing_context.log.entries import Read
+from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.repairs import NOTES, Passing, Piece, Repair, Run, present, show_interrupted
 from summarizing_context.messages.provider_bindings import (
@@ -99,7 +99,7 @@ class Tail:
 
     def take(
         self,
-        group: Sequence[Read],
+        group: Sequence[PlacedMessage],
         tokens: Sequence[int],
         *,
         closed: bool,
@@ -139,7 +139,7 @@ class Tail:
         """Whether it folds calls of the group that starts there."""
         return bool(self.folded) and start == self.start
 
-    def take_repeats(self, read: Read, cost: int, run: Run, *, staying: bool) -> None:
+    def take_repeats(self, read: PlacedMessage, cost: int, run: Run, *, staying: bool) -> None:
         """Show the first of messages that repeat it, for all of them."""
         message, repairs = present(read.message)
         piece = Piece(read.seq, message, repairs)
@@ -208,7 +208,7 @@ class Tail:
 
     def _pieces_of(
         self,
-        group: Sequence[Read],
+        group: Sequence[PlacedMessage],
         tokens: Sequence[int],
         left: Remainder | None,
         passing: Sequence[Passing],
@@ -229,8 +229,8 @@ class Tail:
         return self._taking[1]
 
     def _rest_of(
-        self, group: Sequence[Read], costs: dict[int, int], left: Remainder
-    ) -> tuple[Sequence[Read], frozenset[int]]:
+        self, group: Sequence[PlacedMessage], costs: dict[int, int], left: Remainder
+    ) -> tuple[Sequence[PlacedMessage], frozenset[int]]:
         """The group without its folded calls, which a note counts, and the messages whose open calls they have had
         given up; `costs` are brought up to date."""
         before = sum(costs.values())
@@ -303,12 +303,12 @@ class Reads:
         self.pace = pace
         self._again = lru_cache(maxsize=_AGAIN)(lambda entry, index: log.read(index)[0])  # an entry has one place
 
-    def read(self, index: int) -> tuple[Read, int]:
+    def read(self, index: int) -> tuple[PlacedMessage, int]:
         """A log entry, read, and its cost."""
         entry, tokens = self.log.entries[index], self.log.tokens
         cost = tokens[index + 1] - tokens[index]
         if (fresh := entry.fresh) is not None:
-            return Read(index, *fresh), cost
+            return PlacedMessage(index, *fresh), cost
         name = ("read", entry, index)
         if _is_long(entry.data):
             return self.pace.once_apart(name, partial(entry.read, index)), cost
@@ -324,11 +324,11 @@ class Reads:
         """The entry with those right behind it that repeat it, as far as `stop`."""
         return self.log.repeats(index, stop)
 
-    def group(self, number: int) -> tuple[Sequence[Read], Sequence[int]]:
+    def group(self, number: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
         """The messages of a closed group, read, and their costs."""
         return self.between(*self.log.group_range(number))
 
-    def between(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
+    def between(self, start: int, stop: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
         """Log entries, read, and their costs."""
         if stop - start <= _FEW:
             return self._each(start, stop)
@@ -352,7 +352,7 @@ class Reads:
         """What it takes to pair them: about their number and that of the calls which the first of them makes."""
         return (stop - start + len(self.log.entries[start].facts.calls)) // PARTS if start < stop else 0
 
-    def _each(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
+    def _each(self, start: int, stop: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
         found = [self.read(index) for index in range(start, stop)]
         return [read for read, _ in found], [cost for _, cost in found]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.log.entries import Read
+from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.pins import Candidates
 from summarizing_context.log.repairs import Run
 from summarizing_context.views.pins import Pinned, Source, Staying, choose_pins, choose_staying
@@ -142,7 +142,7 @@ class Counted:
     def __init__(self, log: list[dict]) -> None:
         self.log, self.reads = timeline(log), list[int]()
 
-    def read(self, index: int) -> tuple[Read, int]:
+    def read(self, index: int) -> tuple[PlacedMessage, int]:
         self.reads.append(index)
         return self.log.read(index)
 

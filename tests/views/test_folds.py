@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.log.entries import Read
+from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.repairs import show_group
 from summarizing_context.messages.reading import read_message
 from summarizing_context.views.folds import Calls, calls_of, fold_note, pair, without_calls
@@ -19,7 +19,7 @@ def rest(log: list[Message], *folded: int) -> list[Message]:
     return [read.message for read in without_calls(pair(reads(*log)), folded)]
 
 
-def calls_of_group(group: list[Read]) -> Calls:
+def calls_of_group(group: list[PlacedMessage]) -> Calls:
     return calls_of(pair(group))
 
 
