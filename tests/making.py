@@ -25,7 +25,7 @@ from summarizing_context.views.header import (
     framed,
 )
 from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.tail import Reads, Tail, extend_tail
+from summarizing_context.views.tail import MessageReader, Tail, extend_tail
 from tests.laws.builders import Message, assistant, call, result, session, system, user
 
 __all__ = ["Message", "assistant", "call", "result", "session", "system", "user"]
@@ -79,7 +79,7 @@ def fixed_shares(**shares: float) -> Shares:
 def tail_of(log: MessageLog, room: Room, start: int | None = None) -> Tail:
     """A tail that has been shown the whole log from `start` on."""
     made = Tail(log.leading_count if start is None else start, room, PRICE)
-    extend_tail(Reads(log, Pace()), made)
+    extend_tail(MessageReader(log, Pace()), made)
     return made
 
 

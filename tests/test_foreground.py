@@ -24,7 +24,7 @@ from summarizing_context.messages.truncation import cut_evenly
 from summarizing_context.settings.ledger_rules import LedgerRules
 from summarizing_context.summarizers.extractive.statements import error_line, quotes
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
-from summarizing_context.views.tail import Reads
+from summarizing_context.views.tail import MessageReader
 
 pytestmark = pytest.mark.anyio
 
@@ -146,8 +146,8 @@ async def test_adding_and_showing_a_long_message_is_a_call_under_way():
 async def test_a_view_in_many_slices_looks_at_each_message_of_a_step_a_few_times_only(monkeypatch: pytest.MonkeyPatch):
     calls = 600
     reads: list[int] = []
-    read = Reads.read
-    monkeypatch.setattr(Reads, "read", lambda self, index: (reads.append(index), read(self, index))[1])
+    read = MessageReader.read
+    monkeypatch.setattr(MessageReader, "read", lambda self, index: (reads.append(index), read(self, index))[1])
     made = [{"id": f"c{at}", "type": "function", "function": {"name": "run", "arguments": "{}"}} for at in range(calls)]
     async with open_context(Settings(max_tokens=4_000, token_counter="estimate")) as context:
         await context.add_message({"role": "user", "content": "go on"})

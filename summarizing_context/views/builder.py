@@ -35,7 +35,7 @@ from summarizing_context.views.planner import Decision, Reshape, Situation, plan
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
-from summarizing_context.views.tail import Reads, Tail, Tails, extend_tail, late_start
+from summarizing_context.views.tail import MessageReader, Tail, Tails, extend_tail, late_start
 from summarizing_context.views.view import (
     ActivationState,
     Change,
@@ -74,11 +74,11 @@ class Viewer:
         self._log = log
         self._summaries = summaries
         self.pace = price.pace or Pace()
-        self._reads = Reads(log, self.pace)
+        self._reader = MessageReader(log, self.pace)
         self._policy = policy
         self._price = price
         style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat, policy.step)
-        self._composer = Composer(Sources(self._reads, summaries, ledger, policy, price, style, Written()), sections)
+        self._composer = Composer(Sources(self._reader, summaries, ledger, policy, price, style, Written()), sections)
         self._counter = counter
         self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
@@ -132,7 +132,7 @@ class Viewer:
         name = ("undo", state.serial, state.stop, self._log.name)
         tail = self.pace.once(name, lambda: restored_states.tail_behind(state, self._policy.shares, self._price))
         above = self.system_rows.tokens + state.head_tokens
-        extend_tail(self._reads, tail, budget - above)
+        extend_tail(self._reader, tail, budget - above)
         before, after = self.tokens(key, budget)[0], above + tail.tokens
         if after > budget:
             return None
@@ -199,7 +199,7 @@ class Viewer:
         decision = self._decided(provider_view, tail, now)
         if decision.change is None and skipped:  # it has to be looked at whole after all
             tail, was_attempt = provider_view.tail, decision.is_attempt
-            extend_tail(self._reads, tail)
+            extend_tail(self._reader, tail)
             now = self._situation(provider_view, tail, room, 0, request)
             if was_attempt:
                 now = now._replace(new_tokens=0, new_messages=0)
@@ -267,7 +267,7 @@ class Viewer:
         state, (start, stop) = provider_view.state, self._log.newest_group
         if state.stop != start or stop != len(self._log):
             return False
-        return hides_newest(Tails(self._reads, self._price, provider_view.tail).newest, state.folded)
+        return hides_newest(Tails(self._reader, self._price, provider_view.tail).newest, state.folded)
 
     @property
     def _log_size(self) -> tuple[int, int]:
@@ -325,7 +325,7 @@ class Viewer:
         made = partial(Tail, tail.start, tail.room, self._price, tail.folded, bounds)
         name = ("within", tail, len(self._log), bounds)
         anew = self.pace.once(name, lambda: made(since=tail.since, repeats_stop=tail.repeats_stop))
-        extend_tail(self._reads, anew)
+        extend_tail(self._reader, anew)
         return anew
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
@@ -485,7 +485,7 @@ class Viewer:
             name = ("late", self._log.name, start, room, tail.bounds, repeats)
             late = self.pace.once(name, lambda: Tail(start, room, self._price, (), tail.bounds, repeats_stop=repeats))
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
-        extend_tail(self._reads, late or tail)
+        extend_tail(self._reader, late or tail)
         return late or tail, skipped
 
     def _too_small(self, provider_view: ProviderView, budget: int, now: int) -> BudgetError:

@@ -46,10 +46,10 @@ class Composer:
 
     def staying(self, cut: Cut, room: Room) -> tuple[Staying, int]:
         """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
-        log, reads = self._log, self.sources.reads
+        log, reader = self._log, self.sources.reader
         behind = log.staying(cut.stop, len(log))
         raw = sum(cost for cost in map(log.cost, behind) if cost <= room.staying_cap)
-        staying = choose_staying(log.candidates(cut.stop), reads, room, raw, self.sources.price)
+        staying = choose_staying(log.candidates(cut.stop), reader, room, raw, self.sources.price)
         return staying, raw + staying.tokens
 
     def pins(self, now: Situation, tail: Tail) -> Pins:
@@ -86,7 +86,7 @@ class Composer:
 
     @property
     def _log(self) -> MessageLog:
-        return self.sources.reads.log
+        return self.sources.reader.log
 
     def _draft(self, now: Situation, cut: Cut, room: Room, tail_tokens: int, staying: Staying) -> Draft:
         state, sections = now.state, self._sections
@@ -111,11 +111,11 @@ class ProviderDrafts:
 
     @cached_property
     def _log(self) -> MessageLog:
-        return self._sources.reads.log
+        return self._sources.reader.log
 
     @cached_property
     def _tails(self) -> Tails:
-        return Tails(self._sources.reads, self._sources.price, self._tail)
+        return Tails(self._sources.reader, self._sources.price, self._tail)
 
     @cached_property
     def _build_name(self) -> tuple[object, ...]:
@@ -125,7 +125,7 @@ class ProviderDrafts:
 
     def candidates(self) -> Candidates:
         """Where the view may be cut."""
-        self._sources.reads.pace.once("begun", self._sources.summaries.begin)
+        self._sources.reader.pace.once("begun", self._sources.summaries.begin)
         now, tail, segments = self._now, self._tail, self._log.segments
         present = now.state.cut
         cuts = cuts_to_low_water(tail, now.room, present, segments, now.policy.keep_recent or 0)
@@ -194,7 +194,7 @@ class ProviderDrafts:
         """What an activation would make at a cut; `folded` are calls of the tail's first group."""
         name = ("build", self._build_name, cut, room, folded)
         state = self._now.state  # kept with the plan, for it is named by its identity
-        return self._sources.reads.pace.once(name, lambda: (state, self._planned(cut, room, folded)), _BUILD)[1]
+        return self._sources.reader.pace.once(name, lambda: (state, self._planned(cut, room, folded)), _BUILD)[1]
 
     def _planned(self, cut: Cut, room: Room, folded: Folded) -> ActivationPlan:
         staying, aside = (Staying(), 0) if room.is_bare else self._staying_of(cut, Room(room.tokens, room.shares))

@@ -205,7 +205,7 @@ _KEEPING_MISSES = 16  # groups without room after which no smaller one is looked
 KeptSource = Callable[[int], tuple[Sequence[PlacedMessage], Sequence[int]]]  # messages of a group, and their tokens
 
 
-class Kept(NamedTuple):
+class KeptGroup(NamedTuple):
     """A group as it is shown."""
 
     start: int
@@ -222,11 +222,11 @@ def keep_groups(
     *,
     within: tuple[Bounds, Price],
     pinned: Pinned,
-) -> list[Kept]:
+) -> list[KeptGroup]:
     """The most important groups, in the order of the log, in at most `left` tokens. What is pinned whole is not shown
     twice."""
     whole = {item.seq for item in pinned.after if not item.left_out}
-    chosen: list[Kept] = []
+    chosen: list[KeptGroup] = []
     misses = 0
     for one in ranked:
         reads, costs = source(one.group)
@@ -245,7 +245,7 @@ def keep_groups(
     return sorted(chosen)
 
 
-def with_kept(pinned: Pinned, groups: Sequence[Kept]) -> Iterable[TailItem]:
+def with_kept(pinned: Pinned, groups: Sequence[KeptGroup]) -> Iterable[TailItem]:
     """The pinned messages behind the header with kept groups among them, in the order of the log."""
     inside = {seq for group in groups for seq in range(group.start, group.stop)}
     singles = ((item.seq, (item,)) for item in pinned.after if item.seq not in inside)
@@ -255,7 +255,7 @@ def with_kept(pinned: Pinned, groups: Sequence[Kept]) -> Iterable[TailItem]:
 
 def _shown(
     reads: Sequence[PlacedMessage], costs: Sequence[int], room: Room, within: tuple[Bounds, Price]
-) -> Kept | None:
+) -> KeptGroup | None:
     """The group as a tail would show it. None for one that says more than messages do: tools that it loads, thinking
     that must stay while its turn goes on; nor for a note of which no word would be left."""
     bounds, price = within
@@ -269,4 +269,4 @@ def _shown(
     tail.take(reads, costs, closed=True)
     if all(says_nothing(item.message) for item in tail.items):
         return None
-    return Kept(start, stop, tuple(tail.items), tail.tokens)
+    return KeptGroup(start, stop, tuple(tail.items), tail.tokens)

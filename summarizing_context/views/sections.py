@@ -36,7 +36,7 @@ from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, k
 from summarizing_context.views.plan_section import plan_block
 from summarizing_context.views.rule_section import LEAST_TOKENS, RuleBlock, rule_block
 from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.tail import Reads
+from summarizing_context.views.tail import MessageReader
 from summarizing_context.views.tail_items import TailItem
 from summarizing_context.views.view import ActivationState, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -63,7 +63,7 @@ class Section(NamedTuple):
 class Sources(NamedTuple):
     """What the sections of one session are written from."""
 
-    reads: Reads
+    reader: MessageReader
     summaries: SummaryCache
     ledger: SessionLedger | None
     policy: ViewPolicy
@@ -94,7 +94,7 @@ class Draft:
         same topic in the same past keeps its note."""
         known, cut, sources = self.state.focus, self.cut, self.sources
         is_known = known is not None and (known.text, known.stop) == (self.topic, cut.stop)
-        if self.topic is None or is_known or cut.stop <= sources.reads.log.leading_count:
+        if self.topic is None or is_known or cut.stop <= sources.reader.log.leading_count:
             return known
         return Focus(self.topic, sources.summaries.notes.start_of(cut.leaves, cut.stop), cut.stop)
 
@@ -102,13 +102,13 @@ class Draft:
     def summaries(self) -> Summaries:
         """What stands for the covered past."""
         sources, state, cut = self.sources, self.state, self.cut
-        leading_count, tree = sources.reads.log.leading_count, state.tree_nodes
+        leading_count, tree = sources.reader.log.leading_count, state.tree_nodes
         open_from = max(cut.leaves_stop, leading_count)
         pieces = tuple(sources.summaries.open.pieces(open_from, cut.stop, state.nodes))
         plan = HeaderPlan(tree, cut.leaves, open_from, cut.stop, leading_count, pieces, _note(self))
         if sources.policy.truncate:
             return left_out(plan)
-        texts = _PacedTexts(sources.summaries, sources.reads.pace)
+        texts = _PacedTexts(sources.summaries, sources.reader.pace)
         texts.work_out(list(map(Node.leaf, range(tree[-1][0].stop if tree else 0, cut.leaves))))
         room = self.room._replace(spare=self._spare)
         return choose_summaries(plan, texts, room, sources.style, sources.written)
@@ -140,14 +140,14 @@ class Draft:
     def pinned(self) -> Pinned:
         """Messages that are pinned by a mark, a call or their place. Opening rows that hold nothing but instruction
         files have a block of their own."""
-        sources, log = self.sources, self.sources.reads.log
+        sources, log = self.sources, self.sources.reader.log
         candidates = log.candidates(self.cut.stop)
         if sources.policy.instructions_share and not sources.policy.truncate:
             files = {file.message for file in log.kept_texts.instructions(self.cut.stop)}
             first = [at for at in candidates.first if at not in files or log.entries[at].facts.human]
             candidates = candidates._replace(first=first or candidates.first)
         most = _HUMANS * self.room.pin_cap if sources.policy.keep_humans else 0
-        return choose_pins(candidates, self.staying, sources.reads, self.room, sources.price, humans_cap=most)
+        return choose_pins(candidates, self.staying, sources.reader, self.room, sources.price, humans_cap=most)
 
     @cached_property
     def shown_whole(self) -> frozenset[int]:
@@ -166,9 +166,9 @@ class Draft:
         if unshown in self._rules:
             return self._rules[unshown]
         room, sources, whole = self.room, self.sources, self.shown_whole
-        rules = NO_RULES if sources.policy.truncate else sources.reads.log.rules.before(self.cut.stop).without(whole)
+        rules = NO_RULES if sources.policy.truncate else sources.reader.log.rules.before(self.cut.stop).without(whole)
         cap = max(room.pin_cap, LEAST_TOKENS) if unshown and room.staying_cap else room.pin_cap
-        self._rules[unshown] = rule_block(sources.reads.log.pinned.texts, rules, unshown, cap, sources.price)
+        self._rules[unshown] = rule_block(sources.reader.log.pinned.texts, rules, unshown, cap, sources.price)
         return self._rules[unshown]
 
     @cached_property
@@ -222,7 +222,7 @@ def project_instructions(draft: Draft) -> Iterable[str]:
     pins = sum(pin.tokens for pin in (*draft.pinned.before, *draft.pinned.after))
     left = int(room.high - room.min_free) - draft.tail_tokens - summaries - pins
     if (cap := min(share, left)) > 0:
-        files = sources.reads.log.kept_texts.instructions(draft.cut.stop)
+        files = sources.reader.log.kept_texts.instructions(draft.cut.stop)
         hidden = [file for file in files if file.message not in draft.shown_whole]
         yield instructions_block(hidden, cap, sources.price.count)
 
@@ -240,7 +240,7 @@ def topic_note(draft: Draft) -> Iterable[str]:
 def plan(draft: Draft) -> Iterable[str]:
     """The newest plan or to-do list, where its message is covered, in at most the pin share."""
     sources = draft.sources
-    newest = sources.reads.log.kept_texts.plan if sources.policy.keep_plan else None
+    newest = sources.reader.log.kept_texts.plan if sources.policy.keep_plan else None
     if newest is not None and newest.message < draft.cut.stop:
         yield plan_block(newest, draft.room.pin_cap, sources.price.count)
 
@@ -251,7 +251,7 @@ def ledger(draft: Draft) -> Iterable[str]:
     cap = 0 if room.squeeze else int(sources.policy.ledger_share * room.shared)
     if sources.ledger is not None and cap:
         if (read := sources.ledger.reader()) is not None:
-            sources.reads.pace.apart(read)
+            sources.reader.pace.apart(read)
         known = [node.text for node in draft.summaries.shown]
         yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.style.count)
 
@@ -269,10 +269,10 @@ def kept_messages(draft: Draft) -> Iterable[TailItem]:
     left = min(room.keep_cap, int(room.high - room.min_free) - beside)
     if left <= 0:
         return pinned.after
-    log = sources.reads.log
+    log = sources.reader.log
     ranked = log.importance.ranked(bisect_left(log.group_starts, draft.cut.stop), threshold)
     within = (log.bounds(), sources.price)
-    return with_kept(pinned, keep_groups(ranked, sources.reads.group, room, left, within=within, pinned=pinned))
+    return with_kept(pinned, keep_groups(ranked, sources.reader.group, room, left, within=within, pinned=pinned))
 
 
 def standing_rules(draft: Draft) -> Iterable[TailItem]:

@@ -295,7 +295,7 @@ _BRIEF = 10_000  # bytes of one that cannot have so many
 _AGAIN = 4  # such messages that are kept for later decisions: each shows the opening request
 
 
-class Reads:
+class MessageReader:
     """The log as a decision reads it: each message once, long ones in a thread."""
 
     def __init__(self, log: MessageLog, pace: Pace) -> None:
@@ -362,10 +362,10 @@ def _is_long(data: bytes) -> bool:
     return len(data) > _LONG or (len(data) > _BRIEF and data.count(b"{") > _TAILS_MANY)
 
 
-def extend_tail(reads: Reads, tail: Tail, most: float = inf) -> None:
+def extend_tail(reader: MessageReader, tail: Tail, most: float = inf) -> None:
     """Show a tail what it has not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more
     than `most` tokens is of no use: it is left as it is."""
-    log, pace = reads.log, reads.pace
+    log, pace = reader.log, reader.pace
     number = bisect_left(log.group_starts, tail.next)
     while number < len(log.group_starts):
         _feed_ephemeral(log, tail)
@@ -373,11 +373,11 @@ def extend_tail(reads: Reads, tail: Tail, most: float = inf) -> None:
         times = run.stop - run.start
         number += times
         if times > 1:
-            read, cost = reads.read(start)
+            read, cost = reader.read(start)
             tail.take_repeats(read, cost, run, staying=bool(staying))
         else:
-            group, costs = reads.between(start, stop)
-            left = reads.left(start, stop, tail)
+            group, costs = reader.between(start, stop)
+            left = reader.left(start, stop, tail)
             passing = log.passing(tail.ephemeral_count, stop) if log.ephemeral else ()
             tail.take(group, costs, closed=True, staying=staying, passing=passing, most=most, left=left, pace=pace)
         if tail.tokens > most:
@@ -385,8 +385,8 @@ def extend_tail(reads: Reads, tail: Tail, most: float = inf) -> None:
     _feed_ephemeral(log, tail)
     start, stop = log.closed_groups_stop, len(log.entries)
     if stop > start:
-        group, costs = reads.between(start, stop)
-        left, staying = reads.left(start, stop, tail), log.staying(start, stop)
+        group, costs = reader.between(start, stop)
+        left, staying = reader.left(start, stop, tail), log.staying(start, stop)
         passing = log.passing(tail.ephemeral_count, stop) if log.ephemeral else ()
         tail.take(group, costs, closed=False, staying=staying, passing=passing, most=most, left=left, pace=pace)
 
@@ -394,25 +394,25 @@ def extend_tail(reads: Reads, tail: Tail, most: float = inf) -> None:
 class Tails:
     """Makes the tails of one decision. One that costs more than its room is not made to its end."""
 
-    def __init__(self, reads: Reads, price: Price, shown: Tail) -> None:
-        self._reads = reads
-        self._log = reads.log
+    def __init__(self, reader: MessageReader, price: Price, shown: Tail) -> None:
+        self._reader = reader
+        self._log = reader.log
         self._price = price
         self._shown = shown
-        self._bounds = reads.log.bounds()
-        self._log_name = reads.log.name
-        self._known: Known = reads.pace.once(("known", self._log_name), dict)
+        self._bounds = reader.log.bounds()
+        self._log_name = reader.log.name
+        self._known: Known = reader.pace.once(("known", self._log_name), dict)
 
     @property
     def newest(self) -> Pairs:
         """The newest group."""
-        return self._reads.pairs(*self._log.newest_group)
+        return self._reader.pairs(*self._log.newest_group)
 
     @property
     def newest_calls(self) -> Calls:
         """Its calls."""
-        pairs, work = self.newest, self._reads.pairing_work(*self._log.newest_group)
-        return self._reads.pace.once(("calls", self._log_name), lambda: calls_of(pairs), work)
+        pairs, work = self.newest, self._reader.pairing_work(*self._log.newest_group)
+        return self._reader.pace.once(("calls", self._log_name), lambda: calls_of(pairs), work)
 
     def at(self, stop: int, room: Room, folded: Folded) -> Tail:
         """The tail from entry `stop` on: that which is shown, cut shorter, or where the room is another, a new one."""
@@ -424,8 +424,8 @@ class Tails:
         if fits and not shown.binds(stop, self._bounds) and shown.joins(stop, log.runs(stop, end)):
             return shown.cut_at(stop, self._bounds, repeats_stop=end)
         name = ("tail", self._log_name, stop, room, folded, tightest)
-        tail = self._reads.pace.once(name, lambda: self._begun(stop, room, folded, tightest=tightest))
-        extend_tail(self._reads, tail, room.tokens)
+        tail = self._reader.pace.once(name, lambda: self._begun(stop, room, folded, tightest=tightest))
+        extend_tail(self._reader, tail, room.tokens)
         tail.known = None
         return tail
 

@@ -15,7 +15,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.adapters.amplifier.messages import NOT_YET, fit_rows
 from summarizing_context.concurrency import Pace
-from summarizing_context.views.tail import Reads, extend_tail
+from summarizing_context.views.tail import MessageReader, extend_tail
 from tests.making import entry, room, tail_of, timeline
 
 from .builders import Message, assistant, call, result, user
@@ -168,7 +168,7 @@ def test_every_interleaving_of_three_calls_shows_its_newest_message(dialect: str
         sent: list[Message] = []
         for at, message in enumerate(log, 1):
             known.extend(entry(message))
-            extend_tail(Reads(known, Pace()), tail)
+            extend_tail(MessageReader(known, Pace()), tail)
             before, view = view, [item.message for item in tail.items]
             wrong = problems(view, log[:at]) + rewritten(before, view)
             if at in (len(log), 1 + number % len(log)):  # and as the Amplifier adapter sends it

@@ -7,7 +7,7 @@ import pytest
 from summarizing_context.concurrency import Pace
 from summarizing_context.log.repairs import count_note, is_repeat, may_repeat, with_count
 from summarizing_context.views.budget import BARE, Room, Shares
-from summarizing_context.views.tail import Reads, Tail, extend_tail
+from summarizing_context.views.tail import MessageReader, Tail, extend_tail
 from tests.making import PRICE, answer, one_call, timeline, user
 
 NOTE = "[this message was sent 3 times in a row]"
@@ -79,7 +79,7 @@ def test_a_replaced_log_forgets_the_runs_of_the_old_one():
 
 def fed(log, room, *, repeats_stop, start=0):
     tail = Tail(start, room, PRICE, repeats_stop=repeats_stop)
-    extend_tail(Reads(log, Pace()), tail)
+    extend_tail(MessageReader(log, Pace()), tail)
     return tail
 
 

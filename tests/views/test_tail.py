@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from summarizing_context.concurrency import Pace
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.views.tail import Reads, Tail, extend_tail
+from summarizing_context.views.tail import MessageReader, Tail, extend_tail
 from tests.making import (
     LOGS,
     PRICE,
@@ -72,7 +72,7 @@ def test_a_tail_cannot_be_cut_inside_a_group():
 def test_an_ephemeral_message_is_shown_once_at_its_place():
     log = timeline([user("a"), user("now") | {"ephemeral": True}, user("b")])
     tail = tail_of(log, room(2_000))
-    extend_tail(Reads(log, Pace()), tail)
+    extend_tail(MessageReader(log, Pace()), tail)
     assert [message["content"] for message in shown(tail.items)] == ["a", "now", "b"]
     assert [message["content"] for message in shown(tail.cut_at(1).items)] == ["b"]
 
@@ -91,7 +91,7 @@ def test_a_tail_fed_step_by_step_only_grows_and_ends_as_one_fed_at_once(log, tok
     before: list[dict] = []
     for message in log:
         grown.extend(entry(message))
-        extend_tail(Reads(grown, Pace()), tail)
+        extend_tail(MessageReader(grown, Pace()), tail)
         assert shown(tail.items)[: len(before)] == before
         before = shown(tail.items)
     start = grown.leading_count
