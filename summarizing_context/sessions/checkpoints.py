@@ -166,7 +166,7 @@ class PinEditor:
 
         def committed() -> None:
             session.log.pinned = changed
-            session.views.pin_anew()
+            session.views.refresh_pins()
 
         if changed != session.log.pinned:
             await self._store.save_pins(session.id, encode_pins(changed), committed)

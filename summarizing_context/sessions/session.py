@@ -263,7 +263,7 @@ class Session:
         """The store is back at a checkpoint: so are the log in memory, the pins and the views."""
         self.replaced(log)
         self.log.take_pins(decode_pins(there.pins))
-        self.views.start_anew()
+        self.views.reset()
         for key, data, marks in there.provider_views:
             if (state := usable_state(self.log, data)) is not None:
                 self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
@@ -378,7 +378,7 @@ class Session:
         if not self._show(change, made, began):
             raise UndoError("the log was replaced meanwhile; look at activations() again")
         if self.log.pinned.pins:
-            self.views.pin_anew()  # what was pinned since
+            self.views.refresh_pins()  # what was pinned since
         return change.report
 
     def _recorded(self, change: Change, undoes: int | None = None) -> ActivationRecord:

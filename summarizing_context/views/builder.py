@@ -97,12 +97,12 @@ class Viewer:
         """Whether any view shows summaries in place of messages."""
         return any(one.state.stop > self._log.leading_count for one in self._provider_views.values())
 
-    def pin_anew(self) -> None:
+    def refresh_pins(self) -> None:
         """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
         for provider_view in self._provider_views.values():
             provider_view.pins_changed = True
 
-    def start_anew(self) -> None:
+    def reset(self) -> None:
         """The log is another one: nothing of it has been shown by this viewer."""
         self._provider_views.clear()
         self.latest, self.reopened = None, True
