@@ -189,7 +189,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         base = _Base(settings, options, clock, counter, caller, recipe, redact, foreground, store)
         if settings.workers != "own":
             base = _with_pool(base, caller)
-        meaning = make_meaning(base)
+        embedding_search = make_embedding_search(base)
         counting = WorkerThread("counting")
         session = make_session(base, counting, background)
         await session.load()
@@ -198,7 +198,12 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         raise
     closing = [caller.close, counting.close, background.close, store.close]
     return SummarizingContext(
-        session, calls=caller.statistics, price=price, redact=recipe.redact, meaning=meaning, closing=closing
+        session,
+        calls=caller.statistics,
+        price=price,
+        redact=recipe.redact,
+        embedding_search=embedding_search,
+        closing=closing,
     )
 
 
@@ -296,7 +301,7 @@ def refuse_vectors_without_embedding(settings: Settings, *, read_only: bool) -> 
         )
 
 
-def make_meaning(base: _Base) -> EmbeddingSearch | None:
+def make_embedding_search(base: _Base) -> EmbeddingSearch | None:
     """What finds by meaning, where there is an embedder."""
     settings, given, read_only = base.settings, base.options.embedder, base.options.read_only
     own = make_embedder(settings, read_only=read_only) if given is None else None

@@ -60,7 +60,7 @@ class SummarizingContext:
         calls: Callable[[], CallFigures],
         price: ModelPrice | None,
         redact: Redact | None,
-        meaning: EmbeddingSearch | None,
+        embedding_search: EmbeddingSearch | None,
         closing: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
         settings, store, log, count = session.settings, session.store, session.log, session.counter.count
@@ -76,11 +76,11 @@ class SummarizingContext:
         self._makes_checkpoints = settings.checkpoint_interval_messages is not None  # by itself
         self._pins = PinEditor(session, store)
         self._follower = Follower(session)
-        self._memory = Memory(session, store.memories, meaning)
+        self._memory = Memory(session, store.memories, embedding_search)
         self._shows_memories = settings.memory_include == "auto"
         self._compactor = Compactor(session, self._memory, redact)
         self._memory_tools = MemoryTools(self._memory)
-        self._search = Search(settings, store.index, meaning, self._memory)
+        self._search = Search(settings, store.index, embedding_search, self._memory)
         self._expander = Expander(log, session.summaries, count)
         self._recaller = Recaller(log, session.views, count, self._search, session.foreground)
         self._recall_tool = RecallTool(session, self._expander, self._recaller)

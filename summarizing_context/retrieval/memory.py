@@ -62,11 +62,11 @@ class _Found(NamedTuple):
 class Memory:
     """The memories of a session's project. All methods belong to the session's event loop."""
 
-    def __init__(self, session: Session, memory_store: MemoryStore, meaning: EmbeddingSearch | None) -> None:
+    def __init__(self, session: Session, memory_store: MemoryStore, embedding_search: EmbeddingSearch | None) -> None:
         settings = session.settings
         self._session = session
         self._memory_store = memory_store
-        self._meaning = meaning
+        self._embedding_search = embedding_search
         self._includes = settings.memory_include == "auto"
         self._scope = MemoryScope(settings.project, settings.session_id)
         self._answered: int | None = None  # human message that the present choice was made for
@@ -77,7 +77,7 @@ class Memory:
     @property
     def last_error(self) -> str | None:
         """Why memories, or what is near in meaning, could not be found of late."""
-        return (None if self._meaning is None else self._meaning.last_error) or self._store_error
+        return (None if self._embedding_search is None else self._embedding_search.last_error) or self._store_error
 
     async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
         """Keep a memory; its id. What is there already, word for word, keeps its id, and gets the metadata if given.
@@ -135,8 +135,8 @@ class Memory:
         """End what is looked for in the background."""
         if self._looking is not None:
             self._looking.cancel()
-        if self._meaning is not None:
-            await self._meaning.close()
+        if self._embedding_search is not None:
+            await self._embedding_search.close()
 
     async def _found(
         self, query: str, limit: int, *, everywhere: bool = False, message: bytes | None = None
@@ -144,11 +144,11 @@ class Memory:
         """The nearest memories: by meaning, and by words those of which the embedding makes no vector. Where a message
         asks, its meaning is that of the whole message."""
         scope = None if everywhere else self._scope
-        if self._meaning is None:
+        if self._embedding_search is None:
             return await _found_by_words(self._memory_store, query, limit, scope)
         kept = await self._memory_store.all(scope)
         texts = {int(one.id[1:]): one.content for one in kept}
-        near = await self._meaning.near(query if message is None else message, "memory", texts)
+        near = await self._embedding_search.near(query if message is None else message, "memory", texts)
         found = [_Found(_entry(one, near[int(one.id[1:])]), True) for one in kept if int(one.id[1:]) in near]
         if len(found) < len(kept):
             by_words = await _found_by_words(self._memory_store, query, limit, scope)
@@ -162,7 +162,7 @@ class Memory:
         if self._is_due(newest):
             await self.choose_for_now()
             self._answered = newest
-            if self._meaning is not None:
+            if self._embedding_search is not None:
                 if self._looking is not None:
                     self._looking.cancel()
                 data = self._session.log.entries[newest].data

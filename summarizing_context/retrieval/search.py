@@ -28,8 +28,10 @@ _SPARE = 3  # times as many matches are looked at as hits are asked for
 class Search:
     """Searches for one session."""
 
-    def __init__(self, settings: Settings, index: SearchIndex, meaning: EmbeddingSearch | None, memory: Memory) -> None:
-        self._settings, self._index, self._meaning, self._memory = settings, index, meaning, memory
+    def __init__(
+        self, settings: Settings, index: SearchIndex, embedding_search: EmbeddingSearch | None, memory: Memory
+    ) -> None:
+        self._settings, self._index, self._embedding_search, self._memory = settings, index, embedding_search, memory
         self.own = scope_of("session", settings.session_id, None)  # the session's messages
 
     async def find(self, query: str, scope: str, limit: int) -> list[SearchHit]:
@@ -52,10 +54,10 @@ class Search:
 
     async def with_meaning(self, query: str, by_words: list[Match], where: Scope, limit: int) -> list[Match]:
         """Matches by words, and those by meaning where there is an embedding, as one ranking."""
-        if self._meaning is None or not query.strip():
+        if self._embedding_search is None or not query.strip():
             return by_words
         threshold = self._settings.similarity_threshold
-        near = await self._meaning.matches(query, where, NEAR if threshold is None else threshold, limit)
+        near = await self._embedding_search.matches(query, where, NEAR if threshold is None else threshold, limit)
         return fused(by_words, near)
 
 
