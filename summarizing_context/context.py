@@ -192,10 +192,10 @@ class SummarizingContext:
             self._session.key, self._session.budget = window.key, self._budgets.choose(None, window)
 
     async def should_compact(self) -> bool:
-        """Whether the next view, for the provider of the last one, would activate: to cover more of the past (for its
-        tokens, for the number of its messages, or because the prompt cache is cold), or to be written anew (other
-        pins, signed thinking of a finished turn, memories, a log that was replaced or restored). Nothing is done. Of
-        the request itself, its prompt, tools and provider, nothing is known yet."""
+        """Whether the next view, for the provider of the last one, would activate. It covers more of the past for its
+        tokens, for the number of its messages, or because the prompt cache is cold. It is written anew for other pins,
+        signed thinking of a finished turn, memories, or a log that was replaced or restored. Nothing is done. Of the
+        request itself, its prompt, tools and provider, nothing is known yet."""
         self._check()
         return self._session.would_compact(await self._memory.choose_for_now())
 
@@ -204,10 +204,10 @@ class SummarizingContext:
         it only shows summaries that have become ready; `summarize` covers more.
 
         With a `focus`, the name of a topic in at most 500 characters, the header also keeps a note of what the newest
-        covered past says about it: at once the lines that name it, and from the next activation on, or when it is asked
-        for again, what the model made of them. The note stays until another focus replaces it, or the log is replaced.
-        An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the low
-        water, all but the newest 10 messages are. Raises `SettingsError` for a focus that names nothing, or where
+        covered past says about it. At once it holds the lines that name the topic. From the next activation on, or when
+        it is asked for again, it holds what the model made of them. It stays until another focus or a new log replaces
+        it. An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the
+        low water, all but the newest 10 messages are. Raises `SettingsError` for a focus that names nothing, or where
         nothing is summarized.
         """
         self._check()

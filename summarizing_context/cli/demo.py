@@ -55,7 +55,7 @@ def demo(
 ) -> int:
     """Watch a long agent session stay inside a small budget.
 
-    The session comes with the package: some 500 messages and 170,000 tokens of coding and operations work, with
+    The session comes with the package: some 500 messages and 170,000 tokens of coding and operations work. It has
     parallel calls, two standing rules, a value that is superseded, an error and its fix. The extractive summarizer
     is used: no key, no network. Before each answer of the agent a view is taken, and nothing ever waits.
     """

@@ -356,9 +356,9 @@ def replay(
     """Replay transcripts and judge every view that a request would have got.
 
     A view is taken before each assistant message. It must stay inside the budget, keep calls with their results,
-    keep the log's order, show its newest message, and begin with the view before unless an activation is reported;
-    no text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped from each
-    message. A file that cannot be read is named, and the others are replayed.
+    keep the log's order and show its newest message. It must begin with the view before, unless an activation is
+    reported. No text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped
+    from each message. A file that cannot be read is named, and the others are replayed.
     """
     from summarizing_context.evaluation.replay import Plan, replay_files
 

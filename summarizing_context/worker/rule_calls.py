@@ -225,8 +225,8 @@ class RuleCalls:
     def _batch_stop(self) -> int | None:
         """The entry before which the next request ends; None while too little has been typed for one.
 
-        It ends with a segment, whatever came after it: with the one in which enough has been typed, or with the last of
-        as many segments as stand before the first of them, from 1 to `_SEGMENTS`: what waits is still shown word for
+        It ends with a segment, whatever came after it. That is the one in which enough has been typed, or the last of
+        as many segments as stand before the first of them, from 1 to `_SEGMENTS`. What waits is still shown word for
         word then. The first request of a log of which no segment holds words does not wait for one. What a request had
         no room for is asked about at once.
         """
