@@ -203,7 +203,7 @@ class _Work:
 _OUTCOMES = {
     "copied": "compared",
     "unchanged": "compared; it was there",
-    "renewed": "compared; taken over anew, for the file had gone on",
+    "renewed": "compared; copied again: the file had changed",
     "newer": "left alone, for it has gone on further in the new store",
     "apart": "left alone, for it has gone on in two ways",
     "other": "left alone, for another session of the new store has this id",
@@ -225,7 +225,7 @@ def migrate(
 
     Logs, checkpoints, activation states, summaries, pins, rules, memories and vectors go along. A migration that was
     cut short goes on where it was: call it again. No session of the file may be open meanwhile. A session that has gone
-    on in the file since an earlier migration is taken over anew; one that has gone on in the new store is left alone.
+    on in the file since an earlier migration is copied again; one that has gone on in the new store is left alone.
     """
     import anyio
 

@@ -215,7 +215,7 @@ def list_activations(session: SessionName, store: StorePath, json_path: JsonPath
 
 
 def undo(session: SessionName, store: StorePath, budget: LastBudget = None, json_path: JsonPath = None) -> int:
-    """Take back a session's last activation. The view of before it stays until it needs another one.
+    """Take back a session's last activation. The earlier view is used until the next activation.
 
     The session must not be open elsewhere. Again, the activation before is taken back too.
     """

@@ -293,7 +293,7 @@ def whole_block_of(node: HeaderNode, context: SummarizingContext) -> Json:
 def _warning(records: Sequence[ActivationRecord], nodes: Sequence[HeaderNode]) -> str | None:
     if records and records[-1].blocks and not nodes:
         return (
-            "The session's view cannot be told with these settings: its segments have other sizes. "
+            "The session's view cannot be shown with these settings: its segments have other sizes. "
             "Start the inspector with the --config of the program that writes it."
         )
     return None

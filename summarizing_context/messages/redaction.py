@@ -22,7 +22,7 @@ from summarizing_context.messages.validation import Message
 
 Redact = Callable[[str], str]
 
-LEFT_OUT = "[texts are left out here: across them may stand what must not be told]"
+LEFT_OUT = "[texts are left out here: a secret may span these texts]"
 
 _UNCHANGED = frozenset({"role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "signature"})  # they bind
 

@@ -44,7 +44,7 @@ def headline(run: TuneOutcome) -> list[str]:
         if verdict.recovered is not None:
             lines.append(f"Tuning regained {_share(verdict.recovered)} of that.")
         else:
-            lines.append("That way is not surely there, so no share of it is told.")
+            lines.append("The gap is not significant, so no share is reported.")
     if verdict.wanted:
         passed = "does not hold" if verdict.failed else "holds"
         lines.append(
