@@ -1,7 +1,9 @@
 """The activation planner: whether a provider's next view begins differently, and how.
 
-Pure. `plan_activation` decides, by the table `CASES`, and changes nothing. The builder gathers the situation, notes
-what the decision says, and carries it out. How a view that overflows is brought into its room is in `overflow`.
+Pure. `plan_activation` decides, by the table `CASES`, and changes nothing. Drafts of views are worked out when a case
+asks for them, are kept until it is decided, and may pause the decision (`concurrency.Pause`). The builder gathers the
+situation, notes what the decision says, and carries it out. How a view that overflows is brought into its room is in
+`overflow`.
 """
 
 from __future__ import annotations
