@@ -125,7 +125,7 @@ async def single_flight(key: Hashable) -> AsyncIterator[None]:
 
 
 _PAUSE = 0.0002  # seconds
-_MOST_PAUSES = 5  # between two pieces of work, so that the background also runs under a host that always calls
+_MOST_PAUSES = 8  # between two pieces of work, so that the background also runs under a host that always calls
 
 SHARE = 128  # calls for each piece of background work, while a call is always running
 
