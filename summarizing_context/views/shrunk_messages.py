@@ -45,7 +45,7 @@ _SHORT = 256  # characters of a text whose cost is remembered
 
 _REMEMBERED = 8_192  # such texts
 
-_BLOCKS = 16  # longer texts; summaries keep their cost with them
+_SAID = 128  # texts of headers
 
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
 
@@ -71,9 +71,8 @@ class Price(NamedTuple):
     pace: Pace | None = None  # of the session's decisions, which keeps what it takes long to work out
 
     def remembered(self) -> Count:
-        """The counter for the blocks of headers: of the newest long ones it remembers what they cost."""
-        long = lru_cache(maxsize=_BLOCKS)(self.count)
-        return lambda text: long(text) if len(text) > _SHORT else self.count(text)
+        """The counter for what headers say beside summaries, which keep their cost themselves."""
+        return lru_cache(maxsize=_SAID)(self.count)
 
     def within(self, texts: Sequence[str], cap: int) -> int | None:
         """Cost of texts that take at most `cap` tokens; None for others. Far too long ones are not counted."""
