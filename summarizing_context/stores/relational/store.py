@@ -71,7 +71,7 @@ class RelationalStore(Generic[E]):
             self._engine.writer.check_loop()
         self._is_closed = True
         if self._leaving is not None:  # by a first call, which may have been cancelled
-            await asyncio.wait([self._leaving])
+            await asyncio.shield(self._leaving)  # raises what that raised
         elif self._engine is not None:
             self._leaving = asyncio.create_task(self._leave_engine(self._engine))
             await asyncio.shield(self._leaving)
