@@ -140,6 +140,7 @@ class Session:
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
                     self.summaries.mark_read(hash)
+        self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
         self.history.load(await self.store.list_activations(self.id))
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
@@ -444,6 +445,7 @@ class Session:
             or search_error
             or self.last_error
             or (self.learner.last_error if self.learner else None),
+            last_error_at=self.worker.last_error_at,
         )
 
     def _event_before(self, change: Change) -> dict[str, Any]:
