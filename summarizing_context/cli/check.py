@@ -82,8 +82,8 @@ async def _ask(settings: Settings) -> dict[str, Any]:
     from summarizing_context.summarizers.resilience.caller import call_within
     from summarizing_context.summarizers.resilience.retries import status_code
 
-    told = {"name": settings.summarizer, "host": None, "model": settings.model, "problem": None, "status": None}
-    told |= {"seconds": None, "input_tokens": None, "output_tokens": None}
+    told: dict[str, Any] = {"name": settings.summarizer, "host": None, "model": settings.model, "problem": None}
+    told |= {"status": None, "seconds": None, "input_tokens": None, "output_tokens": None}
     if settings.summarizer not in PROVIDERS:
         return {**told, "model": None}
     try:
