@@ -35,7 +35,7 @@ _EXAMPLES = examples(
     heading="Begin here",
     more={
         "Exit status": (
-            "0 all well · 1 a law was broken or a gate failed · 2 bad input\n"
+            "0 all well · 1 a law was broken, a gate or a check failed · 2 bad input\n"
             "3 a view was refused · 4 store or environment · 130 Ctrl-C"
         ),
     },

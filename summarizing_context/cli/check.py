@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from summarizing_context.cli.options import BaseUrl, ConfigPath, JsonPath, OwnSettings, SummarizerModel, SummarizerName
+from summarizing_context.cli.options import (
+    BaseUrl,
+    ConfigPath,
+    JsonPath,
+    OwnSettings,
+    SummarizerModel,
+    SummarizerName,
+    read_place,
+)
 from summarizing_context.cli.output import Status, examples, facts, help_text, plain, show_result
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
 from summarizing_context.settings.addresses import is_address, shown_store
@@ -29,7 +37,12 @@ _EXAMPLES = examples(
 
 _Store = Annotated[
     str | None,
-    typer.Option("--store", metavar="STORE", help="The store to open. Default: the setting `store`."),
+    typer.Option(
+        "--store",
+        metavar="STORE",
+        parser=read_place,
+        help="The store to open. Default: the setting [bold]store[/bold].",
+    ),
 ]
 
 
