@@ -6,7 +6,7 @@ import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.text import Text
@@ -18,7 +18,6 @@ from summarizing_context.cli.options import (
     OwnSettings,
     SummarizerModel,
     SummarizerName,
-    read_place,
 )
 from summarizing_context.cli.output import Status, examples, facts, help_text, plain, show_result
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
@@ -35,16 +34,6 @@ _EXAMPLES = examples(
     "check --model my-model --base-url http://127.0.0.1:8000/v1 --json -",
 )
 
-_Store = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="STORE",
-        parser=read_place,
-        help="The store to open. Default: the setting [bold]store[/bold].",
-    ),
-]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
@@ -54,7 +43,6 @@ def register(app: typer.Typer) -> None:
 def check(
     *,
     config: ConfigPath = None,
-    store: _Store = None,
     summarizer: SummarizerName = None,
     model: SummarizerModel = None,
     base_url: BaseUrl = None,
@@ -67,8 +55,7 @@ def check(
     """
     import anyio
 
-    given: dict[str, Any] = {} if store is None else {"store": store}
-    settings = OwnSettings(config, None, summarizer, model).load(base_url, **given)
+    settings = OwnSettings(config, None, summarizer, model).load(base_url)
     asked = anyio.run(partial(_ask, settings))
     opened = _open(settings)
     is_well = asked["problem"] is None and opened["problem"] is None

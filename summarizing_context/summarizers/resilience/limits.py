@@ -129,7 +129,10 @@ class CapWarning:
     name: str  # of the setting
     used: int
     cap: int
-    is_reached: bool  # no call goes through now
+
+    @property
+    def is_reached(self) -> bool:
+        return self.used >= self.cap
 
 
 class Caps:
@@ -194,15 +197,11 @@ class Caps:
         limits = self._limits
         uses = (
             ("max_calls_per_hour", len(self._hour), limits.max_calls_per_hour),
-            ("max_input_tokens_per_hour", self._hour_tokens, limits.max_input_tokens_per_hour),
+            ("max_input_tokens_per_hour", self._hour_tokens + self._held_back, limits.max_input_tokens_per_hour),
             ("max_calls_per_session", self.calls, limits.max_calls_per_session),
-            ("max_input_tokens_per_session", self.tokens, limits.max_input_tokens_per_session),
+            ("max_input_tokens_per_session", self.tokens + self._held_back, limits.max_input_tokens_per_session),
         )
-        near = [
-            CapWarning(name, used, cap, used >= cap or ("tokens" in name and used + self._held_back > cap))
-            for name, used, cap in uses
-            if cap is not None and (used >= WARN_AT * cap or ("tokens" in name and used + self._held_back > cap))
-        ]
+        near = [CapWarning(name, used, cap) for name, used, cap in uses if cap is not None and used >= WARN_AT * cap]
         new = [warning for warning in near if (warning.name, warning.is_reached) not in self._warned]
         self._warned.update((warning.name, warning.is_reached) for warning in new)
         return new
