@@ -156,6 +156,7 @@ class ResilientSummarizer:
         host = declared(inner, "host")
         name = self.model or self.recipe or type(inner).__name__
         self._name = f"{name} at {host}" if host else name  # in warnings
+        self._advice = ". `summarizing-context check` makes one call and says what is wrong" if host else ""
         self.on_trouble: Callable[[str], None] = lambda text: None  # gets each warning, for a session to keep
         self._limits = limits
         self._clock = clock
@@ -342,8 +343,7 @@ class ResilientSummarizer:
         if self._breaker.failed(call.ticket, self._clock.now(), wait, at_once=is_final):
             self._warn(
                 f"no summaries by {self._name}: {self._last_error}. Views show stand-ins; it is asked again after "
-                f"{max(wait, self._limits.breaker_cooldown):g} seconds. `summarizing-context check` makes one call and "
-                "says what is wrong"
+                f"{max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
             )
         return None
 
