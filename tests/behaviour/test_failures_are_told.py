@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 KEY = "sk-secret-0123456789"
 MODEL = "model-of-the-test"
 SECRET = "launch-code-7431"
-SMALL = {
+SMALL: dict[str, Any] = {
     "max_tokens": 2_000,
     "segment_min": 200,
     "segment_target": 400,
@@ -78,7 +78,13 @@ async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
 ) -> None:
     with provider(status=status) as one:
         base_url = f"{one.address}/v1" if summarizer == "openai" else one.address
-        named = {"summarizer": summarizer, "model": MODEL, "base_url": base_url, "api_key": KEY, "concurrency": 1}
+        named: dict[str, Any] = {
+            "summarizer": summarizer,
+            "model": MODEL,
+            "base_url": base_url,
+            "api_key": KEY,
+            "concurrency": 1,
+        }
         async with open_context(Settings(store=tmp_path / "run.db", **named, **SMALL)) as context:
             await fill(context)
             assert await context.wait_idle(60) is False, "all are missing"
@@ -100,7 +106,12 @@ async def test_another_process_sees_the_last_error_and_when_it_happened(
     monkeypatch.setenv("COLUMNS", "300")
     store = tmp_path / "run.db"
     with provider(status=401) as one:
-        named = {"summarizer": "openai", "model": MODEL, "base_url": f"{one.address}/v1", "api_key": KEY}
+        named: dict[str, Any] = {
+            "summarizer": "openai",
+            "model": MODEL,
+            "base_url": f"{one.address}/v1",
+            "api_key": KEY,
+        }
         settings = Settings(store=store, session_id="s1", **named, **SMALL)
         async with open_context(settings) as context:
             await fill(context)
