@@ -11,6 +11,7 @@ import marshal
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -200,14 +201,13 @@ def encode_message(message: Message) -> bytes:
 
 def decode_message(data: bytes) -> Message:
     """The message that `encode_message` wrote, as a fresh value. Raises `StoreCorruptError`."""
-    try:
+    with suppress(msgspec.DecodeError):
         message: Message = msgspec.json.decode(data)
-    except msgspec.DecodeError:  # escapes of lone surrogates, which only the standard library reads
-        try:
-            message = json.loads(data)
-        except ValueError:  # which holds the text
-            raise StoreCorruptError("the bytes of a stored message are damaged: they are no JSON") from None
-    return message
+        return message
+    with suppress(ValueError):  # escapes of lone surrogates, which only the standard library reads
+        return json.loads(data)  # type: ignore[no-any-return]
+    # No error is the cause of this one: theirs hold the text.
+    raise StoreCorruptError("the bytes of a stored message are damaged: they are no JSON")
 
 
 def decode_in_steps(data: bytes) -> Message:

@@ -17,6 +17,10 @@ WORDS = "Always answer in Dutch."
 TAGS = ["file", "context", "attachment", "files", "attachments", "document", "documents"]
 
 
+def texts_of(blocks: list[dict[str, Any]]) -> list[str]:
+    return [block["text"] for block in blocks]
+
+
 async def rules_shown(content: Any) -> tuple[list[str], str]:
     """The standing rules of a session that began with this row, and its view once the row is covered."""
     settings = Settings(max_tokens=3_000, token_counter="estimate", start_at=0.0)
@@ -31,7 +35,10 @@ async def rules_shown(content: Any) -> tuple[list[str], str]:
         await context.wait_idle(60)
         await context.compact()
         view = await context.get_messages_for_request()
-        texts = [block["text"] for one in view if isinstance(one["content"], list) for block in one["content"]]
+        contents = [one["content"] for one in view]
+        texts = [
+            text for content in contents for text in ([content] if isinstance(content, str) else texts_of(content))
+        ]
         section = [text for text in texts if text.startswith("<standing_rules")]
         return [rule.quote for rule in context.standing_rules()], "\n".join(section)
 
