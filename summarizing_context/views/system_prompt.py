@@ -140,7 +140,7 @@ def _checked_list(name: str, value: object) -> list[Any]:
         if not isinstance(item, Mapping):
             raise SettingsError(f"{name}[{at}] is {type(item).__name__}; {name} is {what}, or None; each is an object")
     try:
-        checked: list[Any] = check_message({"role": name, name: [dict(item) for item in value]})[name]
+        checked: list[Any] = check_message({"role": "user", name: [dict(item) for item in value]})[name]
     except MessageError as error:
         raise SettingsError(f"{name} cannot be sent: {error}") from error
     return checked
