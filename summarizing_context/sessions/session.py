@@ -16,6 +16,8 @@ import msgspec
 from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, running_loop
 from summarizing_context.errors import (
     ContextClosedError,
+    DamagedMessageError,
+    StoreCorruptError,
     StoreError,
     StoreReadOnlyError,
     UndoError,
@@ -153,7 +155,10 @@ class Session:
         """Entries as the log holds them; the event loop turns meanwhile."""
         entries: list[Entry] = []
         for at, entry in enumerate(stored, 1):
-            entries.append(decode_entry(entry.message, entry.facts, self.counter.count, self.counter.name))
+            try:
+                entries.append(decode_entry(entry.message, entry.facts, self.counter.count, self.counter.name))
+            except StoreCorruptError as error:
+                raise DamagedMessageError(self.id, at - 1, self.store.name) from error
             if at % _BREATH == 0:
                 await asyncio.sleep(0)
         return entries
