@@ -79,7 +79,7 @@ PromptsPath = Annotated[
         "--prompts",
         metavar="FOLDER",
         parser=read_path,
-        help="Folder of prompts that override the shipped ones, with files such as segment/v4.md.",
+        help="Folder of prompts that override the shipped ones, with files such as segment/v1.md.",
     ),
 ]
 SummarizerName = Annotated[

@@ -118,7 +118,7 @@ def _prompts(path: Path, *, option: str = "--try") -> Iterator[Prompt]:
         raise InputError(f"{option}: {path} is neither a file of figures (.toml), nor a prompt (.md), nor a folder")
     purposes = [purpose for purpose in SUMMARIES if any(name.startswith(f"{purpose}/") for name in names(path))]
     if not purposes:
-        raise InputError(f"{option}: {path} holds no prompt; a prompt is a file such as segment/v3.md in it")
+        raise InputError(f"{option}: {path} holds no prompt; a prompt is a file such as segment/v2.md in it")
     for purpose in purposes:
         yield latest(purpose, root=path)
 
@@ -201,7 +201,7 @@ _EXAMPLES = examples(
     "tune --cases logs/ --budget 16k --write mine/    # figures for your own transcripts",
     "tune --cases logs/ --try a.toml --try b.toml    # which of these is better?",
     "tune --cases logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/ --dry-run    # price",
-    "tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --try my/segment/v3.md",
+    "tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --try my/segment/v2.md",
     "tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --gepa --write my/",
     more={
         "Exit status": ("0 done · 1 a suite's claim about tuning failed · 2 bad input · 4 environment"),

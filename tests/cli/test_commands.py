@@ -133,7 +133,7 @@ def completed(run: Runner, monkeypatch, capsys, typed: str) -> list[str]:
         ("view --store {store} s", ["s1"]),
         ("pin --store {store} x", []),
         ("view --store {store}.none s", []),
-        ("prompts show foc", ["focus/v1", "focus/v2"]),
+        ("prompts show foc", ["focus/v1"]),
         ("replay --strategy hierarchical,tr", ["hierarchical,truncate"]),
         ("eval run wri", ["written"]),
     ],
