@@ -64,7 +64,7 @@ FIGURES: dict[str, Figure] = {
     "ledger_precision": Figure("ledger precision", "changes that the ledger tells and that are the last ones", 1),
     "unsupported": Figure("unsupported", "exact values in summaries that their source does not hold", -1),
     "dropped_lines": Figure(
-        "dropped lines", "lines of a model's summaries that the literal gate took out, a session", -1, share=False
+        "dropped lines", "lines of a model's summaries that grounding took out, a session", -1, share=False
     ),
     "drift": Figure("numeric drift", "numbers in summaries beside words they never stood beside", -1),
     "tokens": Figure("view tokens", "tokens of the view", 0, share=False),

@@ -164,7 +164,7 @@ class _Results:
         self._add_sums(REFERENCE, {name: found for name, found in sums.items() if found.out_of})
 
     def add_dropped(self, arm: str, lines: int) -> None:
-        """What the literal gate took out of the summaries of an arm; the values left are its unsupported ones."""
+        """What grounding took out of the summaries of an arm; the values left are its unsupported ones."""
         self._add_sums(arm, {"dropped_lines": Sum(lines, 1)})
 
     def outcome(self, order: Sequence[str]) -> SessionOutcome:

@@ -59,7 +59,7 @@ class StrategyArm:
 
     @property
     def dropped_lines(self) -> int:
-        """Lines that the literal gate took out of a model's summaries."""
+        """Lines that grounding took out of a model's summaries."""
         return self._context.statistics().dropped_lines
 
     async def feed(self, cut: int) -> None:
