@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from summarizing_context.cli.eval import RunRequest, chosen_arms, run_recorded
 from summarizing_context.cli.eval_model import ModelOptions
-from summarizing_context.cli.eval_run import RunRequest, chosen_arms, run_recorded
 from summarizing_context.cli.options import (
     ConfigPath,
     DryRun,

@@ -24,7 +24,6 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
-from summarizing_context.evaluation.cases.model import Case, Probe, read_session
 from summarizing_context.evaluation.dry_run import assumed_summary
 from summarizing_context.evaluation.requests import (
     Caps,
@@ -271,23 +270,6 @@ def maker_of(model: object) -> str:
     """What names a model in a cassette: its recipe without the server, else its name."""
     recipe = declared(model, "recipe") or declared(model, "model") or type(model).__name__
     return _SERVER.sub("", recipe)
-
-
-def scrub_case(case: Case, cassette: Cassette) -> Case:
-    """The case with scrubbed messages. Probes go that hold a secret, or words that stood in secrets only."""
-    messages = tuple(map(cassette.scrub, case.messages))
-    before, after = _texts(case.messages), _texts(messages)
-
-    def is_clean(probe: Probe) -> bool:
-        words = (*probe.literals, *probe.any_of, *probe.forbid)
-        lost = any(text in before and text not in after for text in words)
-        return not lost and all(cassette.clean(text) == text for text in (probe.question, *words))
-
-    return replace(case, messages=messages, probes=tuple(filter(is_clean, case.probes)))
-
-
-def _texts(messages: Sequence[Message]) -> str:
-    return "\n".join(text for read in read_session(messages) for text in read.texts)
 
 
 VERSION = 1
