@@ -48,7 +48,6 @@ from summarizing_context.stores.base import MemoryScope, SessionStore, VectorSto
 from summarizing_context.stores.sqlite.engine import SqliteEngine
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.parameters import load_parameters
 from summarizing_context.summarizers.extractive.statements import error_line, quotes
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, make_extracts
 from summarizing_context.summarizers.prices import FREE, load_prices
@@ -319,8 +318,7 @@ def make_summaries(settings: Settings, log: MessageLog, recipe: Recipe) -> Summa
     """What is known of the summaries of a log, with extractive ones in the place of those that are missing."""
     counted = settings.max_messages or settings.summarize_threshold
     every = None if counted is None else max(1, counted // 2)
-    parameters = load_parameters(settings.extractive_parameters)
-    return SummaryCache(log, make_extracts(parameters), maker=recipe.maker, sizes=summary_sizes(settings), every=every)
+    return SummaryCache(log, make_extracts(), maker=recipe.maker, sizes=summary_sizes(settings), every=every)
 
 
 def make_ledger(settings: Settings, options: Options, log: MessageLog) -> SessionLedger:

@@ -142,8 +142,6 @@ class Settings:
     base_url: str | None = _setting(None, _ADDRESS)
     api_key: str | None = _setting(None, _KEY, secret=True)
 
-    extractive_parameters: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # tuned figures
-
     prompts: str | Path | None = _setting(None, Maybe(Place("a path to a folder")))  # of a user's own, over the shipped
 
     summary_instructions: str | None = _setting(None, Maybe(Text(r"\s*\S.{0,1999}", "1-2000 characters")))

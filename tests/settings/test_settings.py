@@ -27,7 +27,6 @@ UNSET = [
     "model",
     "base_url",
     "api_key",
-    "extractive_parameters",
     "prompts",
     "summary_instructions",
     "prices",

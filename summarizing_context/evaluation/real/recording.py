@@ -228,8 +228,8 @@ def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
         raise TranscriptError(f"{path}: holds something else than it should ({error}); see its README") from error
 
 
-SETTINGS, PROMPTS, PARAMETERS = "settings.json", "prompts", "extractive.toml"
-_PATHS = ("prompts", "extractive_parameters", "prices")
+SETTINGS, PROMPTS = "settings.json", "prompts"
+_PATHS = ("prompts", "prices")
 _SHAPE_NO_VIEW = (  # of the session, the machine and the model; the budget is that of the case
     *("session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "allow_download", "idle_after"),
     *("concurrency", "call_timeout", "job_timeout", "attempts", "breaker_failures", "breaker_cooldown"),
@@ -265,12 +265,8 @@ def read_settings(folder: Path) -> Settings | None:
     except (OSError, msgspec.MsgspecError) as error:
         raise TranscriptError(f"{path}: cannot be read ({error}); ask again into a new folder") from error
     settings = Settings.from_mapping(values)
-    prompts, figures = folder / PROMPTS, folder / PARAMETERS
-    return replace(
-        settings,
-        prompts=prompts if prompts.is_dir() else None,
-        extractive_parameters=figures if figures.exists() else None,
-    )
+    prompts = folder / PROMPTS
+    return replace(settings, prompts=prompts if prompts.is_dir() else None)
 
 
 def _files(settings: Settings) -> dict[str, bytes]:
@@ -284,8 +280,6 @@ def _files(settings: Settings) -> dict[str, bytes]:
     if settings.prompts is not None:
         root = Path(settings.prompts)
         files = {f"{PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)}
-    if settings.extractive_parameters is not None:
-        files[PARAMETERS] = Path(settings.extractive_parameters).read_bytes()
     if changed or files:
         files[SETTINGS] = msgspec.json.format(msgspec.json.encode(changed, order="sorted"), indent=1) + b"\n"
     return files
