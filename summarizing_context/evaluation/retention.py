@@ -209,7 +209,7 @@ def open_arm(settings: Settings, summarizer: Any) -> Any:
     """Return a context in memory that counts by the estimate that stays as it is, with summaries of everything."""
     changed: dict[str, Any] = {"store": ":memory:", "session_id": "eval", "image_tokens": 0, "idle_after": None}
     if summarizer is not None:
-        changed["breaker_failures"] = NEVER
+        changed |= {"breaker_failures": NEVER, "max_calls_per_hour": None}
     made = replace(settings, start_at=0.0, **changed)
     return open_context(made, summarizer=summarizer, count_tokens=estimate_text)
 
