@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 
 def read_place(text: str) -> str:
-    """A path or a store's address, as it was given. An empty one is refused: it would mean the current folder."""
+    """A path, its `~` the home folder, or a store's address. An empty one is refused: it would mean the current
+    folder."""
     if not text.strip():
         raise typer.BadParameter("it is empty; name a file or a folder")
-    return text
+    try:
+        return str(Path(text).expanduser()) if text.startswith("~") else text
+    except RuntimeError:
+        raise typer.BadParameter("no home folder of that user is known") from None
 
 
 def read_path(text: str | Path) -> Path:

@@ -208,13 +208,13 @@ def enable(
     own = OwnSettings(config, None, summarizer, model)
     proxy = _settings(store, own, _given(anthropic, openai, budget), shadow=shadow)
     given = {
-        "--store": store if store == ":memory:" or "://" in store else str(Path(store).expanduser().absolute()),
+        "--store": store if store == ":memory:" or "://" in store else str(Path(store).absolute()),
         "--anthropic": anthropic,
         "--openai": openai,
         "--budget": budget,
         "--summarizer": summarizer,
         "--model": model,
-        "--config": None if config is None else str(config.expanduser().absolute()),
+        "--config": None if config is None else str(config.absolute()),
     }
     words = [word for option, value in given.items() if value is not None for word in (option, value)]
     return _enabled(

@@ -101,7 +101,7 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines()[:-1])) <= 80
     judged = sum(request.body["model"] == JUDGE for request in server.requests)  # equal views are read once
-    assert f"Recorded with {JUDGE}: {judged} calls" in shown.err
+    assert f"Recorded with {JUDGE} at {OPENAI.base_url(server.root)}: {judged} calls" in shown.err
     folder = Path("eval-ask")
     assert SECRET not in "".join(path.read_text("utf8") for path in folder.rglob("*.json*") if path.suffix != ".gz")
     assert folder.stat().st_mode & 0o077 == 0
