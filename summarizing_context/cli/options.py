@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -172,6 +173,24 @@ class OwnSettings(NamedTuple):
             if self.prompts is not None:
                 raise InputError("--prompts: name the model that they are for, with --model or in --config")
         return settings
+
+
+def at_named_server(settings: Settings, base_url: str | None) -> Settings:
+    """Return the settings with the server that `--base-url` or the environment names for their model.
+
+    Raise `InputError` where the environment names the server of another provider.
+    """
+    from summarizing_context.settings.values import Settings
+
+    own = Settings.from_env()
+    if base_url is None and own.base_url is None:
+        return settings
+    if base_url is None and own.summarizer in PROVIDERS and own.summarizer != settings.summarizer in PROVIDERS:
+        raise InputError(
+            f"SUMMARIZING_CONTEXT_BASE_URL names a server of {own.summarizer}, and {settings.summarizer} is asked; "
+            "name its server with --base-url"
+        )
+    return replace(settings, base_url=base_url or own.base_url, api_key=settings.api_key or own.api_key)
 
 
 def read_tokens(text: str, *, option: str = "--budget") -> int:

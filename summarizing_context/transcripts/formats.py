@@ -117,8 +117,8 @@ def unpacked_lines(path: Path, file: gzip.GzipFile) -> Iterator[bytes]:
         room -= len(line) + _LINE_COST
         if room < 0:
             raise TranscriptError(
-                f"{path}:{number}: unpacks to more than {_MOST_UNPACKED >> 20} MB, as no log should; if it is one, unpack "
-                "it first (gunzip) and name that file"
+                f"{path}:{number}: unpacks to more than {_MOST_UNPACKED >> 20} MB, as no log should; if it is one, "
+                "unpack it first (gunzip) and name that file"
             )
         yield line
 
