@@ -28,7 +28,7 @@ from summarizing_context.transcripts.responses import is_responses, read_respons
 STDIN = Path("-")
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"  # begins what gzip wrote
-_MOST_UNPACKED, _LINE_COST = 2**29, 32  # bytes of a compressed file, and of the object of each line
+_MOST_UNPACKED, _LINE_COST = 2**28, 32  # bytes of a compressed file, and of the object of each line
 _BEGINNING = 100_000  # bytes in which a file of messages names a role
 _SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|human|ai|gemini)"')
 

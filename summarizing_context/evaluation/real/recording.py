@@ -135,9 +135,13 @@ class Recording:
 
     def messages(self, case: Case) -> list[dict[str, Any]]:
         """The messages before the cut."""
-        messages = list(read_session(self.folder / "logs" / case.log).messages)
+        path = self.folder / "logs" / case.log
+        messages = list(read_session(path).messages)
         if len(messages) < case.cut:
-            raise TranscriptError(f"{case.log}: {len(messages)} messages, but {case.name} is cut at {case.cut}")
+            raise TranscriptError(
+                f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}; bring the file back, or ask "
+                "again into a new folder"
+            )
         return messages[: case.cut]
 
     def read_questions(self) -> None:
