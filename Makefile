@@ -25,7 +25,7 @@ help: ## show the targets
 $(PACKAGE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.11"; exit 1; }
-	@echo "Installing the package into $(VENV): about a minute, once."
+	@echo "Installing the package into $(VENV): one or two minutes, once."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check -e . -c constraints.txt
 	@touch $@
