@@ -139,8 +139,8 @@ class Recording:
         messages = list(read_session(path).messages)
         if len(messages) < case.cut:
             raise TranscriptError(
-                f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}; bring the file back, or ask "
-                "again into a new folder"
+                f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}; bring the file back, or "
+                "ask again into a new folder"
             )
         return messages[: case.cut]
 
