@@ -94,6 +94,7 @@ class SdkSummarizer(ABC):
         address = base_url or os.environ.get(f"{provider.upper()}_BASE_URL") or official
         server = None if address.rstrip("/") == official else address
         self.address = _shown_address(address)
+        self.host = urlsplit(address).netloc.rpartition("@")[2]
         self.recipe = recipe_name(provider, model, server=server, options=self._options)
         self._connection = Connection(partial(connect, address), now=now)
 
