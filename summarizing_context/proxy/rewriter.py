@@ -237,7 +237,7 @@ class Rewriter:
         shown = [(one.message, rows.get(one.name) if one.is_row else None) for one in named]
         record.prefix_kept = _kept(known.sent.get(asked.model), names)
         known.sent[asked.model] = names
-        record.changed = names != keys
+        record.changed = names != keys or asked.must_change
         record.sent_messages = len(shown)
         return replace(asked_now, body=dialect.write(asked, shown)) if record.changed else asked_now
 

@@ -6,6 +6,7 @@ Pure. A row keeps the JSON that the client sent for it. Where a view shows the r
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -53,6 +54,7 @@ class Asked:
     model: str
     max_output: int | None  # tokens
     has_tools: bool
+    must_change: bool = False  # the provider would refuse it as it is, and with a view of all rows it would not
 
 
 @dataclass(slots=True)
@@ -82,7 +84,7 @@ class Memory:
     def field(self, data: bytes) -> Any:
         """The value of this JSON; to be read only."""
         found = self._fields.pop(data, None)
-        self._fields[data] = found = msgspec.json.decode(data) if found is None else found
+        self._fields[data] = found = read_json(data) if found is None else found
         if len(self._fields) > self._most_fields:
             del self._fields[next(iter(self._fields))]
         return found
@@ -178,6 +180,15 @@ def digest(*texts: bytes) -> str:
     return made.hexdigest()
 
 
+def read_json(data: bytes | msgspec.Raw) -> Any:
+    """The value of this JSON, in which halves of characters are question marks. Raises `ValueError`."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:  # it reads no lone surrogates, which stay in a client's history once they are there
+        text = json.dumps(json.loads(bytes(data)), ensure_ascii=False)
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+
+
 def listed(kind: str, fields: Fields, name: str, memory: Memory, make: Callable[[bytes], Value]) -> History[Value]:
     """The items of a field that is a list. Raises `PassUnchanged` where it is none, and as `make` does."""
     if name not in fields or not (data := bytes(fields[name])).startswith(b"["):
@@ -202,7 +213,7 @@ def whole(value: object) -> int | None:
 
 def bare(message: Mapping[str, Any]) -> Message:
     """A view's message without what is never sent."""
-    return {name: value for name, value in message.items() if name[0] != "_" and name != "metadata"}
+    return {name: value for name, value in message.items() if not name.startswith("_") and name != "metadata"}
 
 
 def encoded(fields: Fields, name: str, items: Sequence[Out]) -> bytes:
