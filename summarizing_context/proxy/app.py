@@ -47,6 +47,8 @@ _WITHIN = 30.0  # seconds in which a view has to be there
 
 Made = TypeVar("Made")
 
+_LEAST_BUDGET = b"x-summarizing-context-least-budget"  # of a reply: the tokens that would do for this client
+
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 _ANTHROPIC, _CHAT, _RESPONSES = Anthropic(), Chat(), Responses()
@@ -170,7 +172,8 @@ class Passage:
         record = rewritten.record
         record.status = reply.status
         try:
-            await reply.pass_on(send, lambda piece: self._beside(reader.feed, piece))
+            told = [] if record.least_budget is None else [(_LEAST_BUDGET, str(record.least_budget).encode())]
+            await reply.pass_on(send, lambda piece: self._beside(reader.feed, piece), told)
         finally:
             record.usage = self._beside(reader.usage)
             self._beside(self._feed.add, record)

@@ -42,6 +42,8 @@ OPENAI = "https://api.openai.com/v1"
 
 logger = logging.getLogger("summarizing_context.proxy")
 
+_LEAST_BUDGET = 2_000  # tokens
+
 STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 
 PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
@@ -65,11 +67,15 @@ def make_app(proxy: ProxySettings, host: str) -> Any:
     """The application for a server that listens on `host`. Raises `SettingsError`."""
     for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
         logging.getLogger(name).setLevel(logging.WARNING)
+    if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
+        raise SettingsError(
+            f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
+            "client's system prompt and tools take their part; leave it out for the window of each model"
+        )
     guard = Guard(host, proxy.token)
     upstream = Upstream(proxy.anthropic, proxy.openai)
     if proxy.shadow and not proxy.shadow_pays:
         proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
-    rewriter = Rewriter(proxy.settings, upstream, budget=proxy.budget, lends=proxy.lends)
     feed = Feed(
         load_prices(proxy.settings.prices),
         anthropic=proxy.anthropic,
@@ -79,6 +85,7 @@ def make_app(proxy: ProxySettings, host: str) -> Any:
         summarizer="client" if proxy.lends else proxy.settings.summarizer,
         store=str(proxy.settings.store),
     )
+    rewriter = Rewriter(proxy.settings, upstream, notice=feed.notice, budget=proxy.budget, lends=proxy.lends)
     store = proxy.settings.store
     inspector = None
     if str(store) != ":memory:":

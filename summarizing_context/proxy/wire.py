@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 import httpx2
@@ -115,14 +115,14 @@ class Reply:
             return await self._error_of_stream()
         return None
 
-    async def pass_on(self, send: Send, see: Callable[[bytes], None]) -> None:
-        """Send it to the client as it comes; `see` is shown each piece.
+    async def pass_on(self, send: Send, see: Callable[[bytes], None], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        """Send it to the client as it comes, with `more` headers; `see` is shown each piece.
 
         Raises `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
         """
         if not 200 <= self.status < 600:
             raise httpx2.RemoteProtocolError(f"status {self.status} is not one that can be passed on")
-        headers = passed_on(self.headers.raw)
+        headers = [*passed_on(self.headers.raw), *more]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         while self._begun or await self._read_on():
             piece = bytes(self._begun)
