@@ -34,6 +34,7 @@ from summarizing_context.proxy.dialects.base import (
     bare,
     by_key,
     digest,
+    without_halves,
 )
 from summarizing_context.proxy.feed import Record, Usage
 from summarizing_context.proxy.names import Client, Names, client_of
@@ -132,7 +133,10 @@ class Rewriter:
 
         Raises `PassUnchanged` where no view can be made, and whatever the session raises.
         """
-        fields: Fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        try:
+            fields: Fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError:
+            fields = msgspec.json.decode(body := without_halves(body), type=dict[str, msgspec.Raw])
         asked = dialect.read(fields, self._memory)
         if len(asked.rows) < 2 and not asked.has_tools:
             if counts or not asked.rows:

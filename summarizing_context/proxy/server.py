@@ -42,7 +42,11 @@ OPENAI = "https://api.openai.com/v1"
 
 logger = logging.getLogger("summarizing_context.proxy")
 
-_LEAST_BUDGET = 2_000  # tokens
+_LEAST_BUDGET = 1_000  # tokens
+
+_BACKLOG = 2_048  # connections that wait to be taken
+
+_TAKEN_AT_ONCE = 16  # of them; without a descriptor left asyncio tries as often as this in one go, in vain
 
 STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 
@@ -100,7 +104,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(2048)
+        listening.listen(_BACKLOG)
     except BaseException:
         listening.close()
         raise
@@ -117,9 +121,11 @@ class Server(uvicorn.Server):
                 log_level="critical",
                 access_log=False,
                 server_header=False,
+                backlog=_TAKEN_AT_ONCE,
                 date_header=False,
                 proxy_headers=False,
                 lifespan="on",
+                http="h11",  # with httptools, which uvicorn takes where it is there, requests come in that h11 refuses
                 ws="none",  # no protocol that views are made for has them
                 timeout_graceful_shutdown=STREAMS_END_WITHIN,  # type: ignore[arg-type] # for `asyncio.wait_for`
             )
@@ -129,6 +135,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)
         self.ready.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

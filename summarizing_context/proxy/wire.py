@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
@@ -69,6 +70,22 @@ async def _parts(receive: Receive) -> AsyncIterator[bytes]:
             yield part
         if not message.get("more_body", False):
             return
+
+
+def unpacked(data: bytes, coding: str, most: int) -> bytes | None:
+    """The body without its coding.
+
+    None where that is another than gzip or deflate, is broken, or hides more than `most` bytes or a hundred times its
+    own size.
+    """
+    most = min(most, 100 * len(data))
+    for bits in {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}.get(coding, ()):  # -15: as some clients write it
+        unpacking = zlib.decompressobj(bits)
+        with contextlib.suppress(zlib.error):
+            found = unpacking.decompress(data, most)
+            if unpacking.eof and not unpacking.unused_data:
+                return found
+    return None
 
 
 async def reply_error(send: Send, status: int, words: str) -> None:

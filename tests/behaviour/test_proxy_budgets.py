@@ -96,7 +96,7 @@ async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_
 
 
 async def test_a_budget_that_no_client_can_work_with_is_refused_at_the_start(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SettingsError, match="at least 2,000 tokens"):
+    with pytest.raises(SettingsError, match="at least 1,000 tokens"):
         make_app(ProxySettings(Settings(), budget=740), "127.0.0.1")
     assert main(["proxy", "--store", ":memory:", "--listen", "0", "--budget", "740"]) != 0
-    assert "at least 2,000 tokens" in " ".join(capsys.readouterr().err.split())
+    assert "at least 1,000 tokens" in " ".join(capsys.readouterr().err.split())

@@ -32,7 +32,6 @@ from summarizing_context.proxy.dialects.base import (
     encoded,
     listed,
     objects,
-    read_json,
     whole,
 )
 
@@ -113,7 +112,7 @@ def _joined(items: Sequence[Out]) -> Message:
     """Messages of the system as one; of their efforts the last holds."""
     blocks, effort = list[Any](), dict[str, Any]()
     for item in items:
-        message = read_json(item) if isinstance(item, bytes) else item
+        message = msgspec.json.decode(item) if isinstance(item, bytes) else item
         content = message["content"]
         blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
         effort |= {name: message[name] for name in (_EFFORT,) if name in message}
@@ -123,7 +122,7 @@ def _joined(items: Sequence[Out]) -> Message:
 def _row(data: bytes) -> tuple[Row, bool, list[Any]]:
     """The row of a message, whether the server's compaction stands in it, which stands for all before it, and the
     message's marks."""
-    marked = check_message(read_json(data))
+    marked = check_message(msgspec.json.decode(data))
     marks = [block[_MARK] for block in _marked_blocks(marked.get("content"))] if _MARK.encode() in data else []
     message = _unmarked(marked)
     is_compacted = any(block.get("type") == "compaction" for block in objects(message.get("content")))
@@ -172,7 +171,11 @@ def _marked(fields: Fields, items: Sequence[Out], header: Out | None) -> bytes:
     end, at the end of its header, and the newest of the client's messages."""
     parts: list[Out] = [*(bytes(fields[name]) if name in fields else b"" for name in _BESIDE), *items]
     is_read = [not isinstance(part, bytes) or _MARK.encode() in part for part in parts]
-    read = {at: read_json(part) if isinstance(part, bytes) else part for at, part in enumerate(parts) if is_read[at]}
+    read = {
+        at: msgspec.json.decode(part) if isinstance(part, bytes) else part
+        for at, part in enumerate(parts)
+        if is_read[at]
+    }
     found = [
         (at, block)
         for at, value in read.items()
@@ -181,7 +184,7 @@ def _marked(fields: Fields, items: Sequence[Out], header: Out | None) -> bytes:
     blocks = {(at, number): block for number, (at, block) in enumerate(found)}
     theirs = {place: block[_MARK] for place, block in blocks.items()}
     newest = sorted(blocks, reverse=True)
-    auto = read_json(fields[_MARK]) if _MARK in fields else None  # stands for one at the end
+    auto = msgspec.json.decode(fields[_MARK]) if _MARK in fields else None  # stands for one at the end
     ends = [*([] if auto else [len(parts) - 1]), *(at for at, part in enumerate(parts) if part is header)]
     wanted = [place for place in newest if place[0] < len(_BESIDE)]
     wanted += [next((place for place in newest if place[0] == at), (at, len(found))) for at in ends]
@@ -209,7 +212,7 @@ def _marked(fields: Fields, items: Sequence[Out], header: Out | None) -> bytes:
 
 def _with_mark(item: Out, mark: Mapping[str, Any]) -> Out:
     """A message without marks with this one at its last block that may have one."""
-    message = read_json(item) if isinstance(item, bytes) else item
+    message = msgspec.json.decode(item) if isinstance(item, bytes) else item
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
     for at in range(len(blocks) - 1, -1, -1):

@@ -6,7 +6,7 @@ Pure. A row keeps the JSON that the client sent for it. Where a view shows the r
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -84,7 +84,7 @@ class Memory:
     def field(self, data: bytes) -> Any:
         """The value of this JSON; to be read only."""
         found = self._fields.pop(data, None)
-        self._fields[data] = found = read_json(data) if found is None else found
+        self._fields[data] = found = msgspec.json.decode(data) if found is None else found
         if len(self._fields) > self._most_fields:
             del self._fields[next(iter(self._fields))]
         return found
@@ -180,13 +180,16 @@ def digest(*texts: bytes) -> str:
     return made.hexdigest()
 
 
-def read_json(data: bytes | msgspec.Raw) -> Any:
-    """The value of this JSON, in which halves of characters are question marks. Raises `ValueError`."""
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError:  # it reads no lone surrogates, which stay in a client's history once they are there
-        text = json.dumps(json.loads(bytes(data)), ensure_ascii=False)
-        return msgspec.json.decode(text.encode("utf-8", "replace"))
+def without_halves(data: bytes) -> bytes:
+    """JSON with U+FFFD in place of halves of characters, which no provider reads and no client ever takes back."""
+    return _ESCAPED.sub(lambda found: rb"\ufffd" if len(found[0]) == _LONE else found[0], data)
+
+
+_ESCAPED = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.DOTALL
+)
+
+_LONE = 6  # bytes of an escape that is no pair
 
 
 def listed(kind: str, fields: Fields, name: str, memory: Memory, make: Callable[[bytes], Value]) -> History[Value]:

@@ -29,7 +29,6 @@ from summarizing_context.proxy.dialects.base import (
     encoded,
     listed,
     objects,
-    read_json,
     whole,
 )
 
@@ -63,7 +62,7 @@ class Chat:
 
 
 def _row(data: bytes) -> Row:
-    message = check_message(read_json(data))
+    message = check_message(msgspec.json.decode(data))
     said = msgspec.json.encode(bare(message), order="deterministic")
     key = digest(said)
     return Row({**message, KEY: key}, (data,), key)
@@ -83,7 +82,7 @@ class Responses:
         for name in _ON_SERVER:
             if decoded(fields, name, memory) is not None:
                 raise PassUnchanged(f"with {name} the server keeps the history")
-        history = listed(self.name, fields, "input", memory, read_json)
+        history = listed(self.name, fields, "input", memory, msgspec.json.decode)
         data, items = history.items, history.made
         kinds = [item.get("type") if isinstance(item, dict) else None for item in items]
         if "item_reference" in kinds or "compaction_trigger" in kinds:
@@ -168,4 +167,4 @@ def _behind(changed: Sequence[Message], rows: Sequence[Row]) -> Iterator[respons
         return
     for row in rows:
         if row.key in keys or any(call["id"] in answered for call in row.message.get("tool_calls", ())):
-            yield response_items.Row(row.message, [read_json(item) for item in row.sent])
+            yield response_items.Row(row.message, [msgspec.json.decode(item) for item in row.sent])
