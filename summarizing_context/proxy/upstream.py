@@ -92,7 +92,8 @@ def target_of(path: bytes, query: bytes, headers: Headers) -> Target:
 def refusal(method: str, path: str, query: bytes, headers: Headers) -> tuple[int, str] | None:
     """Why a request goes to no provider, with the status of the answer; None where it does."""
     is_googles = _GOOGLES_PATH.search(path) or _GOOGLES_KEY.search(query)
-    if is_googles or any(name.startswith(b"x-goog-") for name, _ in headers):
+    is_anthropics = path.startswith(("/v1/messages", "/messages"))  # whose server, a gateway perhaps, may ask for more
+    if is_googles or (not is_anthropics and any(name.startswith(b"x-goog-") for name, _ in headers)):
         return 404, (
             "a request of Google's protocol, which is not spoken here; it was sent to no provider. Take the proxy's "
             "address out of the client's base URL for Google, such as GOOGLE_GEMINI_BASE_URL"
