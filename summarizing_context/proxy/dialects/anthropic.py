@@ -162,8 +162,8 @@ def _marked_blocks(blocks: object) -> Iterator[dict[str, Any]]:
 
 def _lawful(marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The marks of a request in their order, those of an hour behind one of five minutes made as short."""
-    is_short = [mark.get("ttl") != _HOUR for mark in marks]
-    return [_SHORT if any(is_short[:at]) and not is_short[at] else mark for at, mark in enumerate(marks)]
+    first = next((at for at, mark in enumerate(marks) if mark.get("ttl") != _HOUR), len(marks))
+    return [_SHORT if at > first and mark.get("ttl") == _HOUR else mark for at, mark in enumerate(marks)]
 
 
 def _marked(fields: Fields, items: Sequence[Out], header: Out | None) -> bytes:
