@@ -234,7 +234,8 @@ def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath =
     told = _asked(listen, token)
     unchanged, failures = told["passed_unchanged"], told["failures"]
     title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
-    show_result(json_path, told, sessions_table(title, told["sessions"], is_wide=True))
+    table = sessions_table(title, told["sessions"], is_wide=True)
+    show_result(json_path, told, table, *map(plain, told.get("notices", ())))
     return Status.OK
 
 
