@@ -16,6 +16,7 @@ from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
 from summarizing_context.log.host_history import Comparison, HostRow, compare
 from summarizing_context.log.kept_texts import Plan, rendered
+from summarizing_context.log.open_calls import OpenCall, open_calls_of
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
@@ -89,8 +90,7 @@ class SummarizingContext:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
 
         Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
-        both cases the log is unchanged.
-        """
+        both cases the log is unchanged."""
         await self._session.add(message)
         await self._checkpoint_if_due()
 
@@ -138,6 +138,12 @@ class SummarizingContext:
         """The whole log, as received, as fresh copies."""
         self._check()
         return self._session.log.messages()
+
+    def open_calls(self) -> list[OpenCall]:
+        """Return the tool calls at the end of the log that have no result yet, oldest first. After a crash, run them
+        again or answer them with `OpenCall.result` before the next request."""
+        self._check()
+        return open_calls_of(self._session.log)
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
@@ -370,16 +376,14 @@ class SummarizingContext:
         return self._pins.listed()
 
     async def checkpoint(self, name: str | None = None) -> str:
-        """Keep the present state of the session: its log (ephemeral messages excepted) and what is shown of it. The id
-        to come back with; no message is copied."""
+        """Keep the present log, without ephemeral messages, and what is shown of it; the id to come back with."""
         self._check(writes=True)
         return (await self._checkpoints.save(name)).id
 
     async def restore(self, id: str) -> str:
         """Go back to a checkpoint, named by its id or its name: the next view is the view of then.
 
-        Nothing is lost: the present is made a checkpoint before, whose id is returned. Raises
-        `CheckpointNotFoundError`.
+        Nothing is lost: the present becomes a checkpoint, whose id is returned. Raises `CheckpointNotFoundError`.
         """
         self._check(writes=True)
         return (await self._checkpoints.restore(id)).id
@@ -417,8 +421,7 @@ class SummarizingContext:
     ) -> list[SearchHit]:
         """Messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
         meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or, with
-        `all`, all of the store. A query is plain words; nothing in it is an operator.
-        """
+        `all`, all of the store. A query is plain words; nothing in it is an operator."""
         self._check()
         return await self._search.find(query, scope, limit)
 

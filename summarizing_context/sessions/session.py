@@ -46,7 +46,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
-from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
+from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
 from summarizing_context.worker.covered_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
@@ -135,8 +135,10 @@ class Session:
         self.log.version = stored.log_version
         self.log.take_pins(decode_pins(stored.pins))
         self.views.reopened = bool(stored.entries)
+        self.log.loaded = len(self.log)
         for key, data in stored.activations:
             if (state := usable_state(self.log, data)) is not None:
+                self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
                     self.summaries.mark_read(hash)
@@ -264,8 +266,10 @@ class Session:
         self.replaced(log)
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
+        self.log.loaded = len(self.log)
         for key, data, marks in there.provider_views:
             if (state := usable_state(self.log, data)) is not None:
+                self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
         self.worker.start_tokens = self._start_tokens()
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
@@ -291,7 +295,12 @@ class Session:
         self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None] = lambda: None
     ) -> View:
         """The next view of a provider, activated where that is due. For the arguments see `activate`."""
-        report = await self.activate(key, budget, "idle" if self.is_idle else None, memories, begin=begin)
+        known = self._state_of(key)
+        idle: Reason | None = "idle" if self.is_idle else None
+        report = await self.activate(key, budget, idle, memories, begin=begin, for_request=True)
+        shown = self._state_of(key)
+        if report is None and shown.serial and shown.interruptions != known.interruptions:
+            await self._save_state(key, encode_state(shown))  # so that a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
         if self._waking is None:  # the view need not wait for it
             self._waking = self.loop.call_soon(self.wake)
@@ -307,11 +316,13 @@ class Session:
         focus: str | None = None,
         request: ActivationRequest | None = None,
         begin: Callable[[], None] = lambda: None,
+        for_request: bool = False,
     ) -> ActivationReport | None:
         """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
         `memories` of earlier sessions are shown by an activation, the most relevant first.
         `begin` runs first of what must not be parted. After waiting for summaries or hooks it is decided again."""
-        decide = partial(self.views.change, key, budget, reason, focus=focus, request=request, memories=memories)
+        change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
+        decide = partial(change_of, key, budget, reason)
         until, began = anyio.current_time() + self.settings.max_wait, self.clock.now()
         announced: Announced | None = None  # by a request that activates
         try:
@@ -472,6 +483,9 @@ class Session:
         self.summaries.request(CoveredRange(change.state.stop, change.state.nodes), change.state.focus)
         self.wake()
         return not self.worker.is_idle
+
+    def _state_of(self, key: str) -> ActivationState:
+        return next((one.state for one in self.views.provider_views if one.key == key), ActivationState())
 
     async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
         """Keep a state. A view is due in any case: where the store fails, it is shown from memory and told."""

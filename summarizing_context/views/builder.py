@@ -172,13 +172,14 @@ class Viewer:
         focus: str | None = None,
         request: ActivationRequest | None = None,
         memories: Sequence[str] = (),
+        for_request: bool = False,
     ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
         `reason` says why to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a `focus`
         its header gets a note about that topic; a `request` says what else is asked for. `memories` are what it shows
-        of earlier sessions, the most relevant first. Until a change is applied, the next decision
-        is the same.
+        of earlier sessions, the most relevant first. Where the view is `for_request`, calls that it cannot wait for are
+        given up. Until a change is applied, the next decision is the same.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
@@ -188,6 +189,11 @@ class Viewer:
             room = room.setting_aside(staying)
         if provider_view.state.system != self.system_rows.name:
             reason = self._note_prompt(provider_view) or reason
+        if for_request:
+            self._log.interrupt()
+        given_up = tuple(place for place in self._log.interruptions if place > provider_view.state.stop)
+        if given_up != provider_view.state.interruptions:
+            provider_view.state = msgspec.structs.replace(provider_view.state, interruptions=given_up)
         if provider_view.tail.bound and provider_view.has_turn_ended(self._log.bounds()):
             provider_view.pending = provider_view.pending or provider_view.state.reason
         return self._changed(provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories)))

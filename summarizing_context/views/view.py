@@ -78,6 +78,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     bounds: Bounds = Bounds()
     repeats_stop: int = 0  # entries of which repeats are shown once; those that come later, each by itself
     held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
+    interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
 
     @property
     def cut(self) -> Cut:
@@ -134,6 +135,7 @@ def activated(
         system=system,
         bounds=proposal.tail.bounds,
         repeats_stop=proposal.tail.repeats_stop,
+        interruptions=before.interruptions,
     )
 
 
@@ -161,6 +163,7 @@ def gone_back(there: ActivationState, present: ActivationState, bounds: Bounds) 
         system=present.system,
         bounds=there.bounds if same else bounds,
         held_at=bounds.rewritten,
+        interruptions=present.interruptions,
     )
 
 
