@@ -88,9 +88,9 @@ def _result_order_problems(
     return problems
 
 
-def find_tail(view: Sequence[Message], log: Sequence[Message]) -> Tail | str:
-    """Where the raw tail begins, or why there is none."""
-    reading = read_log(log)
+def find_tail(view: Sequence[Message], log: Sequence[Message], interrupted: Collection[int] = ()) -> Tail | str:
+    """Where the raw tail begins, or why there is none. `interrupted` is as in `read_log`."""
+    reading = read_log(log, interrupted)
     folded = find_fold(view, log, reading)
     return align(view, log, reading) if folded is None else folded
 
