@@ -266,7 +266,7 @@ class Session:
         self.replaced(log)
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
-        self.log.loaded = len(self.log)
+        self.log.interruptions = []  # those of then come with the states
         for key, data, marks in there.provider_views:
             if (state := usable_state(self.log, data)) is not None:
                 self.log.take_interruptions(state.interruptions)

@@ -18,6 +18,7 @@ from .shapes import Message, answered_ids, called_ids, canonical_once, identity_
 
 __all__ = [
     "find_tail",
+    "goes_on",
     "group_spans",
     "order_problems",
     "pin_problems",
@@ -211,6 +212,12 @@ def _first_equal(row: Message, log: Sequence[Message], among: range) -> list[int
     places = entry_places(log)
     equal = places.of_text.get(canonical_once(row), []) if row.get("content") else []
     return [index for index in equal if index in among and index not in places.of_pins][:1]
+
+
+def goes_on(view: Sequence[Message], then: Sequence[Message]) -> bool:
+    """The view is that of then; calls that were in flight at its end have stand-ins, for another process made them."""
+    rest = view[len(then) :]
+    return list(view[: len(then)]) == list(then) and all("[no result of this call" in str(row) for row in rest)
 
 
 def pin_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
