@@ -93,10 +93,7 @@ class Judge:
         given = copied(messages)
         await self.context.set_messages(given)
         before, self.log = self.log, copied(messages)
-        same = next((at for at, pair in enumerate(zip(before, self.log, strict=False)) if pair[0] != pair[1]), None)
-        same = min(len(before), len(self.log)) if same is None else same
         self.replaced(before)
-        self.loaded, self.interrupted = min(self.loaded, same), [at for at in self.interrupted if at <= same]
         vandalise(given)
 
     async def clear(self) -> None:
@@ -121,6 +118,9 @@ class Judge:
     def replaced(self, before: list[Message]) -> None:
         """The log was replaced, or may have been: views stay as they were up to the first difference."""
         self.shown = {key: self._begun(shown, before) for key, shown in self.shown.items()}
+        same = next((at for at, pair in enumerate(zip(before, self.log, strict=False)) if pair[0] != pair[1]), None)
+        same = min(len(before), len(self.log)) if same is None else same
+        self.loaded, self.interrupted = min(self.loaded, same), [at for at in self.interrupted if at <= same]
         self._replaced = True
 
     def _begun(self, shown: Shown, before: list[Message]) -> Shown:
