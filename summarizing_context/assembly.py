@@ -53,6 +53,7 @@ from summarizing_context.summarizers.extractive.statements import error_line, qu
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, make_extracts
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
+from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrunk_messages import Price, remembering
 from summarizing_context.views.view import policy_of
@@ -381,7 +382,7 @@ def make_worker(
             cooldown=settings.breaker_cooldown,
             background=background,
         )
-    return Worker(
+    worker = Worker(
         log=log,
         summaries=summaries,
         store=base.store,
@@ -401,6 +402,9 @@ def make_worker(
         origin=_origin(base),
         makes_summaries=not base.options.read_only and settings.strategy != "truncate",
     )
+    if isinstance(base.caller, ResilientSummarizer):
+        base.caller.on_trouble = worker.note_trouble
+    return worker
 
 
 def _origin(base: _Base) -> Origin:

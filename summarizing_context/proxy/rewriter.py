@@ -56,7 +56,7 @@ _TOO_LONG = re.compile(
 )
 
 _NUMBERS = (  # in the words of an error: tokens that were sent, and the most that fits
-    re.compile(r"(?P<sent>\d{4,})\D+?>\s*(?P<most>\d{4,})"),
+    re.compile(r"(?<!\d)(?P<sent>\d{4,}+)\D+?>\s*(?P<most>\d{4,})"),
     re.compile(r"maximum context length is (?P<most>\d{4,}) tokens.*?(?P<sent>\d{4,}) tokens", re.DOTALL),
     re.compile(r"\((?P<sent>\d{4,}) tokens\) exceeds.*?\((?P<most>\d{4,}) tokens\)", re.DOTALL),
 )

@@ -208,7 +208,8 @@ class Maybe:
         return f"{self.rule.allowed}, or none"
 
     def accept(self, value: Any) -> Any:
-        return None if value is None else self.rule.accept(value)
+        is_none = value is None or (value == "none" and isinstance(self.rule, Whole | Number))  # TOML has no null
+        return None if is_none else self.rule.accept(value)
 
     def parse(self, text: str) -> Any:
         return None if text.strip().lower() in ("", "none") else self.rule.parse(text)

@@ -26,6 +26,7 @@ class ChatModel(Summarizer, Protocol):
 
     model: str
     recipe: str
+    host: str  # of its server, with the port where one was given
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
         """Its answer. Raise `SummarizerError` if there is none now."""

@@ -18,6 +18,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -92,6 +93,7 @@ class SdkSummarizer(ABC):
         self._options = check_options(options)
         address = base_url or os.environ.get(f"{provider.upper()}_BASE_URL") or official
         server = None if address.rstrip("/") == official else address
+        self.host = urlsplit(address).netloc.rpartition("@")[2]
         self.recipe = recipe_name(provider, model, server=server, options=self._options)
         self._connection = Connection(partial(connect, address), now=now)
 
