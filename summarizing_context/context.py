@@ -51,8 +51,7 @@ class SummarizingContext:
     """A session that stays inside the model's window. Made by `open_context`; safe for any number of tasks of the
     event loop in which it was opened.
 
-    Every method raises `ContextClosedError` after closing, and `WrongEventLoopError` in another event loop.
-    """
+    Every method raises `ContextClosedError` after closing, and `WrongEventLoopError` in another event loop."""
 
     def __init__(
         self,
@@ -108,8 +107,7 @@ class SummarizingContext:
         and a margin, else `max_tokens`. `system` is a system prompt, a text or a list of blocks, that is no part of the
         log and leads this view in the place of the log's own; a changed one is the activation `system_changed`. `tools`
         are the definitions of tools that will be sent along, in any provider's form: they only leave less room.
-        Raises `BudgetError` when system rows and tools leave no room, and `SettingsError` for other arguments.
-        """
+        Raises `BudgetError` when system rows and tools leave no room, and `SettingsError` for other arguments."""
         return (await self.next_view(token_budget, provider, system=system, tools=tools)).messages
 
     async def next_view(
@@ -149,8 +147,7 @@ class SummarizingContext:
         """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
 
         A log of which any message would be lost is made a checkpoint first, without a copy. Raises as `add_message`
-        does; then nothing is replaced.
-        """
+        does; then nothing is replaced."""
         self._check(writes=True)
         await self._session.replace(await self._session.intake.all(messages, self._session.log.entries))
 
@@ -162,8 +159,7 @@ class SummarizingContext:
 
         A moved `cache_control` mark is no difference, nor is one text block written as a string. `keys` are the host's
         ids, one a message: a message whose key was followed before is not looked at, so a changed one needs another.
-        `system` is a prompt that leads the history.
-        """
+        `system` is a prompt that leads the history."""
         self._check(writes=True)
         report = await self._follower.follow(messages, keys, system)
         await self._checkpoint_if_due()
@@ -214,8 +210,7 @@ class SummarizingContext:
         it is asked for again, it holds what the model made of them. It stays until another focus or a new log replaces
         it. An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the
         low water, all but the newest 10 messages are. Raises `SettingsError` for a focus that names nothing, or where
-        nothing is summarized.
-        """
+        nothing is summarized."""
         self._check()
         return await self._compactor.compact(focus)
 

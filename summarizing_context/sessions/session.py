@@ -54,11 +54,9 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 _BREATH = 1_000  # entries loaded between two turns of the event loop
-
 _AT_ONCE = -1.0  # tokens, of which every log has more
 
 logger = logging.getLogger(__name__)
-
 _Decide = Callable[[], Change | None]
 
 
@@ -297,15 +295,13 @@ class Session:
         """Whether the next view, for the provider of the last one, would activate."""
         return self.views.would_compact(self.key, self.budget, "idle" if self.is_idle else None, memories)
 
-    async def view(
-        self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None] = lambda: None
-    ) -> View:
+    async def view(self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None]) -> View:
         """The next view of a provider, activated where that is due. For the arguments see `activate`."""
-        known = self._state_of(key)
+        known = {one.key: one.state.interruptions for one in self.views.provider_views}
         idle: Reason | None = "idle" if self.is_idle else None
         report = await self.activate(key, budget, idle, memories, begin=begin, for_request=True)
-        shown = self._state_of(key)
-        if report is None and shown.serial and shown.interruptions != known.interruptions:
+        shown = next(one.state for one in self.views.provider_views if one.key == key)
+        if report is None and shown.serial and shown.interruptions != known.get(key, ()):
             await self._save_state(key, encode_state(shown))  # so that a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
         if self._waking is None:  # the view need not wait for it
@@ -490,9 +486,6 @@ class Session:
         self.summaries.request(CoveredRange(change.state.stop, change.state.nodes), change.state.focus)
         self.wake()
         return not self.worker.is_idle
-
-    def _state_of(self, key: str) -> ActivationState:
-        return next((one.state for one in self.views.provider_views if one.key == key), ActivationState())
 
     async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
         """Keep a state. A view is due in any case: where the store fails, it is shown from memory and told."""
