@@ -265,15 +265,15 @@ def _place_of_embedding(settings: Settings) -> tuple[str | None, str | None]:
     """Address and key of the embedding: its own, or both of a summarizer of the same provider; never one of each."""
     own = settings.embedding_base_url, settings.embedding_api_key
     given = settings.base_url, settings.api_key
-    if any(own) or not any(given):
+    if own[0] is not None or not any(given):
         return own
-    if settings.summarizer == settings.embedding:
+    if settings.summarizer == settings.embedding and own[1] is None:
         return given
-    if settings.summarizer in PROVIDERS:
+    if settings.base_url is None and (own[1] is not None or settings.summarizer in PROVIDERS):
         return own
     raise SettingsError(
-        f"api_key and base_url belong to the summarizer, and summarizer = {settings.summarizer!r} uses neither; "
-        "for the embedding set embedding_api_key or embedding_base_url"
+        f"api_key and base_url belong to summarizer = {settings.summarizer!r}, and embedding = {settings.embedding!r} "
+        "would send messages to another server; set embedding_base_url, or embedding_api_key without a base_url"
     )
 
 

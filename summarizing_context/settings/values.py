@@ -266,9 +266,9 @@ def _json_source(path: str | os.PathLike[str], table: str | None) -> Source:
 
 def _read(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any]) -> Any:
     try:
-        with Path(path).open("rb") as file:
+        with Path(path).expanduser().open("rb") as file:
             return load(file)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SettingsError(f"{path}: the settings cannot be read: {reason}") from error
 
