@@ -137,7 +137,7 @@ class SummarizingContext:
     async def get_messages(self) -> list[Message]:
         """The whole log, as received, as fresh copies."""
         self._check()
-        return self._session.log.messages()
+        return await self._session.messages()
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.

@@ -72,7 +72,7 @@ async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(
     deletion = await sessions("delete", "long", "--store", store)
     async with open_context(settings(store, "other")) as other:
         while deletion.returncode is None and await other.search("secret", scope="all"):
-            await asyncio.sleep(0)
+            await other.add_message({"role": "user", "content": "meanwhile"})
         if deletion.returncode is None:
             deletion.kill()
         await deletion.wait()
