@@ -94,7 +94,7 @@ async def test_a_session_deleted_from_a_large_file_is_not_found_and_its_last_byt
     size = store.stat().st_size
     assert size > 20_000_000
     assert await done(await sessions("delete", "small", "--store", store)) == 0
-    assert store.stat().st_size < size * 1.2
+    assert size <= store.stat().st_size < size * 1.2  # it was not written anew while others wait
     async with open_context(settings(store, "large")) as large:
         assert await large.search("secret", scope="all") == []
         assert len(await large.get_messages()) == 120
