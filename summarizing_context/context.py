@@ -135,7 +135,7 @@ class SummarizingContext:
     async def get_messages(self) -> list[Message]:
         """The whole log, as received, as fresh copies."""
         self._check()
-        return self._session.log.messages()
+        return await self._session.messages()
 
     def open_calls(self) -> list[OpenCall]:
         """Return the tool calls at the end of the log that have no result yet, oldest first. After a crash, run them

@@ -23,7 +23,7 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 Message = dict[str, Any]
 Answer = str | SummaryReply | Exception
 
-_WORDS = "read the parser and fix its tests then run them again and note what the log says about the cache".split()
+_WORDS = ["read", "the", "parser", "and", "fix", "its", "tests", "then", "run", "them", "again", "and", "note", "what", "the", "log", "says", "about", "the", "cache"]
 
 
 class ScriptedSummarizer:

@@ -161,11 +161,28 @@ class MessageLog:
             self._close_group(start, stop)
         self._forget_readings(min(index + 1 - _FRESH, self.newest_group[0]))
 
-    def replace(self, log: Sequence[Entry]) -> None:
-        """Make `log` the whole log. What stands before the first difference is not worked out again."""
+    def beside(self) -> MessageLog:
+        """Return an empty log that reads and cuts as this one does."""
+        return MessageLog(
+            self._limits,
+            self._image_tokens,
+            keep_system=self._keep_system,
+            reader=self.rule_reader,
+            plans=self.kept_texts.tools,
+        )
+
+    def replace(self, log: Sequence[Entry], filled: MessageLog | None = None) -> None:
+        """Make `log` the whole log. What stands before the first difference is not worked out again; or nothing is,
+        where a log `beside` this one was filled with it."""
         version, pinned, same = self.version + 1, self.pinned, self.common_prefix(log)
         loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
-        stop = self._forget(same)
+        settled, stop = self._settled(same)
+        if filled is not None:
+            given_up = {"loaded": loaded, "interruptions": interruptions}
+            vars(self).update(vars(filled), version=version, kept=stop, **given_up)
+            self.take_pins(pinned)
+            return
+        self._forget(settled, stop)
         self.loaded, self.interruptions = loaded, interruptions
         self.version, self.kept, self.ephemeral, self.history_tokens = version, stop, [], self.tokens[-1]
         durable = 0
@@ -203,17 +220,14 @@ class MessageLog:
             same += 1
         return same
 
-    def messages(self) -> list[dict[str, object]]:
-        """Every message of the log, in order, as fresh copies."""
-        if not self.ephemeral:
-            return [entry.message() for entry in self.entries]
-        found: list[dict[str, object]] = []
-        at = 0
+    def in_order(self) -> list[Entry]:
+        """Every entry of the log, the ephemeral ones where they stand."""
+        found, at = list[Entry](), 0
         for index, entry in self.ephemeral:
-            found += [entry.message() for entry in self.entries[at:index]]
-            found.append(entry.message())
+            found += self.entries[at:index]
+            found.append(entry)
             at = index
-        return found + [entry.message() for entry in self.entries[at:]]
+        return found + self.entries[at:]
 
     def read(self, index: int) -> tuple[PlacedMessage, int]:
         """A log entry, read, and its cost."""
@@ -405,24 +419,21 @@ class MessageLog:
         self._known.add(hash)
         self.hashes.append(hash)
 
-    def _forget(self, keep: int) -> int:
-        """Go back to the last segment boundary that the first `keep` entries settle; how many entries remain.
+    def _settled(self, keep: int) -> tuple[int, int]:
+        """How many segments the first `keep` entries settle, and where the last of them ends.
 
         The segment after a boundary may have decided it, so that one has to be whole as well.
         """
         settled = max(0, bisect_right(self.segments, keep, key=lambda segment: segment.stop) - 1)
         while settled and not self.segments[settled - 1].last_part:
             settled -= 1
+        return settled, self.segments[settled - 1].stop if settled else 0
+
+    def _forget(self, settled: int, stop: int) -> None:
+        """Go back to the end of a segment."""
         if not settled:
-            self.__init__(  # type: ignore[misc]
-                self._limits,
-                self._image_tokens,
-                keep_system=self._keep_system,
-                reader=self.rule_reader,
-                plans=self.kept_texts.tools,
-            )
-            return 0
-        stop = self.segments[settled - 1].stop
+            vars(self).update(vars(self.beside()))
+            return
         del self.entries[stop:], self.tokens[stop + 1 :]
         kept, self.hashes, self.repeated, self._known = self.hashes[:settled], [], set(), set()
         for hash in kept:
@@ -438,4 +449,3 @@ class MessageLog:
         self.closed_groups_stop = stop
         self._fresh = min(self._fresh, stop)
         self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
-        return stop

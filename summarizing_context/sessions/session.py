@@ -30,6 +30,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.counters import TokenCounter
+from summarizing_context.messages.validation import Message
 from summarizing_context.sessions.activations import ActivationHistory, last_to_undo, stored_form, usable_state
 from summarizing_context.sessions.announcements import Announce, Announced, Announcements
 from summarizing_context.sessions.memory_learner import MemoryLearner
@@ -53,7 +54,10 @@ from summarizing_context.worker.covered_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
-_BREATH = 1_000  # entries loaded between two turns of the event loop
+_BREATH = 250  # entries read between two turns of the event loop
+
+_MOST_AT_ONCE = 1_000  # entries that another log brings and that are worked out in one go
+
 _AT_ONCE = -1.0  # tokens, of which every log has more
 
 logger = logging.getLogger(__name__)
@@ -151,6 +155,15 @@ class Session:
         self.requested_at = self.clock.now()
         self.worker.start_tokens = self._start_tokens()
 
+    async def messages(self) -> list[Message]:
+        """Every message of the log as it stands now, in order, as fresh copies; the event loop turns meanwhile."""
+        found = []
+        for at, entry in enumerate(self.log.in_order(), 1):
+            found.append(entry.message())
+            if at % _BREATH == 0:
+                await asyncio.sleep(0)
+        return found
+
     async def decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
         """Entries as the log holds them; the event loop turns meanwhile."""
         entries: list[Entry] = []
@@ -215,7 +228,7 @@ class Session:
                 return
             pinned = present.pinned
             with self.foreground.call():
-                await self._store_replacement(log, durable)
+                await self._store_replacement(log, durable, await self.filled(log))
             if present.pinned != pinned:
                 await self.store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             for one in self.views.provider_views:  # the store has forgotten all of them
@@ -223,12 +236,29 @@ class Session:
                     await self._save_state(one.key, one.encode(one.state))
             await self.worker.recall(everything=True)
 
-    async def _store_replacement(self, log: Sequence[Entry], durable: Sequence[Entry]) -> None:
+    async def filled(self, log: Sequence[Entry]) -> MessageLog | None:
+        """Return a log of these entries beside the present one, worked out while the event loop turns; None where few
+        of them are new: those are worked out when they are committed."""
+        new = len(log) - self.log.common_prefix(log)
+        if new <= max(_MOST_AT_ONCE, len(log) // 8):
+            return None
+        filled = self.log.beside()
+        for at, entry in enumerate(log, 1):
+            filled.extend(entry)
+            if at % _BREATH == 0:
+                await asyncio.sleep(0)
+        return filled
+
+    async def _store_replacement(
+        self, log: Sequence[Entry], durable: Sequence[Entry], filled: MessageLog | None
+    ) -> None:
         """Commit another log; where the present one holds what that does not, with a checkpoint of it."""
         store = self.store
         while True:
             keep = self.log.common_prefix(log)
-            rest, committed = self.intake.stored(durable[keep:]), partial(self.replaced, log)
+            rest, committed = await self.intake.all_stored(durable[keep:]), partial(self.replaced, log, filled)
+            if keep != self.log.common_prefix(log):  # added to meanwhile
+                continue
             if keep == len(self.log):
                 return await store.replace(self.id, keep, rest, committed)
             place, provider_views = self.place, self.provider_views()
@@ -250,11 +280,11 @@ class Session:
             for one in self.views.provider_views
         ]
 
-    def replaced(self, log: Sequence[Entry]) -> None:
+    def replaced(self, log: Sequence[Entry], filled: MessageLog | None) -> None:
         """A new log is committed: go on from it."""
         covered_histories = self.views.covered_histories()
         old = Replaced(list(self.log.entries), self.log.common_prefix(log))
-        self.log.replace(log)
+        self.log.replace(log, filled)
         self.replaced_by = len(self.log)
         self.ledger.keep(self.log.kept)
         self.summaries.reset()
@@ -265,9 +295,9 @@ class Session:
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
-    def go_back(self, log: Sequence[Entry], there: StoredCheckpoint) -> None:
+    def go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
         """The store is back at a checkpoint: so are the log in memory, the pins and the views."""
-        self.replaced(log)
+        self.replaced(log, filled)
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
