@@ -142,9 +142,9 @@ class Session:
                     self.summaries.mark_read(hash)
         self.history.load(await self.store.list_activations(self.id))
         await self.worker.recall()
-        if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
+        if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
-            self.key, self.budget = latest.key, min(budget, most) if self.settings.max_tokens_is_set else budget
+            self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
         self.requested_at = self.clock.now()
         self.worker.start_tokens = self._start_tokens()
 
@@ -295,7 +295,7 @@ class Session:
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
         if self._waking is None:  # the view need not wait for it
             self._waking = self.loop.call_soon(self.wake)
-        return self.views.view(key, report)
+        return self.views.view(key, budget, report)
 
     async def activate(
         self,
@@ -328,7 +328,7 @@ class Session:
                     announced = announced or Announced(self._announcements)
                     waits = self._await_summaries(change, until)
                     if not waits and announced.may_activate():
-                        return await finish_despite_cancellation(self._make(key, change, decide, began))
+                        return await finish_despite_cancellation(self._make(change, decide, began))
                 finally:
                     self.changing.release()
                 if waits:
@@ -339,14 +339,14 @@ class Session:
             if announced is not None:
                 announced.end()
 
-    async def _make(self, key: str, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
+    async def _make(self, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         while change is not None:
             if self._announcements.announce is None:
                 self.notify("pre_compact", self._event_before(change))
             made = self._recorded(change)
             form = stored_form(made, change.provider_view.encode(change.before))
-            await self._save_state(key, change.provider_view.encode(change.state), form)
+            await self._save_state(change.provider_view.key, change.provider_view.encode(change.state), form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide)
@@ -368,7 +368,9 @@ class Session:
 
     def _undoing(self, key: str, there: ActivationState) -> Change | None:
         latest = next((one.state for one in self.views.provider_views if one.key == key), there)
-        budget = self.budget if key == self.key else latest.room + self.views.system_rows.tokens
+        shown = self.views.latest
+        is_asked = shown is not None and (shown.key, shown.provider) == (key, self.key)
+        budget = self.budget if is_asked else latest.room + self.views.system_rows.tokens
         return self.views.undo(key, there, budget)
 
     async def _undone(self, change: Change, made: ActivationRecord, began: float) -> ActivationReport:

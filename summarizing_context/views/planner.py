@@ -302,7 +302,8 @@ def _reshaped(now: Situation, drafts: Drafts, made: Decision) -> Decision:
         pins = None  # the next activation will see to it
     shape: Reshape | None = None
     if pins is not None or now.pending is not None:
-        rebinds = pins is not None or now.system_changed or drafts.has_turn_ended()
+        other = now.system_changed or now.pending in ("budget_lowered", "budget_raised")
+        rebinds = pins is not None or other or drafts.has_turn_ended()
         shape = Reshape(now.pending or "explicit", pins, rebinds)
     if (block := _memories(now, drafts, pins)) is not None:
         shape = Reshape(now.pending or "restored", pins, shape is not None and shape.rebinds, block)

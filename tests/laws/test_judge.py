@@ -38,6 +38,9 @@ class Lying:
         self.last_view = SimpleNamespace(tokens=tokens, activation=None)
         return view
 
+    def budget(self) -> SimpleNamespace:
+        return SimpleNamespace(max_tokens=100_000)
+
     def statistics(self) -> SimpleNamespace:
         return SimpleNamespace(activations=self.activations, activations_by_reason={}, repairs={})
 
