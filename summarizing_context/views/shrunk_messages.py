@@ -214,7 +214,7 @@ class _Measured(NamedTuple):
     thoughts: tuple[str, ...]
     has_thinking: bool
     extras: int
-    frames: int  # of calls
+    frames: int  # of calls, and of blocks that stay blocks
     images: int
     crowd: float  # tokens below which hardly a word of each text could stay; 0 where that does not matter
 
@@ -223,9 +223,8 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     read = [part for part in reading.parts if part.kind != "extra"]
     parts = [part for part in read if part.kind != "thinking"]
     thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
-    frames = sum(price.count(text) for part in parts for text in _frame_of(part)) + sum(
-        map(price.count, unpaid_frame(message))
-    )
+    named = sum(price.count(text) for part in parts for text in _frame_of(part))
+    frames = named + sum(map(price.count, unpaid_frame(message)))
     images = price.image_tokens * sum(len(part.media) for part in parts)
     words = max(1, tokens - MESSAGE_TOKENS - frames - images)
     scale = words / max(1, sum(len(text) for part in read for text in _within(part)))
@@ -234,7 +233,27 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     crowd = sum(min(size, least) for size in sizes) if sum(part.kind in _JOINED for part in parts) > 1 else 0.0
     extras = extras_cost(reading, price.count)
     has_thinking = len(parts) < len(read)
+    frames = named + sum(map(price.count, unpaid_frame(_with_results_joined(message))))
     return _Measured(message, parts, sizes, (*thoughts, *reading.again), has_thinking, extras, frames, images, crowd)
+
+
+def _with_results_joined(message: Message) -> Message:
+    """The message without what its results hold: cut, each of them is one text, and the frames of its blocks go."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    if is_result(message):
+        return {**message, "content": ""}
+    keys = ("content", "output")
+    joined = [
+        {key: value for key, value in block.items() if key not in keys} if _holds_result(block) else block
+        for block in content
+    ]
+    return {**message, "content": joined}
+
+
+def _holds_result(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_result"
 
 
 def _frame_of(part: Part) -> tuple[str, ...]:
