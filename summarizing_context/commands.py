@@ -130,6 +130,8 @@ async def _status(context: CommandTarget, rest: str) -> CommandResult:
         ("breaker", figures.breaker),
         ("store", figures.store),
     ]
+    if budget.max_tokens < figures.least_useful_budget:
+        rows.insert(1, ("least useful", f"{figures.least_useful_budget:,} tokens, with system rows and tools"))
     if figures.last_error:
         rows.append(("last error", figures.last_error))
     nodes = [[node.name, node.form, node.made_by, node.tokens] for node in context.explain()]

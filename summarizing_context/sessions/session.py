@@ -44,6 +44,7 @@ from summarizing_context.stores.base import (
     StoredRules,
 )
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
+from summarizing_context.views.budget import USEFUL_ROOM
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
 from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
@@ -110,6 +111,7 @@ class Session:
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
+        self._is_room_told = False  # that a budget leaves too little of it
         self._waking: asyncio.Handle | None = None  # the call of `wake` that is due
 
     async def load(self) -> None:
@@ -171,6 +173,11 @@ class Session:
         """Whether the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after
         return after is not None and self.clock.now() - self.requested_at > after
+
+    def is_cramped(self, budget: int) -> bool:
+        """Whether system rows and tools take most of a budget, and leave less than a useful view needs."""
+        fixed = self.views.system_rows.tokens
+        return 2 * fixed > budget and budget < fixed + USEFUL_ROOM
 
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
@@ -293,6 +300,13 @@ class Session:
         """The next view of a provider, activated where that is due. For the arguments see `activate`."""
         report = await self.activate(key, budget, "idle" if self.is_idle else None, memories, begin=begin)
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
+        if self.is_cramped(budget) and not self._is_room_told:
+            self._is_room_told, fixed = True, self.views.system_rows.tokens
+            logger.warning(
+                "a budget of %s tokens leaves %s, for system rows and tools take %s: views show little of the session; "
+                "give at least %s, or fewer tools",
+                *(f"{tokens:,}" for tokens in (budget, budget - fixed, fixed, fixed + USEFUL_ROOM)),
+            )
         if self._waking is None:  # the view need not wait for it
             self._waking = self.loop.call_soon(self.wake)
         return self.views.view(key, budget, report)
@@ -439,6 +453,7 @@ class Session:
             cap_reached=calls.cap_ends_in > 0,
             cap_ends_in=calls.cap_ends_in if 0 < calls.cap_ends_in < inf else None,
             lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
+            least_useful_budget=self.views.system_rows.tokens + USEFUL_ROOM,
             token_counter=self.counter.name,
             store=self.store.name,
             last_error=calls.last_error
