@@ -90,6 +90,7 @@ class Session:
         self.summaries = summaries
         self.ledger = ledger
         self.views = views
+        views.only_looks = read_only
         self.worker = worker
         self.learner = learner  # where memories are learnt
         self.store = store

@@ -89,6 +89,7 @@ class Viewer:
         self.repairs = RepairCounts()
         self.stand_ins_shown = 0
         self.latest: ProviderView | None = None
+        self.only_looks = False  # what was shown last is looked at, in whatever room
         self.reopened = False  # an earlier process has shown views of this log
 
     @property
@@ -199,8 +200,8 @@ class Viewer:
 
     def _changed(self, provider_view: ProviderView, room: Room, budget: int, request: ViewRequest) -> Change | None:
         tail, skipped = self._fed(provider_view, room)
-        reason = provider_view.pending or request.reason
         now = self._situation(provider_view, tail, room, skipped, request)
+        reason = provider_view.pending or request.reason or ("budget_raised" if now.is_widened else None)
         decision = self._decided(provider_view, tail, now)
         if decision.change is None and skipped:  # it has to be looked at whole after all
             tail, was_attempt = provider_view.tail, decision.is_attempt
@@ -243,6 +244,7 @@ class Viewer:
         """What the planner decides by."""
         log, state = self._log, provider_view.state
         attempted_at, length = provider_view.attempted_at, len(log.entries)
+        newest = tail.items[-1] if tail.items and not self.only_looks else None
         return Situation(
             state=state,
             policy=self._policy,
@@ -265,6 +267,7 @@ class Viewer:
             is_first=not provider_view.last and provider_view.resumed is None,
             pins_changed=provider_view.pins_changed,
             system_changed=state.system != self.system_rows.name,
+            newest_whole=newest.tokens + newest.left_out if newest and newest.left_out else inf,
         )
 
     def _hides_newest(self, provider_view: ProviderView) -> bool:
@@ -446,7 +449,8 @@ class Viewer:
             return max(one.state.room, room.tokens) / max(1, min(one.state.room, room.tokens))
 
         nearest = min(self._views_of(key), key=distance, default=None)
-        return nearest if nearest is not None and distance(nearest) < _OTHER_ROOM else None
+        is_near = nearest is not None and (self.only_looks or distance(nearest) < _OTHER_ROOM)
+        return nearest if is_near else None
 
     def _views_of(self, key: str) -> list[ProviderView]:
         """The views of a provider, the latest first."""

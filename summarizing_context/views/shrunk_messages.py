@@ -216,6 +216,7 @@ class _Measured(NamedTuple):
     extras: int
     frames: int  # of calls, and of blocks that stay blocks
     images: int
+    loose: int  # tokens of frames that go with the first cut
     crowd: float  # tokens below which hardly a word of each text could stay; 0 where that does not matter
 
 
@@ -233,8 +234,9 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     crowd = sum(min(size, least) for size in sizes) if sum(part.kind in _JOINED for part in parts) > 1 else 0.0
     extras = extras_cost(reading, price.count)
     has_thinking = len(parts) < len(read)
-    frames = named + sum(map(price.count, unpaid_frame(_with_results_joined(message))))
-    return _Measured(message, parts, sizes, (*thoughts, *reading.again), has_thinking, extras, frames, images, crowd)
+    kept = named + sum(map(price.count, unpaid_frame(_with_results_joined(message))))
+    unread = (*thoughts, *reading.again)
+    return _Measured(message, parts, sizes, unread, has_thinking, extras, kept, images, frames - kept, crowd)
 
 
 def _with_results_joined(message: Message) -> Message:
@@ -271,6 +273,8 @@ def _cut_to(measured: _Measured, cap: int, price: Price) -> Shrunk | None:
     if measured.crowd > cap:  # seen at once, where it would take long to find out
         return None
     share = cap - MESSAGE_TOKENS
+    if measured.loose:  # so low that something is cut
+        share = min(share, int(sum(measured.sizes)) + measured.frames + measured.images + measured.extras - 1)
     shown: Shrunk | None = None
     for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
         rebuilt = _rebuild(measured, max(0, share), price)

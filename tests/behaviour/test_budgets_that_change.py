@@ -42,7 +42,7 @@ def reason(context: SummarizingContext) -> str | None:
     return None if context.last_view.activation is None else context.last_view.activation.reason
 
 
-async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for():
+async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for() -> None:
     async with open_context(settings()) as context:
         await filled(context, 60, budget=4_000)
         assert len(await view(context, 4_000)) < 60
@@ -50,7 +50,7 @@ async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for():
         assert reason(context) == "budget_raised"
 
 
-async def test_messages_after_a_small_request_are_shown_by_the_room_of_their_own():
+async def test_messages_after_a_small_request_are_shown_by_the_room_of_their_own() -> None:
     async with open_context(settings()) as context:
         await filled(context, 3)
         await view(context, 300)
@@ -60,7 +60,7 @@ async def test_messages_after_a_small_request_are_shown_by_the_room_of_their_own
 
 
 @pytest.mark.parametrize("small", [300, 500, 4_000, 50_000])
-async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(small: int, tmp_path: Path):
+async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(small: int, tmp_path: Path) -> None:
     """By the same process, and by one that is started again."""
     async with open_context(settings(tmp_path / "a.db", max_tokens=100_000)) as context:
         await filled(context, 1_200, budget=100_000)
@@ -79,7 +79,16 @@ async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(s
         assert (await view(context, 100_000), await view(context, small)) == (before, little)
 
 
-async def test_a_budget_that_wobbles_breaks_nothing():
+async def test_a_little_larger_budget_is_an_activation_where_the_newest_message_fits_now() -> None:
+    async with open_context(settings()) as context:
+        await filled(context, 3)
+        await context.add_message(said(4, 2_300))
+        assert (await view(context, 10_000))[-1] != said(4, 2_300)
+        assert ((await view(context, 14_000))[-1], reason(context)) == (said(4, 2_300), "budget_raised")
+        assert ((await view(context, 10_000))[-1], reason(context)) == (said(4, 2_300), None)
+
+
+async def test_a_budget_that_wobbles_breaks_nothing() -> None:
     async with open_context(settings()) as context:
         await filled(context, 300, budget=10_000)
         await context.compact()
@@ -92,7 +101,7 @@ async def test_a_budget_that_wobbles_breaks_nothing():
         assert context.statistics().activations == activations
 
 
-async def test_a_budget_that_changes_is_no_activation_where_everything_is_shown():
+async def test_a_budget_that_changes_is_no_activation_where_everything_is_shown() -> None:
     async with open_context(settings()) as context:
         before: list[Message] = []
         for number in range(20):
@@ -110,7 +119,7 @@ async def newest_of_a_fresh_session(log: list[Message], budget: int) -> Message:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_path: Path):
+async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_path: Path) -> None:
     """Each view is lawful and shows of the newest message what a fresh session shows; at an equal budget it goes on
     from the one before, unless it is told."""
     draw, path, raised, whole, wide = random.Random(seed), tmp_path / "a.db", 0, 0, 0
@@ -143,7 +152,7 @@ async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_pat
     assert min(raised, whole, wide) > 0
 
 
-async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: pytest.LogCaptureFixture):
+async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     tools = [{"name": "read", "description": "word " * 3_000}]
     async with open_context(settings(max_tokens=4_000)) as context:
         await context.add_message(said(0, 10))
@@ -165,7 +174,7 @@ async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: py
 
 
 @pytest.mark.parametrize("blocks", [300, 1_000, 3_000])
-async def test_a_result_of_many_text_blocks_shows_as_much_as_one_of_one_text(blocks: int):
+async def test_a_result_of_many_text_blocks_shows_as_much_as_one_of_one_text(blocks: int) -> None:
     texts = [{"type": "text", "text": f"line {number} of the listing"} for number in range(blocks)]
     call = {"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
     calling = {"role": "assistant", "content": "", "tool_calls": [call]}

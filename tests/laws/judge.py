@@ -229,7 +229,9 @@ class Judge:
         if fresh > told:
             self.untold()
         room = max(1, self._room())
-        near = [one for one in self.shown if one[0] == key and max(one[1], room) < OTHER_ROOM * max(1, min(one[1], room))]
+        near = [
+            one for one in self.shown if one[0] == key and max(one[1], room) < OTHER_ROOM * max(1, min(one[1], room))
+        ]
         broken = {one: prefix_problems(self.shown[one].rows, view) for one in near}
         for one in near:
             if told or not broken[one]:
