@@ -371,7 +371,9 @@ class Session:
         """Take back the last activation. Raises `UndoError`, and `StoreError`, and then nothing is changed."""
         async with self.changing:
             began = self.clock.now()
-            undone = last_to_undo(self.history.records, self.log.version)
+            shown = None if self.views.latest is None else self.views.latest.key
+            own = [one for one in self.history.records if one.provider == shown]  # of the view that was shown last
+            undone = last_to_undo(own or self.history.records, self.log.version)
             data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else usable_state(self.log, data)
             if there is None:
