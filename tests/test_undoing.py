@@ -230,7 +230,7 @@ async def test_an_undo_in_the_store_tells_before_what_it_comes_to_and_counts_no_
         assert (await undo_stored(store, "s", BUDGET))._replace(time=told.time) == told
     finally:
         await store.close()
-    async with opened(store=path, max_tokens=2 * BUDGET) as context:
+    async with opened(store=path, max_tokens=BUDGET * 14 // 10) as context:
         await context.get_messages_for_request()
         assert context.last_view is not None
         assert context.activations()[-1].undoes == 1, "the view of before fits"

@@ -47,6 +47,7 @@ from summarizing_context.stores.base import (
     StoredRules,
 )
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
+from summarizing_context.views.budget import USEFUL_ROOM
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
 from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
@@ -93,6 +94,7 @@ class Session:
         self.summaries = summaries
         self.ledger = ledger
         self.views = views
+        views.only_looks = read_only
         self.worker = worker
         self.learner = learner  # where memories are learnt
         self.store = store
@@ -114,6 +116,7 @@ class Session:
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
+        self._is_room_told = False  # that a budget leaves too little of it
         self._waking: asyncio.Handle | None = None  # the call of `wake` that is due
 
     async def load(self) -> None:
@@ -149,9 +152,9 @@ class Session:
         self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
         self.history.load(await self.store.list_activations(self.id))
         await self.worker.recall()
-        if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
+        if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
-            self.key, self.budget = latest.key, min(budget, most) if self.settings.max_tokens_is_set else budget
+            self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
         self.requested_at = self.clock.now()
         self.worker.start_tokens = self._start_tokens()
 
@@ -190,6 +193,11 @@ class Session:
         """Whether the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after
         return after is not None and self.clock.now() - self.requested_at > after
+
+    def is_cramped(self, budget: int) -> bool:
+        """Whether system rows and tools take most of a budget, and leave less than a useful view needs."""
+        fixed = self.views.system_rows.tokens
+        return 2 * fixed > budget and budget < fixed + USEFUL_ROOM
 
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
@@ -334,9 +342,16 @@ class Session:
         if report is None and shown.serial and shown.interruptions != known.get(key, ()):
             await self._save_state(key, encode_state(shown))  # so that a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
+        if self.is_cramped(budget) and not self._is_room_told:
+            self._is_room_told, fixed = True, self.views.system_rows.tokens
+            logger.warning(
+                "a budget of %s tokens leaves %s, for system rows and tools take %s: views show little of the session; "
+                "give at least %s, or fewer tools",
+                *(f"{tokens:,}" for tokens in (budget, budget - fixed, fixed, fixed + USEFUL_ROOM)),
+            )
         if self._waking is None:  # the view need not wait for it
             self._waking = self.loop.call_soon(self.wake)
-        return self.views.view(key, report)
+        return self.views.view(key, budget, report)
 
     async def activate(
         self,
@@ -371,7 +386,7 @@ class Session:
                     announced = announced or Announced(self._announcements)
                     waits = self._await_summaries(change, until)
                     if not waits and announced.may_activate():
-                        return await finish_despite_cancellation(self._make(key, change, decide, began))
+                        return await finish_despite_cancellation(self._make(change, decide, began))
                 finally:
                     self.changing.release()
                 if waits:
@@ -382,14 +397,14 @@ class Session:
             if announced is not None:
                 announced.end()
 
-    async def _make(self, key: str, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
+    async def _make(self, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         while change is not None:
             if self._announcements.announce is None:
                 self.notify("pre_compact", self._event_before(change))
             made = self._recorded(change)
             form = stored_form(made, change.provider_view.encode(change.before))
-            await self._save_state(key, change.provider_view.encode(change.state), form)
+            await self._save_state(change.provider_view.key, change.provider_view.encode(change.state), form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide)
@@ -399,7 +414,9 @@ class Session:
         """Take back the last activation. Raises `UndoError`, and `StoreError`, and then nothing is changed."""
         async with self.changing:
             began = self.clock.now()
-            undone = last_to_undo(self.history.records, self.log.version)
+            shown = None if self.views.latest is None else self.views.latest.key
+            own = [one for one in self.history.records if one.provider == shown]  # of the view that was shown last
+            undone = last_to_undo(own or self.history.records, self.log.version)
             data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else usable_state(self.log, data)
             if there is None:
@@ -411,7 +428,9 @@ class Session:
 
     def _undoing(self, key: str, there: ActivationState) -> Change | None:
         latest = next((one.state for one in self.views.provider_views if one.key == key), there)
-        budget = self.budget if key == self.key else latest.room + self.views.system_rows.tokens
+        shown = self.views.latest
+        is_asked = shown is not None and (shown.key, shown.provider) == (key, self.key)
+        budget = self.budget if is_asked else latest.room + self.views.system_rows.tokens
         return self.views.undo(key, there, budget)
 
     async def _undone(self, change: Change, made: ActivationRecord, began: float) -> ActivationReport:
@@ -480,6 +499,7 @@ class Session:
             cap_reached=calls.cap_ends_in > 0,
             cap_ends_in=calls.cap_ends_in if 0 < calls.cap_ends_in < inf else None,
             lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
+            least_useful_budget=self.views.system_rows.tokens + USEFUL_ROOM,
             token_counter=self.counter.name,
             store=self.store.name,
             last_error=calls.last_error

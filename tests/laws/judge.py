@@ -30,10 +30,11 @@ from .repairs import ALL_REPAIRS
 from .shapes import answered_ids, called_ids, canonical_once, copied, leading_system_rows
 
 REASONS = {
-    "high_water", "budget_lowered", "provider_changed", "system_changed", "log_replaced", "idle",
+    "high_water", "budget_lowered", "budget_raised", "provider_changed", "system_changed", "log_replaced", "idle",
     "explicit", "restored",
 }  # fmt: skip
 IMAGE_TOKENS = 1600
+OTHER_ROOM = 1.5  # times as much room: another view
 SMALL = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
 ECONOMY = {"band": "economy", "segment_min": 50, "segment_target": 150, "segment_max": 300, "summary_max_tokens": 16}
 
@@ -75,7 +76,7 @@ class Judge:
         self.activations = 0
         self.repairs: Counter[str] = Counter()
         self.last: list[Message] = []
-        self.shown: dict[str, Shown] = {}  # of each provider that with which its next view must begin
+        self.shown: dict[tuple[str, int], Shown] = {}  # of each provider and room that with which the next must begin
         self._activations_before = 0
         self._replaced = False
         self._prices: dict[str, int] = {}
@@ -167,7 +168,7 @@ class Judge:
         if problems:
             raise LawBroken("; ".join(problems))
         vandalise(view)
-        self.last, self.shown[key] = own, Shown(own, len(self.log))
+        self.last, self.shown[key, self._room()] = own, Shown(own, len(self.log))
         self._replaced = False
         return own
 
@@ -263,10 +264,22 @@ class Judge:
         problems = [f"append_only: unknown reasons {sorted(unknown)}"] if unknown else []
         if fresh > told:
             self.untold()
-        if told or key not in self.shown:
+        room = max(1, self._room())
+        near = [
+            one for one in self.shown if one[0] == key and max(one[1], room) < OTHER_ROOM * max(1, min(one[1], room))
+        ]
+        broken = {one: prefix_problems(self.shown[one].rows, view) for one in near}
+        for one in near:
+            if told or not broken[one]:
+                del self.shown[one]
+        if told or not near or not all(broken.values()):
             return problems
-        broken = prefix_problems(self.shown[key].rows, view)
-        return [*problems, f"append_only: {broken[0]} without an activation"] if broken else problems
+        return [*problems, f"append_only: {broken[near[-1]][0]} without an activation"]
+
+    def _room(self) -> int:
+        """The last request's tokens beside the system rows: at about as many a provider is shown the same view."""
+        system = sum(map(self._price, self.log[: leading_system_rows(self.log)]))
+        return int(self.context.budget().max_tokens) - system
 
 
 @asynccontextmanager
