@@ -390,7 +390,8 @@ def _enabled(
         notices().print(plain(words, 600), soft_wrap=True)
         return Status.ENVIRONMENT
     console = notices()
-    console.print(f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back")
+    words = f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back"
+    console.print(words, soft_wrap=True)
     if trouble is not None:
         words = f"Codex goes on without the proxy ({trouble}); `summarizing-context proxy run -- codex` is one way"
         console.print(plain(words, 600), soft_wrap=True)
