@@ -60,7 +60,9 @@ async def _run(options: argparse.Namespace, folder: Path, console: Console) -> b
     provider = Provider(plan)
     verdict = Verdict("scripted", "", "ours", budget=options.budget)
     async with provided(provider) as upstream, between("ours", upstream, options.budget, folder) as proxy:
-        console.print(f"The proxy is at [bold]{proxy.address}[/], its inspector at [bold]{proxy.address}/inspect/[/]\n")
+        console.print(
+            f"The proxy is at [bold]{proxy.address}[/], its inspector at [bold]{await proxy.inspector()}[/]\n"
+        )
         words = await _drive(plan, proxy, console)
         verdict.final_arrived = plan.final in words
         await proxy.look()
@@ -70,7 +72,7 @@ async def _run(options: argparse.Namespace, folder: Path, console: Console) -> b
             console.print(f"[red]{words}[/]", highlight=False)
         await _pictures(proxy, folder, console)
         if options.stay:
-            console.print(f"Look around: {proxy.address}/inspect/  Ctrl-C ends it.")
+            console.print(f"Look around: {await proxy.inspector()}  Ctrl-C ends it.")
             await asyncio.Event().wait()
     return verdict.holds
 
@@ -140,7 +142,7 @@ async def _pictures(proxy: Middle, folder: Path, console: Console) -> None:
         for name, width, height in _SIZES:
             for scheme in ("light", "dark"):
                 page = await browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-                await page.goto(f"{proxy.address}/inspect/#{quote(session, safe='')}")
+                await page.goto(f"{await proxy.inspector()}#{quote(session, safe='')}")
                 await page.wait_for_selector("body[data-messages]")
                 picture = folder / f"inspector-{name}-{scheme}.png"
                 await page.screenshot(path=picture)

@@ -153,15 +153,8 @@ def serve(
         token = None
     elif token is None and ip_address(host).is_loopback:
         token = kept_token(token_file(_TOKEN_FILE))
-    proxy = _settings(
-        store,
-        OwnSettings(config, None, summarizer, model),
-        _given(anthropic, openai, budget),
-        token=token,
-        shadow=shadow,
-        shadow_pays=shadow_pays,
-    )
-    from summarizing_context.proxy.access import with_token
+    own, given = OwnSettings(config, None, summarizer, model), _given(anthropic, openai, budget)
+    proxy = _settings(store, own, given, token=token, shadow=shadow, shadow_pays=shadow_pays)
     from summarizing_context.proxy.installation import base_urls
     from summarizing_context.proxy.server import address_of, bound_socket, make_app
     from summarizing_context.proxy.server import serve as serve_app
@@ -169,16 +162,17 @@ def serve(
     app = make_app(proxy, host)  # before anything is said: what is wrong is told alone
     with bound_socket(host, port) as listening:
         place = address_of(listening)
-        address = with_token(place, token)
-        words = f"{address}: {' '.join(f'{name}={url}' for name, url in base_urls(address).items())}"
-        if store != ":memory:":
-            words += f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
-        notices().print(words, soft_wrap=True)
-        if token is None:
-            words = "WARNING: without a token, every user of this machine may use the proxy and read its figures"
-            notices().print(words, soft_wrap=True)
+        urls = base_urls(place, token)
+        words = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
+        words += (
+            "" if store == ":memory:" else f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
+        )
+        notices().print(words if token is not None else f"{words}\n{_OPEN}", soft_wrap=True)
         anyio.run(serve_app, app, listening)
     return Status.OK
+
+
+_OPEN = "WARNING: without a token, every user of this machine may use the proxy and read its figures"
 
 
 def run(
@@ -333,16 +327,8 @@ def _enabled(
     dry_run: bool,
 ) -> int:
     """Show and write the shell's lines and the service, and start it. `options` are those of the served proxy."""
+    from summarizing_context.proxy import installation
     from summarizing_context.proxy.codex import read_codex
-    from summarizing_context.proxy.installation import (
-        add_lines,
-        add_service,
-        add_token,
-        base_urls,
-        service_of,
-        shell_files,
-        shell_lines,
-    )
 
     host, port = read_address(listen, "--listen")
     if not ip_address(host).is_loopback or port == 0:
@@ -351,24 +337,21 @@ def _enabled(
         raise InputError(f"a service has no key for --summarizer {summarizer}; take client, or --no-service")
     shell, home, address = _shell(shell), Path.home(), url_of(host, port)
     kept = token_file(_TOKEN_FILE)
-    token, new_token = add_token(kept)
-    urls = base_urls(f"{address}/token/{token}")
+    token, new_token = installation.add_token(kept)
+    urls = installation.base_urls(address, token)
     _check_addresses(urls, upstreams, token)
     start = [sys.executable, "-m", "summarizing_context", "proxy", *options, "--listen", f"{host}:{port}"]
-    path = shell_files(shell, home, os.environ, sys.platform)[0]
-    edits = [new_token, add_lines(path, shell_lines(shell, address, kept))]
+    path = installation.shell_files(shell, home, os.environ, sys.platform)[0]
+    edits = [new_token, installation.add_lines(path, installation.shell_lines(shell, address, kept))]
     codex, trouble = read_codex(os.environ, home), None
-    if codex is not None:
-        trouble = codex.trouble(token)
-        if trouble is None and codex.by_chatgpt and upstreams["--openai"] is None:
-            trouble = "Codex has a login of ChatGPT, whose requests go elsewhere and packed"
-        if trouble is None:
-            edits.append(add_lines(codex.config, [f'openai_base_url = "{urls["OPENAI_BASE_URL"]}"'], is_top=True))
+    if codex is not None and (trouble := codex.trouble(token, openai=upstreams["--openai"])) is None:
+        line = f'openai_base_url = "{urls["OPENAI_BASE_URL"]}"'
+        edits.append(installation.add_lines(codex.config, [line], is_top=True))
     service: Service | None = None
     calls: Sequence[Command] = ()
     if not no_service:
-        service = service_of(sys.platform, home, os.environ, start)
-        unit = add_service(service)
+        service = installation.service_of(sys.platform, home, os.environ, start)
+        unit = installation.add_service(service)
         edits.append(unit)
         calls = service.start if unit is None else service.restart
     changes = [edit for edit in edits if edit is not None]
@@ -376,28 +359,30 @@ def _enabled(
         notices().print("everything is written already")
     if not _agreed("Write", changes, calls, yes=yes, dry_run=dry_run):
         return Status.OK
-    if (failed := None if service is None else _called(service.check)) is None:
-        for edit in changes:
-            edit.apply()
-        failed = _called(calls)
-        if failed is not None and service is not None:
-            _called(service.stop)
-            for edit in reversed(changes):
-                edit.undo()
-            _called(service.forget)
-    if failed is not None:
+    if (failed := _written(changes, service, calls)) is not None:
         words = f"{failed}: no service can start the proxy, and nothing is left of what was to be written. {_WAY_OUT}"
         notices().print(plain(words, 600), soft_wrap=True)
         return Status.ENVIRONMENT
-    console = notices()
-    words = f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back"
-    console.print(words, soft_wrap=True)
-    if trouble is not None:
-        words = f"Codex goes on without the proxy ({trouble}); `summarizing-context proxy run -- codex` is one way"
-        console.print(plain(words, 600), soft_wrap=True)
-    if no_service:
-        console.print(f"WARNING: no client works until you start the proxy: {shlex.join(start)}", soft_wrap=True)
+    told = [f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back"]
+    told += [] if trouble is None else [f"Codex goes on without the proxy: {plain(trouble, 600)}"]
+    told += [f"WARNING: no client works until you start the proxy: {shlex.join(start)}"] if no_service else []
+    notices().print("\n".join(told), soft_wrap=True)
     return Status.OK
+
+
+def _written(changes: Sequence[Edit], service: Service | None, calls: Sequence[Command]) -> str | None:
+    """Write it all and start the service; return why that failed, with everything as it was before, or None."""
+    if service is not None and (failed := _called(service.check)) is not None:
+        return failed
+    for edit in changes:
+        edit.apply()
+    failed = _called(calls)
+    if failed is not None and service is not None:
+        _called(service.stop)
+        for edit in reversed(changes):
+            edit.undo()
+        _called(service.forget)
+    return failed
 
 
 _WAY_OUT = (
@@ -410,27 +395,25 @@ def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
 
     Both are shown first. Everything else in these files stays byte for byte.
     """
+    from summarizing_context.proxy import installation
     from summarizing_context.proxy.codex import config_file
-    from summarizing_context.proxy.installation import (
-        SHELLS,
-        remove_lines,
-        remove_service,
-        remove_token,
-        service_of,
-        shell_files,
-    )
 
     home = Path.home()
-    paths = [path for shell in SHELLS for path in shell_files(shell, home, os.environ, sys.platform)]
+    paths = [
+        path
+        for shell in installation.SHELLS
+        for path in installation.shell_files(shell, home, os.environ, sys.platform)
+    ]
     paths.append(config_file(os.environ, home))
-    lines = [edit for path in paths if (edit := remove_lines(path)) is not None]
-    service = service_of(sys.platform, home, os.environ, [])
-    unit = remove_service(service)
+    lines = [edit for path in paths if (edit := installation.remove_lines(path)) is not None]
+    service = installation.service_of(sys.platform, home, os.environ, [])
+    unit = installation.remove_service(service)
     edits = [*lines, *([unit] if unit is not None else [])]
     if not edits:
         notices().print("nothing to remove")
         return Status.OK
-    edits += [edit] if (edit := remove_token(token_file(_TOKEN_FILE))) is not None else []
+    if (held := installation.read_file(kept := token_file(_TOKEN_FILE))) is not None:
+        edits.append(installation.Edit(kept, held, None, "(the token of the proxy)"))
     calls = [*service.stop, *service.forget] if unit is not None else []
     if not _agreed("Remove", edits, calls, yes=yes, dry_run=dry_run):
         return Status.OK

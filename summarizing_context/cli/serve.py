@@ -48,6 +48,7 @@ def register(app: typer.Typer) -> None:
 
 def mcp(
     store: StorePath,
+    *,
     session: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="Serve this session only, not the whole store.")
     ] = None,
@@ -65,7 +66,7 @@ def mcp(
         ),
     ] = None,
     no_token: Annotated[
-        bool, typer.Option("--no-token", help="Ask for no token: whoever reaches the server can read the sessions.")
+        bool, typer.Option("--no-token", help="Ask for no token: all who reach the server can read the sessions.")
     ] = False,
     config: ConfigPath = None,
 ) -> int:

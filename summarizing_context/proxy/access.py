@@ -35,11 +35,6 @@ class Asked(NamedTuple):
     status: int = 403
 
 
-def with_token(address: str, token: str | None) -> str:
-    """The base URL that clients are given."""
-    return address if token is None else f"{address}{_FOLDER}{token}"
-
-
 class Guard:
     """Refuses requests. Raises `SettingsError` where others could ask and no token keeps them out.
 

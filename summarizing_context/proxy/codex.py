@@ -30,8 +30,10 @@ class Codex(NamedTuple):
     base_url: str | None
     by_chatgpt: bool  # its login
 
-    def trouble(self, token: str) -> str | None:
-        """Return why its requests cannot be sent through the proxy, or None."""
+    def trouble(self, token: str, *, openai: str | None) -> str | None:
+        """Return why its requests cannot be sent through a proxy in front of `openai`, or None."""
+        if self.by_chatgpt and openai is None:
+            return "its login of ChatGPT asks another server, and packed; use `summarizing-context proxy run -- codex`"
         if self.provider not in ("openai", _PROVIDER):
             return f"{self.config}: model_provider is {self.provider!r}, and the proxy stands in for OpenAI alone"
         if self.base_url is not None and f"/token/{token}/" not in self.base_url:

@@ -106,8 +106,9 @@ def shell_files(shell: str, home: Path, environ: Mapping[str, str], platform: st
     return [Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "fish" / "config.fish"]
 
 
-def base_urls(address: str) -> dict[str, str]:
+def base_urls(address: str, token: str | None) -> dict[str, str]:
     """What clients read, for a proxy at this address."""
+    address = address if token is None else f"{address}/token/{token}"
     return {"ANTHROPIC_BASE_URL": address, "OPENAI_BASE_URL": f"{address}/v1"}
 
 
@@ -115,8 +116,8 @@ def shell_lines(shell: str, address: str, tokens: Path) -> list[str]:
     """Return the lines that send clients to a proxy. They read the token: start files of shells are open to others."""
     read = f"(cat {shlex.quote(str(tokens))})"
     if shell == "fish":
-        return [f"set -gx {name} {url}" for name, url in base_urls(f"{address}/token/{read}").items()]
-    return [f'export {name}="{url}"' for name, url in base_urls(f"{address}/token/${read}").items()]
+        return [f"set -gx {name} {url}" for name, url in base_urls(address, read).items()]
+    return [f'export {name}="{url}"' for name, url in base_urls(address, f"${read}").items()]
 
 
 def add_token(path: Path) -> tuple[str, Edit | None]:
@@ -125,12 +126,6 @@ def add_token(path: Path) -> tuple[str, Edit | None]:
         return before.decode("ascii").strip(), None
     token = secrets.token_hex(20)
     return token, Edit(path, None, f"{token}\n".encode(), "(the token of the proxy)")
-
-
-def remove_token(path: Path) -> Edit | None:
-    """Return the removal of the token's file; None where there is none."""
-    before = read_file(path)
-    return None if before is None else Edit(path, before, None, "(the token of the proxy)")
 
 
 def add_lines(path: Path, lines: Sequence[str], *, is_top: bool = False) -> Edit | None:

@@ -30,7 +30,7 @@ try:
     import uvicorn
 
     from summarizing_context.inspector import Access, inspector_app
-    from summarizing_context.proxy.access import Guard, with_token
+    from summarizing_context.proxy.access import Guard
     from summarizing_context.proxy.app import build_app
     from summarizing_context.proxy.codex import CHATGPT, TOKEN_VARIABLE, arguments_for, read_codex
     from summarizing_context.proxy.feed import Feed
@@ -194,14 +194,14 @@ def _end_at_deadline(status: int) -> None:
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
     """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start."""
     codex = read_codex(os.environ, Path.home()) if Path(command[0]).name == "codex" else None
-    if codex is not None and (trouble := codex.trouble(proxy.token or "")) is not None:
-        raise SettingsError(trouble)
     by_chatgpt = codex is not None and codex.by_chatgpt
     if by_chatgpt and proxy.openai == OPENAI:
         proxy = replace(proxy, openai=CHATGPT)
+    if codex is not None and (trouble := codex.trouble(proxy.token or "", openai=proxy.openai)) is not None:
+        raise SettingsError(trouble)
     with bound_socket("127.0.0.1", 0) as listening:
         async with serving(proxy, listening) as address:
-            places = base_urls(with_token(address, proxy.token)) | {TOKEN_VARIABLE: proxy.token or ""}
+            places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: proxy.token or ""}
             if Path(command[0]).name == "codex":
                 command = [command[0], *arguments_for(address, by_chatgpt=by_chatgpt), *command[1:]]
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command too, which decides

@@ -67,7 +67,7 @@ def kept_token(path: Path) -> str:
             draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
             write_private(draft, f"{secrets.token_hex(20)}\n")
             try:
-                os.link(draft, path)  # whole or not at all, and one only, whoever else makes it now
+                os.link(draft, path)  # whole or not at all, and one, if others make it too
             except FileExistsError:
                 pass
             finally:
