@@ -9,14 +9,13 @@ READY := $(VENV)/.ready
 CORPUS ?=
 BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
-GATE_REPLIES ?= 10000
-TURNS ?= 300
+PEERS ?=
 
 # Without compiled files each process that a test starts would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo fleet-demo proxy-demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws literals corpus host-corpus weather evals bench bench-peers bench-search bench-checkpoints bench-hosts tune simulate clean
+.PHONY: help demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench house tune clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,16 +27,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]' -c constraints.txt
 	@touch $@
 
-proxy-demo: $(READY) ## watch a client's 200 steps pass the proxy, with pictures of the inspector in proxy-demo/
-	@! command -v chromium > /dev/null || $(BIN)/python -c 'import playwright' 2> /dev/null \
-		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
-	$(BIN)/python -m evals.clients.demo
-
 demo: $(READY) ## watch a long session being summarized inside a small budget
 	$(BIN)/summarizing-context demo
-
-fleet-demo: $(READY) ## a server, three hosts and two workers on this machine, one of them killed (a minute)
-	$(BIN)/python -m evals.performance.fleet_demo
 
 test: $(READY) ## every test
 	$(BIN)/python -m pytest -n 4 --dist worksteal
@@ -85,10 +76,6 @@ docs: $(VENV)/.docs-ready ## the documentation as a site in site/, links and anc
 laws: $(READY) ## the laws against a million random operations a strategy, and all the law tests (LAWS_OPERATIONS=...)
 	LAWS_OPERATIONS=$(LAWS_OPERATIONS) $(BIN)/python -m pytest -n 2 --dist worksteal tests/laws
 
-literals: $(READY) ## the literal gate against 10,000 replies with inventions (GATE_REPLIES=...), and on transcripts (CORPUS=<folder>)
-	GATE_REPLIES=$(GATE_REPLIES) $(BIN)/python -m pytest -q tests/summarizers/test_literal_gate.py
-	@test -z "$(CORPUS)" || $(BIN)/python -m evals.performance.literals "$(CORPUS)"
-
 corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...)
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }
 	$(BIN)/summarizing-context replay "$(CORPUS)" --budget $(BUDGETS)
@@ -109,26 +96,13 @@ evals: $(READY) ## measure how good summaries are, with the network blocked; pag
 tune: $(READY) ## tune the extractive summarizer from naive figures, judged on held-out sessions; page in tune-report/
 	PYTHONPATH=evals/offline $(BIN)/summarizing-context tune tuning_start
 
-bench: $(READY) ## every number to reach, ours alone, in under a minute
-	$(BIN)/python -m evals.performance.bench
+bench: $(READY) ## what a user feels, beside the aims (two minutes); PEERS=langchain,... for other frameworks in the same run
+	$(BIN)/python -m evals.performance.bench --peers "$(PEERS)"
 
-bench-search: $(READY) ## searching 100,000 messages, and what the index costs
-	$(BIN)/python evals/performance/search.py
-
-bench-checkpoints: $(READY) ## what 1,000 checkpoints cost in a session of 10,000 messages
-	$(BIN)/python -m evals.performance.checkpoints
-
-bench-peers: $(READY) ## everything beside the peers, each in an environment of its own (about 40 minutes; goes on where it was)
-	$(BIN)/python -m evals.performance.compare
-
-bench-hosts: $(HOSTS)/.ready ## the hosts' own compaction and this package in the same runtimes (TURNS=300, ten minutes; goes on where it was)
-	@mkdir -p evals/hosts_beside/.results
-	$(HOSTS)/bin/python -m evals.hosts_beside --turns $(TURNS) --json evals/hosts_beside/.results/$(TURNS)-turns.json
-
-simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a virtual clock (about 15 minutes)
-	$(BIN)/python -m evals.performance.simulation --json evals/performance/results/simulation.json
+house: $(READY) ## lines of each room beside its budget, and how far a call travels
+	$(BIN)/python -m evals.house
 
 clean: ## remove what was made here, the environment too
 	rm -rf $(VENV) $(HOSTS) $(OLDEST) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf evals/performance/.environments eval-report tune-report site proxy-demo evals/clients/.programs evals/hosts_beside/.results
+	rm -rf evals/performance/.environments eval-report tune-report site evals/clients/.programs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,19 +1,23 @@
-"""Ours alone, in under a minute: every number to reach, measured and judged. `make bench` is this.
+"""Measure what a user feels, beside the aims: views, activations, appends, what summaries read. `make bench` is this.
 
-    python -m evals.performance.bench [--long] [--json PATH]
+    python -m evals.performance.bench [--peers langchain,pydantic-background] [--json PATH]
 
---long takes the session of 100,000 messages one message at a time, with views all along (minutes). The exit status is 0
-whether targets are met or missed: single times depend on the machine, and on what else it does.
+Each run is a process of its own. With `--peers` the same session goes through other frameworks too, each in an
+environment of its own (made on first use), and their figures stand beside. Compare ratios within one run: single times
+depend on the machine. A missed aim does not change the exit status.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,85 +25,126 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from evals.performance.launch import ROOT, launch
-from evals.performance.machine import machine
-from evals.performance.metrics import Figures
-from evals.performance.runs import Ask
-from evals.performance.targets import Verdict, verdicts
+from evals.performance.environments import ensure
+from evals.performance.managers import MANAGERS
+from evals.performance.run import ANSWER
 
-FAST: dict[str, Any] = {"latency": 0.01, "agent_latency": 0.002}
-RUNS = {
-    "main": Ask(manager="ours", turns=300),
-    "slow": Ask(manager="ours", turns=300, latency=0.1, agent_latency=0.002),
-    "never": Ask(manager="ours", turns=200, mode="never", agent_latency=0.002),
-    "always": Ask(manager="ours", turns=200, mode="always", **FAST),
-    "burst": Ask(manager="ours", turns=200, mode="burst", **FAST),
-    "cold": Ask(manager="ours", turns=1_000, kind="cold"),
-    "reopen": Ask(manager="ours", turns=200, kind="reopen", **FAST),
+ROOT = Path(__file__).parents[2]
+LIMIT = 600.0  # seconds of one run
+
+FAST = ("--latency", "0.01", "--agent-latency", "0.002")
+RUNS = {  # name: arguments of `evals.performance.run ours`
+    "main": ("--turns", "300"),
+    "slow": ("--turns", "300", "--latency", "0.1", "--agent-latency", "0.002"),
+    "never": ("--turns", "200", "--mode", "never", "--agent-latency", "0.002"),
+    "always": ("--turns", "200", "--mode", "always", *FAST),
+    "burst": ("--turns", "200", "--mode", "burst", *FAST),
+    "cold": ("--turns", "1000", "--kind", "cold"),
+    "reopen": ("--turns", "200", "--kind", "reopen", *FAST),
 }
+OTHERS = {"session": "evals.performance.session", "background": "evals.performance.background"}
+
+Evidence = dict[str, dict[str, Any]]
 
 
-def measure(progress: Progress, *, long: bool = False) -> dict[str, Figures]:
-    """The evidence for every target, by name. A run that fails leaves its targets not measured, and says why."""
-    bar = progress.add_task("runs", total=len(RUNS) + 1)
-    evidence: dict[str, Figures] = {}
-    with ThreadPoolExecutor(1) as beside:  # the runs wait most of the time: one core is enough for each side
-        session = beside.submit(_session, long)
-        for name, ask in RUNS.items():
-            progress.update(bar, description=f"{name}: {ask.turns} turns")
-            row = launch(ask)
-            if row.status == "ok":
-                evidence[name] = row.figures
-            else:
-                progress.console.print(f"{name}: {row.reason}", style="red")
-            progress.advance(bar)
-        progress.update(bar, description="one session of 100,000 messages")
-        evidence["session"] = session.result()
-        progress.update(bar, description="adders and views beside summaries")
-        evidence["background"] = _figures("evals.performance.background")
-        progress.update(bar, description="a host that hands over its whole history")
-        evidence["following"] = _figures("evals.performance.follow")
-    progress.advance(bar)
-    return evidence
+def of(run: str, figure: str) -> Callable[[Evidence], float]:
+    """Return a reader of one figure of one run."""
+    return lambda evidence: float(evidence[run][figure])
 
 
-def _session(long: bool) -> Figures:
-    return _figures("evals.performance.session", *(["--sequential"] if long else []))
+AIMS: tuple[tuple[str, float, Callable[[Evidence], float], str], ...] = (  # row, the most, reader, figure of peers
+    ("views that wait for a summary", 0, of("main", "waiting_views"), "waiting_views"),
+    ("… when the summarizer is slow (50:1)", 0, of("slow", "waiting_views"), ""),
+    ("… when it never answers", 0, of("never", "waiting_views"), ""),
+    ("unsafe, over-budget and failed views", 0, lambda e: sum(e[run]["faults"] for run in RUNS), "faults"),
+    ("view p50, ms", 0.2, of("main", "view_p50_ms"), "view_p50_ms"),
+    ("view p99, ms", 1.0, of("main", "view_p99_ms"), "view_p99_ms"),
+    ("slowest activation, ms", 20, of("main", "activation_max_ms"), "activation_max_ms"),
+    ("event-loop stall, ms", 15, of("main", "stall_ms"), "stall_ms"),
+    ("mean view, tokens", 10_000, of("main", "mean_view_tokens"), "mean_view_tokens"),
+    ("uncached tokens over history", 1.35, of("main", "uncached_over_history"), "uncached_over_history"),
+    ("… when the summarizer is slow (50:1)", 1.5, of("slow", "uncached_over_history"), ""),
+    ("summarizer input over history", 1.2, of("main", "model_input_over_history"), "model_input_over_history"),
+    ("calls after reopening", 0, of("reopen", "reopen_calls"), ""),
+    ("cold first view of 475,000 tokens, ms", 100, of("cold", "view_max_ms"), ""),
+    ("largest summarizer input, tokens", 8_000, of("cold", "largest_model_input"), ""),
+    ("view p50 at 100,000 messages over at 1,000", 1.3, of("session", "view_late_over_early"), ""),
+    ("append at 100,000 messages over at 1,000", 1.3, of("session", "append_late_over_early"), ""),
+    ("100,000 durable messages by 64 adders, s", 10, of("session", "adders_s_per_100k"), ""),
+    ("… beside extractive summaries, over the store alone", 1.2, of("background", "adders_extractive_over_alone"), ""),
+    ("… beside summaries by a model, over the store alone", 1.2, of("background", "adders_model_over_alone"), ""),
+    ("view p50 while summaries are made, over idle", 2, of("background", "view_busy_over_idle"), ""),
+    ("memory over text", 2.0, of("session", "memory_over_text"), ""),
+    ("reopening 100,000 messages to the first view, s", 1, of("session", "reopen_s_per_100k"), ""),
+)
 
 
-def _figures(module: str, *options: str) -> Figures:
-    """The figures that a measurement in a process of its own prints."""
-    command = [sys.executable, "-m", module, *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    figures: Figures = json.loads(done.stdout)
+def run(python: Path, module: str, *arguments: str) -> dict[str, Any]:
+    """Return the figures that a measurement in a process of its own prints. Raise RuntimeError if it fails."""
+    command = [str(python), "-m", module, *arguments]
+    paths = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=paths, capture_output=True, text=True, timeout=LIMIT, check=False)
+    answers = [line for line in done.stdout.splitlines() if line.startswith((ANSWER, "{"))]
+    if done.returncode or not answers:
+        raise RuntimeError(f"{' '.join(command[1:])}: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
+    figures: dict[str, Any] = json.loads(answers[-1].removeprefix(ANSWER))
     return figures
 
 
-def table(judged: list[Verdict], seconds: float) -> Table:
-    shown = Table("number to reach", "target", "measured", "", title=f"ours alone, {seconds:.0f} s")
-    for verdict in judged:
-        mark = {True: "[green]met[/]", False: "[red]missed[/]", None: "-"}[verdict.met]
-        shown.add_row(verdict.what, verdict.wanted, verdict.ours, mark)
-    return shown
+def measure(peers: list[str], progress: Progress) -> tuple[Evidence, Evidence]:
+    """Return the evidence for all aims, and the main run of each peer."""
+    bar, here = progress.add_task("", total=len(RUNS) + len(OTHERS) + len(peers)), Path(sys.executable)
+    evidence: Evidence = {}
+    beside: Evidence = {}
+    for name, arguments in RUNS.items():
+        progress.update(bar, description=name)
+        evidence[name] = run(here, "evals.performance.run", "ours", *arguments)
+        progress.advance(bar)
+    for name, module in OTHERS.items():
+        progress.update(bar, description=name)
+        evidence[name] = run(here, module)
+        progress.advance(bar)
+    for name in peers:
+        progress.update(bar, description=name)
+        beside[name] = run(ensure(MANAGERS[name].environment), "evals.performance.run", name, *RUNS["main"])
+        progress.advance(bar)
+    return evidence, beside
 
 
-def write(path: Path, evidence: dict[str, Figures]) -> None:
-    judged = [verdict._asdict() for verdict in verdicts(evidence)]
-    told = {"machine": machine(), "evidence": evidence, "verdicts": judged}
-    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+def short(value: float) -> str:
+    """Return a figure with three digits that matter."""
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def machine() -> dict[str, str]:
+    """Return on what the figures were measured."""
+    told = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    cpu = next((line.split(":", 1)[1].strip() for line in told if line.startswith("model name")), platform.machine())
+    version = f"{platform.python_implementation()} {platform.python_version()}"
+    return {"date": f"{datetime.now(UTC):%Y-%m-%d}", "cpu": cpu, "cores": str(os.cpu_count()), "python": version}
 
 
 def main() -> None:
+    """Read the command line, measure, show and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--json", type=Path, default=None, help="write evidence and verdicts here")
+    parser.add_argument("--peers", default="", help=f"of {', '.join(name for name in MANAGERS if name != 'ours')}")
+    parser.add_argument("--json", type=Path, default=None, help="write evidence here")
     asked = parser.parse_args()
+    peers = [name for name in asked.peers.split(",") if name]
+    if strangers := [name for name in peers if name not in MANAGERS]:
+        parser.error(f"unknown: {', '.join(strangers)}; there are {', '.join(MANAGERS)}")
     began = time.monotonic()
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        evidence = measure(progress, long=asked.long)
-    Console().print(table(verdicts(evidence), time.monotonic() - began))
+        evidence, beside = measure(peers, progress)
+    shown = Table("", "at most", "measured", "", *peers, title=f"summarizing-context, {time.monotonic() - began:.0f} s")
+    for row, most, read, figure in AIMS:
+        value = read(evidence)
+        others = [short(beside[name][figure]) if figure else "" for name in peers]
+        shown.add_row(row, f"{most:,g}", short(value), "[green]met[/]" if value <= most else "[red]missed[/]", *others)
+    Console().print(shown)
     if asked.json:
-        write(asked.json, evidence)
+        told = {"machine": machine(), "evidence": evidence, "peers": beside}
+        asked.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import gc
 import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,5 +49,6 @@ def resident() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which that share of the values lies; 0 if there are none."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0

@@ -1,14 +1,11 @@
-"""A summarizer of known latency, the same for every manager: it fails when told to and remembers what it was shown.
-
-What it read is looked at later (`lineage`), when no clock runs.
-"""
+"""A summarizer of known latency, the same for every manager. It fails when told to."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from evals.performance.tokens import CHARACTERS, text_tokens
 
@@ -19,13 +16,6 @@ BURST = range(3, 8)  # the calls that fail in a burst
 
 class ModelDown(RuntimeError):
     """The failure that was asked for."""
-
-
-class Reading(NamedTuple):
-    """One answered call: the number of the summary, and what it was made from."""
-
-    summary: int
-    text: str
 
 
 @dataclass
@@ -39,7 +29,6 @@ class FakeModel:
     failed: int = 0
     input_tokens: int = 0  # of the calls that were answered
     largest_input: int = 0
-    readings: list[Reading] = field(default_factory=list)  # not looked at yet
 
     async def summarize(self, text: str) -> str:
         call = self._called()
@@ -67,7 +56,6 @@ class FakeModel:
         tokens = text_tokens(text)
         self.input_tokens += tokens
         self.largest_input = max(self.largest_input, tokens)
-        self.readings.append(Reading(call, text))
         return summary_text(call, self.output_tokens)
 
 

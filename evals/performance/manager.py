@@ -25,7 +25,6 @@ class Setup:
     budget: int  # tokens
     model: FakeModel
     folder: Path  # of its own, empty
-    keep: float | None = None  # the one parameter that is tuned; None for the documented defaults
 
 
 class Manager(Protocol):

@@ -8,15 +8,13 @@ Each 40 characters of text carry a marker of their own: `m000123.004` is the fif
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple
 
-from evals.performance.tokens import CHARACTERS, Message, message_text
+from evals.performance.tokens import CHARACTERS, Message
 
 PIECE = 40  # characters
-MARK = re.compile(r"m(\d{6})\.(\d{3})")
 SYSTEM_TOKENS = 400
 FILLER = "read file, edit line, run it"
 
@@ -58,17 +56,6 @@ def marked(text: int, tokens: int) -> str:
     """Text number `text`, of so many tokens."""
     pieces = max(1, tokens * CHARACTERS // PIECE)
     return "".join(f"m{text:06d}.{piece:03d} {FILLER}"[: PIECE - 1] + " " for piece in range(pieces))
-
-
-def marks_in(text: str) -> Iterator[tuple[int, int]]:
-    """Text number and piece of each marker, in order."""
-    return ((int(number), int(piece)) for number, piece in MARK.findall(text))
-
-
-def marks_of(message: Message) -> Iterator[tuple[int, int]]:
-    yield from marks_in(message_text(message))
-    for call in message.get("tool_calls") or ():
-        yield from marks_in(call["function"]["arguments"])
 
 
 def _round(number: Iterator[int], shape: Shape, *, path: str) -> Iterator[Message]:

@@ -24,8 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evals.performance.clockwork import resident
-from evals.performance.metrics import percentile
+from evals.performance.clockwork import percentile, resident
 from evals.performance.tokens import Message
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.log.entries import make_entry

@@ -1,4 +1,4 @@
-"""The documents of the checkout, and the blocks, links and sentences in them.
+"""The documents of the checkout, and the blocks and links in them.
 
 The comment `<!-- in a session -->` before a Python block says that the block runs with an open `context`, and that
 `await` may stand at its top. `<!-- needs NAME -->` names a library that it imports and that `test` does not install.
@@ -15,12 +15,10 @@ from tests.house.checkout import ROOT
 
 IN_A_SESSION = "in a session"
 NEEDS = "needs "
-WRITTEN_BY_HELP = "docs/reference/cli.md"  # from the commands' own help
 
 _BLOCK = re.compile(r"(?:^<!-- ([a-z_. ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_SENTENCE_END = re.compile(r"(?<=[.!?:;])[\"')*]*\s+")
 
 
 @dataclass(frozen=True)
@@ -82,18 +80,6 @@ def _slug(heading: str) -> str:
 
 def _without_blocks(page: str) -> str:
     return re.sub(r"<!--.*?-->", "", _BLOCK.sub("", read(page)), flags=re.DOTALL)
-
-
-def sentences(page: str) -> Iterator[str]:
-    """A page's sentences; each cell of a table and each item of a list stands for itself."""
-    for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|#>]|\d+\.) ?)", _without_blocks(page)):
-        for cell in part.split("|") if part.lstrip().startswith("|") else [part]:
-            yield from _SENTENCE_END.split(re.sub(r"\]\([^)]*\)", "]", " ".join(cell.split())))
-
-
-def words(sentence: str) -> int:
-    """The words of a sentence; what stands in backticks is one."""
-    return len([word for word in re.sub(r"`[^`]*`", "code", sentence).split() if re.search(r"\w", word)])
 
 
 def path_of(page: str, link: str) -> tuple[Path, str]:

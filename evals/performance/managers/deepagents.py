@@ -9,7 +9,7 @@ from deepagents.middleware.summarization import SummarizationMiddleware, create_
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
 
-from evals.performance.manager import TRIGGER, Manager, OneByOne, Setup
+from evals.performance.manager import Manager, OneByOne, Setup
 from evals.performance.managers.langchain_messages import ChatModel, count_tokens, from_langchain, to_langchain
 from evals.performance.tokens import Message
 
@@ -63,14 +63,4 @@ class DeepAgents(OneByOne):
 async def open_manager(setup: Setup) -> Manager:
     model = ChatModel(fake=setup.model, profile={"max_input_tokens": setup.budget})
     backend = FilesystemBackend(root_dir=str(setup.folder), virtual_mode=True)
-    if setup.keep is None:
-        return DeepAgents(create_summarization_middleware(model, backend, token_counter=count_tokens), model)
-    middleware = SummarizationMiddleware(
-        model=model,
-        backend=backend,
-        trigger=("fraction", TRIGGER),
-        keep=("tokens", int(setup.keep)),
-        token_counter=count_tokens,
-        trim_tokens_to_summarize=None,
-    )
-    return DeepAgents(middleware, model)
+    return DeepAgents(create_summarization_middleware(model, backend, token_counter=count_tokens), model)

@@ -38,9 +38,6 @@ class LangChain(OneByOne):
 
 
 async def open_manager(setup: Setup) -> Manager:
-    chosen: dict[str, Any] = {}
-    if setup.keep is not None:
-        chosen = {"keep": ("tokens", int(setup.keep)), "trim_tokens_to_summarize": None}
     trigger = ("tokens", int(setup.budget * TRIGGER))
     model = ChatModel(fake=setup.model)
-    return LangChain(SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens, **chosen))
+    return LangChain(SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens))

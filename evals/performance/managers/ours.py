@@ -80,7 +80,6 @@ async def open_manager(setup: Setup) -> Manager:
         store=setup.folder.parent / "ours.db",
         session_id=setup.folder.name,
         max_tokens=setup.budget,
-        band="economy" if setup.name == "ours-economy" else "fidelity",
     )
     by_model = None if setup.name == "ours-extractive" else ByFakeModel(setup.model)
     opened = open_context(settings, summarizer=by_model, count_tokens=text_tokens)

@@ -95,20 +95,18 @@ class PydanticHarness(OneByOne):
 
 async def open_manager(setup: Setup) -> Manager:
     model = _model(setup.model)
-    whole: dict[str, Any] = {} if setup.keep is None else {"tool_return_max_chars": None}
-    if setup.name == "pydantic-sync":
-        keep = {"keep_messages": 20} if setup.keep is None else {"keep_tokens": int(setup.keep)}
+    if setup.name == "pydantic":
         trigger = int(setup.budget * TRIGGER)
-        alone = SummarizingCompaction(model=model, max_tokens=trigger, tokenizer=text_tokens, **keep, **whole)
+        alone = SummarizingCompaction(model=model, max_tokens=trigger, tokenizer=text_tokens, keep_messages=20)
         return PydanticHarness(alone, model)
-    tokens = int(setup.budget * DOCUMENTED_KEEP if setup.keep is None else setup.keep)
+    tokens = int(setup.budget * DOCUMENTED_KEEP)
     chain = FallbackCompaction(
         max_fraction=TRIGGER,
         context_window=setup.budget,
         background_start=DOCUMENTED_START,
         tokenizer=text_tokens,
         fallback_chain=[
-            SummarizingCompaction(model=model, max_messages=1, keep_tokens=tokens, tokenizer=text_tokens, **whole),
+            SummarizingCompaction(model=model, max_messages=1, keep_tokens=tokens, tokenizer=text_tokens),
             SlidingWindowCompaction(max_messages=1, keep_tokens=tokens, tokenizer=text_tokens),
         ],
     )

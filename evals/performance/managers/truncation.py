@@ -43,5 +43,4 @@ class Truncation(OneByOne):
 
 
 async def open_manager(setup: Setup) -> Manager:
-    default = 1.0 if setup.name == "truncate-oldest" else HALF
-    return Truncation(setup.budget, default if setup.keep is None else setup.keep)
+    return Truncation(setup.budget, HALF)

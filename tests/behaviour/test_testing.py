@@ -1,0 +1,53 @@
+"""The fakes that users' tests may use."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from summarizing_context import Settings, SummarizerError, open_context
+from summarizing_context.testing import Conversation, ScriptedSummarizer, memory_store
+
+pytestmark = pytest.mark.anyio
+SMALL = Settings(max_tokens=3_000, token_counter="estimate")
+
+
+@pytest.mark.parametrize("shape", ["openai", "anthropic"])
+async def test_a_scripted_summarizer_answers_for_a_conversation_of_each_shape(shape):
+    summarizer = ScriptedSummarizer()
+    async with open_context(SMALL, summarizer=summarizer) as context:
+        for message in Conversation(shape).turns(60):
+            await context.add_message(message)
+            await context.get_messages_for_request()
+        assert await context.wait_idle(30)
+        view = json.dumps(await context.get_messages_for_request())
+        statistics = context.statistics()
+    segments = [job for job in summarizer.jobs if job.kind == "segment"]
+    assert segments
+    assert statistics.refused_replies == 0
+    assert any(f"Part {job.range_hash[:8]}" in view for job in summarizer.jobs)
+
+
+async def test_a_script_may_fail_and_then_answer():
+    summarizer = ScriptedSummarizer([SummarizerError("down")] * 2)
+    async with open_context(SMALL, summarizer=summarizer) as context:
+        for message in Conversation().turns(40):
+            await context.add_message(message)
+        await context.compact()
+    assert len(summarizer.jobs) > 2
+
+
+async def test_a_store_in_memory_holds_a_session():
+    async with open_context(SMALL, store=await memory_store()) as context:
+        await context.add_message(Conversation().user("Hello."))
+        assert await context.get_messages() == [{"role": "user", "content": "Hello."}]
+
+
+def test_a_conversation_is_the_same_each_time_and_answers_each_call():
+    messages = list(Conversation().turns(10))
+    assert messages == list(Conversation().turns(10))
+    made = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    answered = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+    assert made == answered
+    assert len(set(made)) == len(made) == 12
