@@ -29,11 +29,6 @@ class Middle:
         self.records: list[dict[str, Any]] = []
         self.told: dict[str, Any] = {}
 
-    async def inspector(self) -> str:
-        """A link that opens the inspector once."""
-        link: str = (await asyncio.to_thread(_read, f"{self.address}/_status?link=1"))["inspector"]
-        return link
-
     async def look(self) -> None:
         """Read what the proxy has told since the last look."""
         if self.name != "ours":
