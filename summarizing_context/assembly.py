@@ -53,6 +53,7 @@ from summarizing_context.summarizers.extractive.statements import error_line, qu
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, make_extracts
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
+from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrunk_messages import Price, remembering
 from summarizing_context.views.view import policy_of
@@ -264,15 +265,15 @@ def _place_of_embedding(settings: Settings) -> tuple[str | None, str | None]:
     """Address and key of the embedding: its own, or both of a summarizer of the same provider; never one of each."""
     own = settings.embedding_base_url, settings.embedding_api_key
     given = settings.base_url, settings.api_key
-    if any(own) or not any(given):
+    if own[0] is not None or not any(given):
         return own
-    if settings.summarizer == settings.embedding:
+    if settings.summarizer == settings.embedding and own[1] is None:
         return given
-    if settings.summarizer in PROVIDERS:
+    if settings.base_url is None and (own[1] is not None or settings.summarizer in PROVIDERS):
         return own
     raise SettingsError(
-        f"api_key and base_url belong to the summarizer, and summarizer = {settings.summarizer!r} uses neither; "
-        "for the embedding set embedding_api_key or embedding_base_url"
+        f"api_key and base_url belong to summarizer = {settings.summarizer!r}, and embedding = {settings.embedding!r} "
+        "would send messages to another server; set embedding_base_url, or embedding_api_key without a base_url"
     )
 
 
@@ -381,7 +382,7 @@ def make_worker(
             cooldown=settings.breaker_cooldown,
             background=background,
         )
-    return Worker(
+    worker = Worker(
         log=log,
         summaries=summaries,
         store=base.store,
@@ -401,6 +402,9 @@ def make_worker(
         origin=_origin(base),
         makes_summaries=not base.options.read_only and settings.strategy != "truncate",
     )
+    if isinstance(base.caller, ResilientSummarizer):
+        base.caller.on_trouble = worker.note_trouble
+    return worker
 
 
 def _origin(base: _Base) -> Origin:

@@ -121,17 +121,22 @@ async def _run(context: CommandTarget, text: object) -> CommandResult:
 async def _status(context: CommandTarget, rest: str) -> CommandResult:
     figures, budget = context.statistics(), context.budget()
     ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments, {figures.summaries_pending} pending"
+    failed = f", {figures.summaries_failed} failed" if figures.summaries_failed else ""
     rows: list[tuple[str, object]] = [
         ("budget", f"{budget.used_tokens:,} of {budget.max_tokens:,} tokens ({budget.percent_used:.0%})"),
         ("messages", f"{figures.messages:,} ({figures.history_tokens:,} tokens)"),
-        ("summaries", ready),
+        ("summaries", ready + failed),
         ("activations", figures.activations),
         ("stand-ins", figures.stand_ins),
         ("breaker", figures.breaker),
         ("store", figures.store),
     ]
+    if figures.cap_reached:
+        rows.append(("cap", "reached: no model is asked" + (" in this session" if figures.cap_ends_in is None else "")))
     if figures.last_error:
         rows.append(("last error", figures.last_error))
+    if figures.last_error_at:
+        rows.append(("failed last", figures.last_error_at))
     nodes = [[node.name, node.form, node.made_by, node.tokens] for node in context.explain()]
     shown = "\n\n" + text_table(("node", "form", "made by", "tokens"), nodes) if nodes else ""
     data = {"budget": asdict(budget), "statistics": _plain(asdict(figures)), "nodes": _nodes_data(context)}

@@ -226,8 +226,13 @@ class SummarizingContext:
         return await self._session.undo()
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until no summary is being made or could be, and no memory is being learnt; False after `timeout`
-        seconds. An open breaker or a reached cap counts as idle."""
+        """Wait until no summary is being made or could be, and no memory is being learnt.
+
+        Return True once every summary is there that the session wants. Return False after `timeout` seconds, and at
+        once where nothing can be made for now though some are missing: the breaker is open, a cap is reached, or a
+        reply was refused. `statistics()` tells how many (`summaries_pending`) and why (`breaker`, `cap_reached`,
+        `last_error`).
+        """
         self._check()
         if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
             raise SettingsError(f"timeout is {briefly(timeout)}; it is a number of seconds, or None")
@@ -236,7 +241,7 @@ class SummarizingContext:
             is_idle = await self._session.worker.wait_idle()
             if self._session.learner is not None:
                 await self._session.learner.settle()
-            return is_idle
+            return is_idle and not self._session.worker.pending
         return False
 
     async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:

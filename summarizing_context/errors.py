@@ -10,6 +10,7 @@ SummarizingContextError
 ├── StoreError                          the log or the summaries could not be read or written
 │   ├── StoreLockedError                another process kept the file locked for too long
 │   ├── StoreCorruptError               the file is damaged, or is not ours
+│   │   └── DamagedMessageError         a stored message is damaged; names session and message
 │   ├── StoreVersionError               the file was written by a newer version
 │   ├── StoreFullError                  no space is left for the file
 │   ├── StoreReadOnlyError              the file, or this context, may only be read
@@ -121,6 +122,21 @@ class StoreLockedError(StoreError):
 
 class StoreCorruptError(StoreError):
     """The file is damaged or is not a store of this package; it was left as it is."""
+
+
+class DamagedMessageError(StoreCorruptError):
+    """A stored message is not what was written: message `seq` of session `session_id`, counted from 0."""
+
+    def __init__(self, session_id: str, seq: int, store: str) -> None:
+        self.session_id, self.seq, self.store = session_id, seq, store
+        super().__init__(
+            f"{store}: message {seq} of session {session_id!r} is damaged: its bytes are not those that were written. "
+            "Put a copy of the store in its place, or write the messages that are whole into a file with "
+            "`summarizing-context sessions export`, and `import` that into another store"
+        )
+
+    def __reduce__(self) -> tuple[type[DamagedMessageError], tuple[str, int, str]]:
+        return type(self), (self.session_id, self.seq, self.store)
 
 
 class StoreVersionError(StoreError):

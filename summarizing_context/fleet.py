@@ -12,7 +12,7 @@ from summarizing_context.pool.client import queue_name, shared
 from summarizing_context.pool.metrics import PoolMetrics
 from summarizing_context.pool.worker import CappedSummarizer, PoolWorker
 from summarizing_context.settings.providers import PROVIDERS
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.stores.base import SessionStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
@@ -35,7 +35,8 @@ async def pool_worker(
     own = make_model(settings, read_only=False) if summarizer is None else None
     model: Summarizer = cast(Summarizer, own or summarizer)
     try:
-        caller = make_caller(settings, CappedSummarizer(model, for_hosts.fleet), choose_clock(None), read_only=False)
+        capped = CappedSummarizer(model, for_hosts.fleet)
+        caller = make_caller(without_default_cap(settings), capped, choose_clock(None), read_only=False)
         if isinstance(caller, ExtractiveSummarizer) or caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
         queue = for_hosts.queue(queue_name(caller.recipe))

@@ -130,7 +130,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
-ROLES = st.sampled_from(["user", "assistant", "tool", "system", "developer", "function", "narrator"])
+ROLES = st.sampled_from(["user", "assistant", "tool", "system", "developer", "function", "model"])
 ODD_MESSAGES = st.builds(
     lambda role, rest: {**rest, "role": role},
     ROLES,
@@ -156,7 +156,7 @@ ODD_MESSAGES = st.builds(
             "reasoning_content": JSON,
         },
     ),
-)
+).filter(lambda message: not message.keys() <= {"role", "metadata"})
 
 # short logs over a handful of ids, so that ids are reused, missed and answered late
 STEPS = st.one_of(

@@ -6,7 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from summarizing_context.cli import commands, demo, eval, imports, prompts, proxy, replay, serve, sessions, tune, view
+from summarizing_context.cli import (
+    check,
+    commands,
+    demo,
+    eval,
+    imports,
+    prompts,
+    proxy,
+    replay,
+    serve,
+    sessions,
+    tune,
+    view,
+)
 from summarizing_context.cli.output import PROGRAM, InputError, Status, examples, help_text
 
 _ABOUT = (
@@ -22,13 +35,13 @@ _EXAMPLES = examples(
     heading="Begin here",
     more={
         "Exit status": (
-            "0 all well · 1 a law was broken or a gate failed · 2 bad input\n"
+            "0 all well · 1 a law was broken, a gate or a check failed · 2 bad input\n"
             "3 a view was refused · 4 store or environment · 130 Ctrl-C"
         ),
     },
 )
 _PANELS = {
-    "Try it": "demo replay import",
+    "Try it": "demo replay import check",
     "Look into a store": "sessions inspect view status activations search recall expand ledger memory pins checkpoints "
     "budget",
     "Change a session": "undo summarize compress pin unpin checkpoint restore fork",
@@ -50,7 +63,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, imports, sessions, view, commands, serve, proxy, eval, prompts, tune):
+    for family in (demo, replay, imports, check, sessions, view, commands, serve, proxy, eval, prompts, tune):
         family.register(app)
     _register_completion(app)
     _arrange(app)

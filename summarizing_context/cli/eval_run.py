@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from summarizing_context.cli import eval_model
 from summarizing_context.cli.eval_model import ModelOptions
-from summarizing_context.cli.options import OwnSettings, read_tokens
+from summarizing_context.cli.options import OwnSettings, at_named_server, read_tokens
 from summarizing_context.cli.output import (
     InputError,
     Status,
@@ -201,9 +201,7 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
         sources = dataset_sources(name, Path(path), budget=budget)
         return Task(name=name, claim=claim, sources=sources, plan=plan, jobs=jobs)
     loaded = load_suite(request.suite or _SUITE, Path.cwd())
-    settings = loaded.settings()
-    if options.base_url is not None:
-        settings = replace(settings, base_url=options.base_url)
+    settings = at_named_server(loaded.settings(), options.base_url)
     return Task(
         name=loaded.suite.name,
         claim=loaded.suite.claim,
@@ -327,7 +325,6 @@ def _record(
 
     from summarizing_context.evaluation.models import CassetteFile
     from summarizing_context.evaluation.real.recorder import open_recorder
-    from summarizing_context.settings.values import Settings
 
     plan = eval_model.model_plan(options)
     file = CassetteFile(options.cassette or loaded.cassette, options.redact)
@@ -340,9 +337,9 @@ def _record(
 
         anyio.run(ask)
         if cassette.mode == "forecast":
-            eval_model.show_forecast(cassette, Settings(), request.json_path, model=plan.reader.model)
+            eval_model.show_forecast(cassette, plan.reader.settings(), request.json_path)
             return False
-        words = eval_model.spent_words(cassette, Settings(), plan.reader.model)
+        words = eval_model.spent_words(cassette, plan.reader.settings())
         notices().print(f"Recorded: {words}.", soft_wrap=True)
     return True
 

@@ -223,13 +223,13 @@ def enable(
     own = OwnSettings(config, None, summarizer, model)
     proxy = _settings(store, own, _given(anthropic, openai, budget), shadow=shadow)
     given = {
-        "--store": store if store == ":memory:" or "://" in store else str(Path(store).expanduser().absolute()),
+        "--store": store if store == ":memory:" or "://" in store else str(Path(store).absolute()),
         "--anthropic": anthropic,
         "--openai": openai,
         "--budget": budget,
         "--summarizer": summarizer,
         "--model": model,
-        "--config": None if config is None else str(config.expanduser().absolute()),
+        "--config": None if config is None else str(config.absolute()),
     }
     words = [word for option, value in given.items() if value is not None for word in (option, value)]
     return _enabled(
@@ -249,7 +249,8 @@ def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath =
     told = _asked(listen, token, link="1")
     unchanged, failures = told["passed_unchanged"], told["failures"]
     title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
-    show_result(json_path, told, sessions_table(title, told["sessions"], is_wide=True))
+    table = sessions_table(title, told["sessions"], is_wide=True)
+    show_result(json_path, told, table, *map(plain, told.get("notices", ())))
     if json_path is None and "inspector" in told:
         screen().print(f"Inspector: {told['inspector']}", soft_wrap=True)
     return Status.OK

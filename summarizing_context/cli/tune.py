@@ -30,6 +30,7 @@ from summarizing_context.cli.options import (
     SummarizerModel,
     SummarizerName,
     TranscriptFormat,
+    at_named_server,
     read_path,
     read_tokens,
 )
@@ -355,8 +356,9 @@ def _data(suite: str | None, logs: _Logs, own: OwnSettings, base_url: str | None
     loaded = load_suite(suite or _SUITE, Path.cwd())
     suites = loaded.settings()
     if any(own):
-        changed = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "prompts")}
+        changed = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "api_key", "prompts")}
         suites = replace(suites, **changed)
+    suites = at_named_server(suites, base_url)
     return _Data(loaded.suite, loaded.sources(), suites)
 
 
@@ -419,13 +421,13 @@ def _gepa(search: _Search, cassette: Cassette | None, settings: Settings) -> Opt
     """gepa, with the model that summarizes as the one that writes prompts too."""
     from summarizing_context.evaluation.models import Chat
     from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts, Proposer
-    from summarizing_context.settings.values import Settings
 
     if cassette is None or settings.model is None:
         raise InputError("--gepa needs a model that writes prompts; name it with --model")
-    chat = Chat(provider=settings.summarizer, model=settings.model, base_url=settings.base_url)
-    proposing = Settings(summarizer=chat.provider, model=chat.model, base_url=chat.base_url)
-    return GepaPrompts(Proposer(proposing, chat, cassette), seed=search.seed, proposals=search.evaluations)
+    chat = Chat(
+        provider=settings.summarizer, model=settings.model, base_url=settings.base_url, api_key=settings.api_key
+    )
+    return GepaPrompts(Proposer(chat.settings(), chat, cassette), seed=search.seed, proposals=search.evaluations)
 
 
 def _run(

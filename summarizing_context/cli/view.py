@@ -311,9 +311,14 @@ def _status_table(document: Mapping[str, Any]) -> Table:
         ("repairs", number(sum(known["repairs"].values())), _listed(known["repairs"]) or "none needed"),
         ("estimated cost", *_cost_words(document["cost"])),
         ("lag", number(known["lag_tokens"]), "tokens that wait for a summary"),
+        *([("failed last", "", _failure(known))] if known["last_error_at"] else []),
         ("store", "", f"{plain(str(known['store']))}, {holder}, changed {changed}"),
     ]
     return facts(f"Session {session['session_id']}", rows)
+
+
+def _failure(known: Mapping[str, Any]) -> str:
+    return f"{moment(known['last_error_at'])}: {plain(str(known['last_error']))}"
 
 
 def _last_activation(record: Mapping[str, Any] | None) -> str:

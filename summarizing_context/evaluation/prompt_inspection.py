@@ -12,7 +12,7 @@ from summarizing_context.assembly import open_context
 from summarizing_context.errors import PromptError, SettingsError
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.reading import message_text_parts
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
@@ -197,7 +197,7 @@ async def jobs_for(
 ) -> list[SummaryJob]:
     """The jobs of one purpose that a session with these messages asks for, oldest first."""
     recorder = Recorder()
-    quiet = replace(settings, store=":memory:", session_id="render", start_at=0.0, idle_after=None)
+    quiet = replace(without_default_cap(settings), store=":memory:", session_id="render", start_at=0.0, idle_after=None)
     if purpose == "focus":  # a note is about what is covered: cover about half
         history = sum(estimate_text(text) for message in messages for text in message_text_parts(message))
         quiet = replace(quiet, max_tokens=max(history // 2, _LEAST_BUDGET))

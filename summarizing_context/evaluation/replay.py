@@ -22,7 +22,7 @@ from summarizing_context.errors import BudgetError, MessageError, TranscriptErro
 from summarizing_context.evaluation.laws import LogIndex, ViewChecker, canonical, common_messages
 from summarizing_context.messages.counters import choose_counter
 from summarizing_context.messages.reading import charged_texts, read_message
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.transcripts import Compaction, Transcript, read_named
 
@@ -347,6 +347,8 @@ async def replay_with(
     budget, strategy = int(settings.max_tokens), settings.strategy
     wanted = _session_name(name, strategy if plan.strategies[1:] else "", budget)
     settings = replace(settings, session_id=await free_session_id(settings, wanted))
+    if summarizer is not None:  # its calls are bounded elsewhere, or cost nothing
+        settings = without_default_cap(settings)
     async with open_context(settings, summarizer=summarizer) as context:
         tally = Tally(file=name, budget=budget, strategy=strategy, skipped=Counter(log.skipped))
         tally.unreadable += log.unreadable

@@ -28,7 +28,7 @@ from summarizing_context.evaluation.cases.model import Case
 from summarizing_context.evaluation.view_parts import is_header
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.search_terms import query_terms
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.views.ledger_section import is_ledger
 
@@ -161,6 +161,6 @@ async def open_arm(settings: Settings, case: Case, summarizer: Summarizer | None
         start_at=0.0,  # summaries of everything, whatever the budget
     )
     if summarizer is not None:  # which calls a breaker lets through depends on their order, and so would the views
-        settings = replace(settings, breaker_failures=_NEVER)
+        settings = replace(without_default_cap(settings), breaker_failures=_NEVER)
     async with open_context(settings, summarizer=summarizer, count_tokens=estimate_text) as context:
         yield StrategyArm(context, case, has_ledger=settings.ledger_share > 0 and settings.strategy != "truncate")

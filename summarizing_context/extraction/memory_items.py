@@ -35,7 +35,7 @@ _BEGIN = re.compile(r"\n|[.!?…][\"')\]]*\s+|[。！？]")
 
 _END = re.compile(r"\n|[.!?…][\"')\]]*(?=\s|$)|[。！？]")
 
-_QUESTION = re.compile(r"[?？؟][.!?…！？\"'”’)\]*_\s]*$")
+_QUESTION = re.compile(r"[.!…！\"'”’)\]*_\s]*+[?？؟]")  # read from the end
 
 
 class Item(NamedTuple):
@@ -136,7 +136,7 @@ def _checked(proposal: Any, blocks: list[_Block]) -> Item | None:
     for block in blocks:
         if block.message == message and (found := said.search(block.text)) is not None:
             text = _sentence(block.text, found.start(), found.end())
-            if _QUESTION.search(text):
+            if _QUESTION.match(text[::-1]):
                 continue  # the message may have more blocks
             human = block.label == HUMAN
             allowed = kind if human or (kind == "decision" and block.label == "assistant") else "fact"
@@ -155,7 +155,7 @@ def _sentence(text: str, start: int, stop: int) -> str:
     begin = begins[-1] if begins else max(0, start - _LONGEST)
     end = _END.search(text, max(start, stop - 1))
     whole = " ".join(text[begin : end.end() if end else len(text)].split())
-    if len(whole) <= _LONGEST or _QUESTION.search(whole):
+    if len(whole) <= _LONGEST or _QUESTION.match(whole[::-1]):
         return whole
     return " ".join(text[start:stop].split())
 

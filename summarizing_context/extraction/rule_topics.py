@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-_WORD = re.compile(r"[\w'./:-]*\w")
+_WORD = re.compile(r"(?<![\w'./:-])[\w'./:-]*\w")
 
 _NUMBER = r"v?\d[\d.]*"
 

@@ -19,7 +19,7 @@ from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
 
-_READING = 2  # another one whenever the same text would give other sentences
+_READING = 3  # another one whenever the same text would give other sentences
 
 _LONGEST = 300  # characters of a sentence
 

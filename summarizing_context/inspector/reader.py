@@ -22,6 +22,7 @@ from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text,
 from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import message_text_parts, read_message
 from summarizing_context.sessions.activations import undo_outlook
+from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prices import load_prices
@@ -115,6 +116,8 @@ class Reader:
                 "rules": [rule._asdict() for rule in context.standing_rules()],
                 "plan": None if plan is None else asdict(plan),
                 "warning": warning,
+                "failed": statistics.summaries_failed,
+                "failure": _failure(statistics),
             }
 
     async def ledger(self, session_id: str) -> Json:
@@ -288,6 +291,13 @@ def block_of(node: HeaderNode) -> Json:
 def whole_block_of(node: HeaderNode, context: SummarizingContext) -> Json:
     """A summary with its text, and what it does not hold of its source."""
     return {**block_of(node), "text": node.text, "drops": list(context.dropped_values(node))}
+
+
+def _failure(figures: Statistics) -> str | None:
+    """What went wrong last, as long as summaries are missing."""
+    if figures.last_error_at is None or figures.summaries_ready == figures.segments:
+        return None
+    return f"Making summaries failed last at {figures.last_error_at}: {figures.last_error}"
 
 
 def _warning(records: Sequence[ActivationRecord], nodes: Sequence[HeaderNode]) -> str | None:

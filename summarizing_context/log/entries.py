@@ -8,12 +8,14 @@ Timestamps, metadata, usage and provider-minted ids do not; calls and results ar
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 import msgspec
 
+from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.extraction.rules import Rule, RuleExtractor
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
@@ -85,7 +87,7 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_READING = 7  # version of what is read of the user's rows: who typed in them, and their traits
+_READING = 8  # version of what is read of the user's rows: who typed in them, and their traits
 
 _COUNTING = 4  # version of what is counted in a message, and of the estimate
 
@@ -201,7 +203,24 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
 
 def stored_entry(entry: Entry, counter: str, reader: RuleReader) -> StoredEntry:
     """An entry as the store keeps it. `counter` names what has counted its tokens."""
-    return StoredEntry(entry.data, encode_facts(entry.facts, counter), reader.stored(entry))
+    return StoredEntry(entry.data, sealed(entry.data, encode_facts(entry.facts, counter)), reader.stored(entry))
+
+
+_SEAL = b"\xc1"  # begins no value of msgpack's
+
+
+def sealed(data: bytes, facts: bytes) -> bytes:
+    """Return the facts of a message with checksums of its bytes and of their own before them."""
+    return b"".join((_SEAL, zlib.crc32(data).to_bytes(4, "big"), zlib.crc32(facts).to_bytes(4, "big"), facts))
+
+
+def unsealed(data: bytes, kept: bytes) -> bytes:
+    """Return the facts of a message; none where they are damaged. Raises `StoreCorruptError` where the message is."""
+    if not kept.startswith(_SEAL):
+        return kept  # of an earlier version, without checksums
+    if kept[1:5] != zlib.crc32(data).to_bytes(4, "big"):
+        raise StoreCorruptError("the bytes of a stored message are damaged: their checksum is another")
+    return kept[9:] if kept[5:9] == zlib.crc32(kept[9:]).to_bytes(4, "big") else b""
 
 
 def encode_facts(facts: Facts, counter: str) -> bytes:
@@ -213,9 +232,9 @@ def encode_facts(facts: Facts, counter: str) -> bytes:
 
 
 def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter: str) -> Entry:
-    """The entry that was stored, with tokens by `count`."""
+    """The entry that was stored, with tokens by `count`. Raises `StoreCorruptError`."""
     try:
-        known = _decoder.decode(kept)
+        known = _decoder.decode(unsealed(data, kept))
     except msgspec.DecodeError:  # none, or of another version
         return make_entry(decode_message(data), count, counter)
     # Of files of older versions only the user's rows are read again, for who typed in them: opening stays quick.

@@ -83,8 +83,8 @@ class Planner:
         """The merge, or, where it cannot be made yet, what it lacks beside leaves."""
         if self._readiness.is_ready(merge):
             return
-        if all(self._readiness.is_ready(child) for child in merge.children):
-            yield from self._want(merge)
+        if (hash := self._readiness.hash_of(merge)) is not None:
+            yield Want(merge, hash)
             return
         for child in merge.children:
             if child.width > 1:

@@ -18,7 +18,7 @@ from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import NEVER_SENT, Part, content_key, is_result
 from summarizing_context.messages.provider_bindings import has_chain, loaded_tools, without_wire_content
 from summarizing_context.messages.reading import read_content
-from summarizing_context.messages.validation import Message, canonical_json
+from summarizing_context.messages.validation import Message, canonical_json, encodable
 
 Repair = Literal[
     "shrunk",
@@ -26,6 +26,7 @@ Repair = Literal[
     "late_result_note",
     "split_results",
     "content_none",
+    "surrogates_replaced",
     "thinking_dropped",
     "chain_dropped",
     "pin_note",
@@ -109,10 +110,12 @@ def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
 
 
 def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
-    """The message with a content that every provider accepts: never missing, never null."""
+    """The message as every provider accepts it: its content never missing, never null, its texts valid Unicode."""
+    repairs: tuple[Repair, ...] = ()
     if message.get("content") is None:
-        return {**message, "content": ""}, ("content_none",)
-    return message, ()
+        message, repairs = {**message, "content": ""}, ("content_none",)
+    shown: Message = encodable(message)
+    return (message, repairs) if shown is message else (shown, (*repairs, "surrogates_replaced"))
 
 
 def _show_groups(group: Sequence[PlacedMessage], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:

@@ -21,6 +21,7 @@ from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import render_messages
 from summarizing_context.messages.truncation import cut_evenly
+from summarizing_context.messages.validation import encodable
 
 MAX_HELD = 24  # split call lines that wait together, beside the first
 
@@ -280,5 +281,5 @@ def render_entries(
         yield_now(len(entry.data))
         read = entry.read(0)
         readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
-    text = render_messages(readings, apart=apart, numbered=numbered, yield_now=yield_now)
+    text: str = encodable(render_messages(readings, apart=apart, numbered=numbered, yield_now=yield_now))
     return text if redact is None else redact(text)

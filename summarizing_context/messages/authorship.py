@@ -16,11 +16,19 @@ from summarizing_context.messages.fences import OURS, Tag, find_line_tags, find_
 
 _REMINDER = frozenset({"systemreminder"})
 
-_BESIDE = _REMINDER | {  # what hosts put beside a person's words, in one text with them
-    *("ideopenedfile", "ideselection", "idediagnostics", "environmentcontext", "environmentdetails"),
-}
+_ATTACHED = frozenset({"file", "files", "context", "attachment", "attachments", "document", "documents"})
 
-_NAMES = OURS | {"skill", "instructions", "permissions"}  # of one word; a tag called by several is always a host's
+_BESIDE = (
+    _REMINDER
+    | _ATTACHED
+    | {  # what hosts put beside a person's words, in one text with them
+        *("ideopenedfile", "ideselection", "idediagnostics", "environmentcontext", "environmentdetails"),
+    }
+)
+
+_NAMES = (  # of one word; a tag called by several is always a host's
+    OURS | _ATTACHED | {"skill", "instructions", "permissions"}
+)
 
 _MARKS = ("isMeta", "isCompactSummary", "synthetic")
 
@@ -183,8 +191,6 @@ def _spans_put_in(text: str) -> Sequence[tuple[int, int]]:
     beginning = " ".join(folded(text[:_BEGINNING]).split())
     begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
     if beginning in _WHOLE or any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
-        return [(0, len(text))]
-    if beginning.startswith("<context>") and folded(text.rstrip()[-_BEGINNING:]).endswith("</context>"):
         return [(0, len(text))]
     if _OUTPUT.match(text) or _INSTRUCTIONS.match(text):
         return [(0, len(text))]

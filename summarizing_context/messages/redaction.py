@@ -11,8 +11,9 @@ import os
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from itertools import accumulate
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -26,7 +27,13 @@ LEFT_OUT = "[texts are left out here: a secret may span these texts]"
 
 _UNCHANGED = frozenset({"role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "signature"})  # they bind
 
-_WORD = re.compile(r"\S+")
+_SAME = 4  # characters alike that end a change
+
+_MARK = 128  # characters of what stands in a secret's place
+
+_FARTHEST = 2**15  # characters of a secret; where a longer one ends is not looked for
+
+_RUN = 256  # characters compared at once
 
 _JSON = re.compile(r"\s*[\[{]")
 
@@ -47,20 +54,16 @@ class _Text(NamedTuple):
 
 
 def redact_reading(message: Message, reading: Reading, redact: Redact) -> Reading:
-    """What is left of a message to be read. Who speaks stays, but where words of a person and of a tool became one."""
-    texts = _texts_of(message)
-    shown = redact_texts(texts, redact)
-    became_one = any(text and not new for (_, text), new in zip(texts, shown, strict=True))
+    """What is left of a message to be read. Who speaks stays, for every text keeps its place."""
+    shown = redact_texts(_texts_of(message), redact)
     left = read_message(_with_texts(message, shown))
     held = frozenset(shown)  # what else is read is JSON that was made of values, with names that are texts too
     parts = [
         part._replace(texts=tuple(text if text in held else _inside_json(text, redact) for text in part.texts))
         for part in left.parts
     ]
-    mixed = became_one and bool(reading.answers)
-    human = reading.human and not mixed
-    typed = typed_texts(parts) if human else ()
-    return left._replace(parts=tuple(parts), turn=reading.turn and not mixed, human=human, typed=typed)
+    typed = typed_texts(parts) if reading.human else ()
+    return left._replace(parts=tuple(parts), turn=reading.turn, human=reading.human, typed=typed)
 
 
 def redact_message(message: Message, redact: Redact) -> Message:
@@ -70,21 +73,22 @@ def redact_message(message: Message, redact: Redact) -> Message:
 
 
 def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
-    """Named texts that stand one after the other, as many as before; each is read on its own and with the others."""
+    """Return named texts that stand one after the other without what `redact` takes out of any of their readings.
 
-    def joined(text: str) -> str:
+    Each is read by itself, and with its neighbours: joined directly, all and by two, for a stream may have been cut
+    anywhere; and joined by lines.
+    """
+
+    def read(text: str) -> str:
         return redact(_inside_json(text, redact))
 
-    made = [text for _, text in texts]
-    # All as one, for a stream may have been cut; and by two, as a word before them may hide where a secret begins.
+    plain = [text for _, text in texts]
     held = [at for at, (name, _) in enumerate(texts) if name != "name"]  # of a tool: nothing goes on in it
-    for size in sorted({2, max(2, len(held))}, reverse=True):
-        for at in range(len(held) - size + 1):
-            places = held[at : at + size]
-            for place, text in zip(places, _as_one([made[place] for place in places], joined, ""), strict=True):
-                made[place] = text
-    made = [_inside_json(text, redact) for text in made]
-    return _as_one(made, redact)
+    readings = [_Reading([at], "", read) for at in range(len(plain))]
+    readings += [_Reading(held[at : at + 2], "", read) for at in range(len(held) - 1)]
+    readings += [_Reading(held, "", read)] if len(held) > 2 else []
+    readings += [_Reading(range(len(plain)), "\n", redact)] if len(plain) > 1 else []
+    return _left_by_all(plain, readings)
 
 
 def _texts_of(message: Message) -> list[_Text]:
@@ -118,42 +122,92 @@ def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
     return value
 
 
-def _as_one(texts: list[str], redact: Redact, between: str = "\n") -> list[str]:
-    """Texts redacted as one. Those that nothing goes across keep their places; what is left of the others stands in
-    the first of them."""
-    whole = between.join(texts)
-    left = redact(whole) if whole else whole
-    if left == whole or len(texts) == 1:
-        return texts if left == whole else [left]
-    alone = [redact(text) for text in texts]
-    first, last, start, stop = 0, len(texts), 0, len(left)
-    while first < last - 1 and left.startswith(alone[first] + between, start):
-        start += len(alone[first] + between)
-        first += 1
-    while last > first + 1 and left.endswith(between + alone[last - 1], start, stop):
-        stop -= len(between + alone[last - 1])
-        last -= 1
-    joined = left[start:stop]
-    if not between and _shows_secret(joined, texts[first:last], alone[first:last]):
-        joined = LEFT_OUT
-    return [*alone[:first], joined, *[""] * (last - first - 1), *alone[last:]]
+class _Reading(NamedTuple):
+    """One way to read some of several texts: as one text, with something between them."""
+
+    places: Sequence[int]
+    between: str
+    read: Redact
 
 
-def _shows_secret(joined: str, texts: Sequence[str], alone: Sequence[str]) -> bool:
-    """Whether what is left of texts as one still holds a word that goes where they stand alone: grown together with
-    its neighbour it looks like another word."""
-    whole = "".join(texts)
-    words = [word.span() for word in _WORD.finditer(whole)]
-    left = frozenset(joined.split())
-    start = 0
-    for text, kept in zip(texts, alone, strict=True):
-        known = frozenset(kept.split())
-        gone = (start + word.start() for word in _WORD.finditer(text) if word[0] not in known)
-        for begin, end in (words[bisect_right(words, (at, len(whole))) - 1] for at in gone):
-            if whole[begin:end] in left:
-                return True
-        start += len(text)
-    return False
+def _left_by_all(texts: Sequence[str], readings: Sequence[_Reading]) -> list[str]:
+    """Return the texts without what any reading takes out of them. What stands for a secret that goes across texts
+    stands in the first of them.
+
+    One reading cannot do: joined directly, the pattern of a key takes the beginning of the next key with it, whose
+    rest then looks like no key any more.
+    """
+    taken: list[list[tuple[int, int, str]]] = [[] for _ in texts]
+    for places, between, read in readings:
+        whole = between.join(texts[place] for place in places)
+        if not whole or (left := read(whole)) == whole:
+            continue
+        starts = list(accumulate((len(texts[place]) + len(between) for place in places), initial=0))
+        for start, stop, new in _changes(whole, left):
+            at = bisect_right(starts, start, hi=len(places)) - 1
+            while at < len(places) and (new or starts[at] < stop):
+                length = len(texts[places[at]])
+                begin, end = min(max(start - starts[at], 0), length), min(max(stop - starts[at], 0), length)
+                taken[places[at]].append((begin, end, new))
+                at, new = at + 1, ""
+    return [_without(text, changes) for text, changes in zip(texts, taken, strict=True)]
+
+
+def _without(text: str, taken: list[tuple[int, int, str]]) -> str:
+    """Return a text without the stretches that readings take out of it, with what they put there."""
+    shown: list[str] = []
+    done = at = 0
+    taken.sort(key=lambda change: (change[0], -change[1]))
+    while at < len(taken):
+        start, stop, new = first = taken[at]
+        differ = False
+        while at < len(taken) and (taken[at][0] < stop or taken[at][:2] == first[:2]):
+            differ = differ or taken[at] != first
+            if taken[at][1] > stop:
+                stop, new = taken[at][1], new + taken[at][2]
+            at += 1
+        if differ and _shows(new, text[start:stop]):
+            new = LEFT_OUT  # a reading shows what another takes out
+        shown += (text[done:start], new)
+        done = stop
+    return "".join((*shown, text[done:]))
+
+
+def _shows(new: str, secret: str) -> bool:
+    return len(new) > _MARK or any(new[at : at + _SAME] in secret for at in range(len(new) - _SAME + 1))
+
+
+def _changes(text: str, left: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where each stretch of a text that is not left starts and stops, and what stands in its place. In doubt it
+    is too wide."""
+    at = to = _alike(text, left)
+    tail = min(_alike(text[::-1], left[::-1]), len(text) - at, len(left) - to)
+    text, left = text[: len(text) - tail], left[: len(left) - tail]
+    while at < len(text) or to < len(left):
+        stop, end = _meet(text, left, at, to)
+        yield at, stop, left[to:end]
+        same = _alike(text, left, stop, end)
+        at, to = stop + same, end + same
+
+
+def _meet(text: str, left: str, at: int, to: int) -> tuple[int, int]:
+    """Return where both go on alike behind a change; their ends, where they do not soon."""
+    reach = 64
+    while reach <= _FARTHEST:
+        for end in range(to, min(to + _MARK, len(left) - _SAME) + 1):
+            if (stop := text.find(left[end : end + _SAME], at, at + reach)) >= 0:
+                return stop, end
+        reach = reach * 2 if at + reach < len(text) else _FARTHEST + 1
+    return len(text), len(left)
+
+
+def _alike(text: str, left: str, at: int = 0, to: int = 0) -> int:
+    """How many characters two texts go on alike."""
+    start = at
+    while (run := text[at : at + _RUN]) and run == left[to : to + _RUN]:
+        at, to = at + len(run), to + len(run)
+    pairs = zip(run, left[to : to + _RUN], strict=False)
+    return at - start + next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(run), len(left) - to))
 
 
 def _inside_json(text: str, redact: Redact) -> str:
@@ -169,7 +223,10 @@ def _inside_strings(text: str, redact: Redact, depth: int) -> str:
     for at in (0, text.find('"') + 1) if "\\" in text else (0,):
         strings = list(_STRING.finditer(text, at))
         values = [_unescaped(found[1]) for found in strings]
-        left = _as_one([_inside_strings(value, redact, depth - 1) for value in values], redact)
+        inside = [_inside_strings(value, redact, depth - 1) for value in values]
+        lines = _Reading(range(len(inside)), "\n", redact)
+        if (left := _left_by_all(inside, [lines])) != inside:
+            left = _left_by_all(inside, [*(_Reading([each], "", redact) for each in range(len(inside))), lines])
         text = _with_strings(text, strings, values, left)
     return text
 
@@ -193,15 +250,9 @@ def _without_escapes(text: str, redact: Redact, depth: int) -> str:
     left = redact(_without_escapes(plain, redact, depth - 1))
     if left == plain:
         return text
-    start = _common(plain, left)
-    stop = len(left) - _common(plain[start:][::-1], left[start:][::-1])
+    start = _alike(plain, left)
+    stop = len(left) - _alike(plain[start:][::-1], left[start:][::-1])
     return text[: _place(text, start)] + left[start:stop] + text[_place(text, len(plain) - len(left) + stop) :]
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    unlike = (at for at, (char, its) in enumerate(zip(one, other, strict=False)) if char != its)
-    return next(unlike, min(len(one), len(other)))
 
 
 def _place(text: str, at: int) -> int:

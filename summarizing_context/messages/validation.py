@@ -11,12 +11,13 @@ import marshal
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from summarizing_context.errors import MessageError
+from summarizing_context.errors import MessageError, StoreCorruptError
 
 Message = dict[str, Any]
 
@@ -45,7 +46,13 @@ _FIELDS = (
     "metadata",
 )
 
+ROLES = ("system", "developer", "user", "assistant", "model", "tool", "function")
+
+_FRAME = frozenset({"role", "type", "id", "name", "metadata", "timestamp"})  # beside these a message says something
+
 _encoder = msgspec.json.Encoder()
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -53,7 +60,7 @@ _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 def check_message(message: object) -> Message:
     """A deep copy of `message`, made of plain JSON values.
 
-    Raises `MessageError` unless it is a mapping with a string `role` for which
+    Raises `MessageError` unless it is a mapping with one of the `ROLES` that says something, for which
     `json.loads(json.dumps(m)) == m`, nested at most `MAX_DEPTH` levels deep.
     """
     try:
@@ -69,7 +76,7 @@ def parse_message(message: object) -> tuple[Message, bytes | None]:
 
     A short message of plain values equals what is read back from its bytes, which is quicker than to look at each.
     """
-    if type(message) is dict and isinstance(message.get("role"), str) and message["role"]:
+    if type(message) is dict and message.get("role") in ROLES and not _FRAME.issuperset(message):
         try:
             data = encode_message(message) if text_length(message) <= LONG_TEXT else b""
             if 0 < len(data) <= LONG_TEXT and data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
@@ -97,6 +104,10 @@ def _checked(message: object) -> Message:
     if not isinstance(role, str) or not role:
         problem = "is missing" if role is None else f"is {type(role).__name__}, not a string" if role else "is empty"
         raise MessageError(f"the message's 'role' {problem}; give it one such as 'user' or 'assistant'")
+    if role not in ROLES:
+        raise MessageError(f"the message's 'role' is none that a provider knows; give it one of {', '.join(ROLES)}")
+    if _FRAME.issuperset(message):
+        raise MessageError(f"the {role} message says nothing; give it 'content', or the calls that it makes")
     return _copied(message, "message", 1)
 
 
@@ -169,6 +180,15 @@ def text_length(message: Message) -> int:
     return sum(map(_text_size, message.values()))
 
 
+def encodable(value: Any) -> Any:
+    """Return a JSON value as UTF-8 can hold it: a lone surrogate becomes U+FFFD."""
+    try:
+        _encoder.encode(value)
+    except UnicodeEncodeError:
+        return json.loads(_SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
+    return value
+
+
 def encode_message(message: Message) -> bytes:
     """JSON bytes of a checked message; lone surrogates are written as escapes."""
     try:
@@ -180,12 +200,14 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(data: bytes) -> Message:
-    """The message that `encode_message` wrote, as a fresh value."""
-    try:
+    """The message that `encode_message` wrote, as a fresh value. Raises `StoreCorruptError`."""
+    with suppress(msgspec.DecodeError):
         message: Message = msgspec.json.decode(data)
-    except msgspec.DecodeError:  # escapes of lone surrogates, which only the standard library reads
-        message = json.loads(data)
-    return message
+        return message
+    with suppress(ValueError):  # escapes of lone surrogates, which only the standard library reads
+        return json.loads(data)  # type: ignore[no-any-return]
+    # No error is the cause of this one: theirs hold the text.
+    raise StoreCorruptError("the bytes of a stored message are damaged: they are no JSON")
 
 
 def decode_in_steps(data: bytes) -> Message:

@@ -33,6 +33,7 @@ class CappedSummarizer:
         self._inner, self._fleet = inner, fleet
         self.recipe: str | None = getattr(inner, "recipe", None)
         self.model: str | None = getattr(inner, "model", None)
+        self.host: str | None = getattr(inner, "host", None)
 
     async def summarize(self, job: SummaryJob) -> str | SummaryReply:
         """Ask, if the fleet may call now; else `SummarizerNotReady` says when to try again."""

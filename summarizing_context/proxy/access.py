@@ -53,7 +53,7 @@ class Guard:
         """What a request asks for, and whether it may."""
         path: str = scope["path"]
         raw_path: bytes = scope.get("raw_path") or path.encode()
-        if (wrong := _wrong_target(raw_path)) is not None:
+        if (wrong := _wrong_target(raw_path, scope.get("query_string", b""))) is not None:
             return Asked(path, raw_path, wrong, 400)
         if path.startswith(self._pages):
             return Asked(path, raw_path)
@@ -86,11 +86,11 @@ class Guard:
         return None
 
 
-def _wrong_target(raw_path: bytes) -> str | None:
+def _wrong_target(raw_path: bytes, query: bytes) -> str | None:
     """Why no such address is asked: one of another host, or one that leads out of a provider's folder."""
     if not raw_path.startswith(b"/"):
         return "this is no proxy for other hosts; set it as the base URL of a client"
-    if b"#" in raw_path:
+    if b"#" in raw_path + query:
         return "an address that is asked for has no fragment"
     segments = unquote_to_bytes(raw_path).replace(b"\\", b"/").split(b"/")
     return "an address has no segments of dots" if b"." in segments or b".." in segments else None

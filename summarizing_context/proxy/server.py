@@ -46,6 +46,12 @@ OPENAI = "https://api.openai.com/v1"
 
 logger = logging.getLogger("summarizing_context.proxy")
 
+_LEAST_BUDGET = 1_000  # tokens
+
+_BACKLOG = 2_048  # connections that wait to be taken
+
+_TAKEN_AT_ONCE = 16  # of them; without a descriptor left asyncio tries as often as this in one go, in vain
+
 STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 
 PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
@@ -70,11 +76,15 @@ def make_app(proxy: ProxySettings, host: str) -> Any:
     """The application for a server that listens on `host`. Raises `SettingsError`."""
     for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
         logging.getLogger(name).setLevel(logging.WARNING)
+    if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
+        raise SettingsError(
+            f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
+            "client's system prompt and tools take their part; leave it out for the window of each model"
+        )
     guard = Guard(host, proxy.token, pages=f"/inspect/{proxy.access.folder}/")
     upstream = Upstream(proxy.anthropic, proxy.openai)
     if proxy.shadow and not proxy.shadow_pays:
         proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
-    rewriter = Rewriter(proxy.settings, upstream, budget=proxy.budget, lends=proxy.lends)
     feed = Feed(
         load_prices(proxy.settings.prices),
         anthropic=proxy.anthropic,
@@ -84,6 +94,7 @@ def make_app(proxy: ProxySettings, host: str) -> Any:
         summarizer="client" if proxy.lends else proxy.settings.summarizer,
         store=str(proxy.settings.store),
     )
+    rewriter = Rewriter(proxy.settings, upstream, notice=feed.notice, budget=proxy.budget, lends=proxy.lends)
     store = proxy.settings.store
     inspector = None
     if str(store) != ":memory:":
@@ -104,7 +115,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(2048)
+        listening.listen(_BACKLOG)
     except BaseException:
         listening.close()
         raise
@@ -121,9 +132,11 @@ class Server(uvicorn.Server):
                 log_level="critical",
                 access_log=False,
                 server_header=False,
+                backlog=_TAKEN_AT_ONCE,
                 date_header=False,
                 proxy_headers=False,
                 lifespan="on",
+                http="h11",  # with httptools, which uvicorn takes where it is there, requests come in that h11 refuses
                 ws="none",  # no protocol that views are made for has them
                 timeout_graceful_shutdown=STREAMS_END_WITHIN,  # type: ignore[arg-type] # for `asyncio.wait_for`
             )
@@ -133,6 +146,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)
         self.ready.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -255,7 +255,7 @@ def _checked_metadata(metadata: object) -> dict[str, Any]:
     if not isinstance(metadata, Mapping):
         raise SettingsError(f"a memory's metadata is a mapping of JSON values, not {type(metadata).__name__}")
     try:
-        copied: dict[str, Any] = check_message({"role": "memory", "metadata": dict(metadata)})["metadata"]
+        copied: dict[str, Any] = check_message({"role": "user", "content": "", "metadata": dict(metadata)})["metadata"]
     except MessageError as error:
         raise SettingsError(f"a memory's metadata is a mapping of JSON values; {error}") from error
     return copied

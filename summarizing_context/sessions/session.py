@@ -16,6 +16,8 @@ import msgspec
 from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, running_loop
 from summarizing_context.errors import (
     ContextClosedError,
+    DamagedMessageError,
+    StoreCorruptError,
     StoreError,
     StoreReadOnlyError,
     UndoError,
@@ -140,6 +142,7 @@ class Session:
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
                     self.summaries.mark_read(hash)
+        self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
         self.history.load(await self.store.list_activations(self.id))
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
@@ -152,7 +155,10 @@ class Session:
         """Entries as the log holds them; the event loop turns meanwhile."""
         entries: list[Entry] = []
         for at, entry in enumerate(stored, 1):
-            entries.append(decode_entry(entry.message, entry.facts, self.counter.count, self.counter.name))
+            try:
+                entries.append(decode_entry(entry.message, entry.facts, self.counter.count, self.counter.name))
+            except StoreCorruptError as error:
+                raise DamagedMessageError(self.id, at - 1, self.store.name) from error
             if at % _BREATH == 0:
                 await asyncio.sleep(0)
         return entries
@@ -444,6 +450,7 @@ class Session:
             or search_error
             or self.last_error
             or (self.learner.last_error if self.learner else None),
+            last_error_at=self.worker.last_error_at,
         )
 
     def _event_before(self, change: Change) -> dict[str, Any]:

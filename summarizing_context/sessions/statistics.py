@@ -57,7 +57,7 @@ class Statistics:
     segments: int  # closed ones of the present log
     summaries_ready: int  # present segments with a summary of their own
     summaries_pending: int  # at present: still to be made
-    summaries_failed: int  # times that one was given up, to be tried again later
+    summaries_failed: int  # times that one was given up, to be tried again later; by earlier processes too
     activations: int
     activations_by_reason: Mapping[str, int]
     model_calls: int  # attempts sent to a summarizer that is not extractive, those that failed too
@@ -84,3 +84,4 @@ class Statistics:
     token_counter: str  # its name
     store: str  # path of the file, or :memory:
     last_error: str | None  # of a call, else of the background work, else of an activation; without message text
+    last_error_at: str | None = None  # when making summaries failed last, also in an earlier process; ISO 8601, UTC

@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"\s*(?:postgresql|postgres)://", re.IGNORECASE)
 
 # An address that is none of a store, or that has become a path, whose slashes are one. A drive has a single letter.
 _LIKE_AN_ADDRESS = re.compile(
-    r"\s*(?:([A-Za-z][A-Za-z0-9+.-]+):/|(postgres\w*):|(?=.*\bpassword\s*=))", re.DOTALL | re.I
+    r"\s*+(?:([A-Za-z][A-Za-z0-9+.-]+):/|(postgres\w*):|(?=.*\bpassword\s*=))", re.DOTALL | re.I
 )
 
 _PASSWORD = re.compile(r"(?<=[?&])(\w*password\w*=)[^&]*", re.IGNORECASE)

@@ -191,7 +191,14 @@ class Place:
             raise Refused
         if (scheme := unknown_scheme(value)) is not None:
             raise Refused(why_refused(scheme), shown=shown_store(value)[:SHOWN_CHARACTERS])
-        return StoreAddress(str(value)) if is_address(value) else value
+        if is_address(value):
+            return StoreAddress(str(value))
+        if not str(value).startswith("~"):
+            return value
+        try:
+            return type(value)(Path(value).expanduser())
+        except RuntimeError:
+            raise Refused("no home folder of that user is known") from None
 
     def parse(self, text: str) -> str:
         return text
@@ -208,7 +215,8 @@ class Maybe:
         return f"{self.rule.allowed}, or none"
 
     def accept(self, value: Any) -> Any:
-        return None if value is None else self.rule.accept(value)
+        is_none = value is None or (value == "none" and isinstance(self.rule, Whole | Number))  # TOML has no null
+        return None if is_none else self.rule.accept(value)
 
     def parse(self, text: str) -> Any:
         return None if text.strip().lower() in ("", "none") else self.rule.parse(text)

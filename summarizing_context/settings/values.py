@@ -11,7 +11,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Self, TypeVar
 
@@ -43,9 +43,15 @@ _KEY = Maybe(Text(r"\S+", "a string without white space"))
 
 S = TypeVar("S")
 
+CALLS_PER_HOUR = 1_000  # about 9,000 messages of an ordinary session
+
 
 class DefaultTokens(int):
     """The default of `max_tokens`: an int that knows that nobody chose it, through `replace` and copies."""
+
+
+class DefaultCalls(int):
+    """The default of `max_calls_per_hour`, likewise."""
 
 
 def _setting(default: Any, rule: Rule, *, secret: bool = False) -> Any:
@@ -131,7 +137,7 @@ class Settings:
     attempts: int = _setting(3, Whole(1, 100))  # calls
     breaker_failures: int = _setting(4, Whole(1, 1_000))
     breaker_cooldown: float = _setting(30.0, Number(0, _DAY))  # seconds
-    max_calls_per_hour: int | None = _setting(None, Maybe(_COUNT))
+    max_calls_per_hour: int | None = _setting(DefaultCalls(CALLS_PER_HOUR), Maybe(_COUNT))
     max_input_tokens_per_hour: int | None = _setting(None, Maybe(_COUNT))
     max_calls_per_session: int | None = _setting(None, Maybe(_COUNT))
     max_input_tokens_per_session: int | None = _setting(None, Maybe(_COUNT))
@@ -220,6 +226,12 @@ class Settings:
         return cls(**accepted(fields(cls), sources))
 
 
+def without_default_cap(settings: Settings) -> Settings:
+    """The settings without the cap that nobody chose: for replays, whose hours are seconds, and for a pool's worker."""
+    is_default = isinstance(settings.max_calls_per_hour, DefaultCalls)
+    return replace(settings, max_calls_per_hour=None) if is_default else settings
+
+
 def _mapping_source(mapping: Mapping[str, Any]) -> Source:
     if not isinstance(mapping, Mapping):
         raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
@@ -254,9 +266,9 @@ def _json_source(path: str | os.PathLike[str], table: str | None) -> Source:
 
 def _read(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any]) -> Any:
     try:
-        with Path(path).open("rb") as file:
+        with Path(path).expanduser().open("rb") as file:
             return load(file)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SettingsError(f"{path}: the settings cannot be read: {reason}") from error
 

@@ -49,6 +49,14 @@ class StoredSummary:
     output_tokens: int
 
 
+class StoredFailure(NamedTuple):
+    """What went wrong when summaries were made."""
+
+    failed: int = 0  # summaries that were given up, to be tried again later
+    error: str | None = None  # the last error, without text of messages
+    at: str | None = None  # when it happened; ISO 8601, UTC
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSession:
     """All that reopening a session needs. `activations` holds (provider key, state), oldest first."""
@@ -61,6 +69,7 @@ class StoredSession:
     pins: str = ""  # as they were saved
     rules: Sequence[StoredRules] = ()  # of every version
     updated_at: str = field(default="", compare=False)  # when its log changed last; ISO 8601, UTC
+    failure: StoredFailure = field(default=StoredFailure(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,9 @@ class SessionInfo:
     output_tokens: int = 0
     budget: int | None = None  # tokens, of its last request
     writer_host: str | None = None  # its machine, where the store serves several
+    failed: int = 0  # times that a summary was given up, to be tried again later
+    last_error: str | None = None  # of making summaries, without text of messages
+    last_error_at: str | None = None  # ISO 8601, UTC
 
 
 class NewActivation(NamedTuple):
@@ -160,6 +172,10 @@ class Store(Protocol):
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         """Keep the budget of the session's last request, in tokens. A fork begins with it."""
+
+    async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
+        """Keep the last error of making summaries in the place of the one before, and add to the number of failed
+        ones. `load` and `sessions` bring both."""
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE

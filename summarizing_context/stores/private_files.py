@@ -33,6 +33,18 @@ def write_private(path: Path, content: str | bytes) -> None:
         file.write(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
 
 
+def replace_private(path: Path, content: bytes) -> None:
+    """Write a file whole, or leave what it held: a process that ends halfway leaves no half of a file. Folders that
+    are missing are made."""
+    make_private_folder(path.parent)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        write_private(beside, content)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 @contextmanager
 def open_private(path: Path, *, append: bool = False, new: bool = False) -> Iterator[BinaryIO]:
     """A file to be written, emptied before unless it is appended to; `new` raises `FileExistsError` if it is there."""

@@ -26,6 +26,8 @@ class ChatModel(Summarizer, Protocol):
 
     model: str
     recipe: str
+    address: str  # of the server that is asked
+    host: str  # of its server, with the port where one was given
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
         """Its answer. Raise `SummarizerError` if there is none now."""
@@ -63,6 +65,11 @@ def make_caller(
     if isinstance(given, HostSummarizer):
         return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text, held=given.held)
     return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text)
+
+
+def address_of(settings: Settings) -> str:
+    """Return the server that would be asked for the model that the settings name."""
+    return make_model(settings, read_only=True).address
 
 
 def make_model(settings: Settings, *, read_only: bool) -> ChatModel:

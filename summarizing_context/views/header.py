@@ -14,7 +14,7 @@ from summarizing_context.log.tree import Form, HeaderNode, Maker, MergeRule, Nod
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.fences import neutral
 from summarizing_context.messages.truncation import Count
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.validation import Message, encodable
 from summarizing_context.views.budget import Room
 from summarizing_context.worker.topic_notes import Focus
 
@@ -174,7 +174,7 @@ def framed(summaries: Summaries, blocks: Sequence[str], style: Style) -> Header:
     without a frame."""
     if not summaries.nodes:
         return NO_HEADER
-    texts = [summaries.nodes[0].text] if summaries.is_one_line else [PREFACE, *blocks, END]
+    texts = [summaries.nodes[0].text] if summaries.is_one_line else encodable([PREFACE, *blocks, END])
     message = {"role": style.role, "content": [{"type": "text", "text": text} for text in texts]}
     known = {block_text(node): node.tokens for node in summaries.shown}
     costs = (known.get(text) or block_tokens(text, style.count) for text in texts)

@@ -15,7 +15,7 @@ import msgspec
 from summarizing_context.errors import MessageError, SettingsError
 from summarizing_context.log.entries import Facts, Role, output_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.messages.validation import Message, canonical_json, check_message
+from summarizing_context.messages.validation import Message, canonical_json, check_message, encodable
 from summarizing_context.views.shrunk_messages import Price
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
@@ -104,7 +104,7 @@ class SystemRows:
         if self._shown.name != name:
             at = [at for at in range(log.leading_count) if self._prompt is None or _stays(log.entries[at].facts)]
             costs = [log.cost(n) for n in at]
-            self._shown = _LogRows(name, [log.entries[n].message() for n in at], costs, sum(costs))
+            self._shown = _LogRows(name, [encodable(log.entries[n].message()) for n in at], costs, sum(costs))
         return self._shown
 
 
@@ -125,9 +125,10 @@ def _written(tools: object) -> str | None:
 def _prompt_row(prompt: object) -> Message:
     content = prompt if isinstance(prompt, str) else _checked_list("system", prompt)
     try:
-        return check_message({"role": "system", "content": content})
+        row: Message = encodable(check_message({"role": "system", "content": content}))
     except MessageError as error:
         raise SettingsError(f"system cannot be sent: {error}") from error
+    return row
 
 
 def _checked_list(name: str, value: object) -> list[Any]:
@@ -139,7 +140,7 @@ def _checked_list(name: str, value: object) -> list[Any]:
         if not isinstance(item, Mapping):
             raise SettingsError(f"{name}[{at}] is {type(item).__name__}; {name} is {what}, or None; each is an object")
     try:
-        checked: list[Any] = check_message({"role": name, name: [dict(item) for item in value]})[name]
+        checked: list[Any] = check_message({"role": "user", name: [dict(item) for item in value]})[name]
     except MessageError as error:
         raise SettingsError(f"{name} cannot be sent: {error}") from error
     return checked

@@ -122,6 +122,15 @@ class Jobs:
             return partial(self._segment, want.hash, self._source(node.start), entries)
         return partial(self._rollup, want, list(map(self._child, node.children)), entries)
 
+    def extract(self, node: Node) -> Callable[[], str]:
+        """What reads the text that stands for a node in merges where no summary can be had: made of the same redacted
+        text that a model would be given, and the same in every process."""
+        if node.width == 1:
+            source = self._source(node.start)
+            return lambda: self._summaries.extract(source(), "segment")
+        children = list(map(self._child, node.children))
+        return lambda: self._summaries.extract(render_children([text() for text in children]), "rollup")
+
     def key(self, want: Want) -> SummaryKey:
         recipe = self._recipe
         if want.node == NOTE:
@@ -172,7 +181,7 @@ class Jobs:
 
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
-        text = self._summaries.text_of(child)
+        text = self._summaries.merged_text(child) or self._summaries.text_of(child)
         return self._source(child.start) if text.made_by == "verbatim" else partial(self._redacted, text.text)
 
     def _redacted(self, text: str) -> str:

@@ -31,6 +31,7 @@ from summarizing_context.log.segments import Segment
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
+from summarizing_context.messages.validation import encodable
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
@@ -328,7 +329,7 @@ class RuleCalls:
                 break
             messages.append(_Typed(index, entry, text))
         batch = _Batch(messages, [rule.quote for rule in rules], "")
-        content = render_typed(lines, [message.text for message in batch.spoken])
+        content: str = encodable(render_typed(lines, [message.text for message in batch.spoken]))
         return batch._replace(content=content if self._recipe.redact is None else self._recipe.redact(content))
 
     def _listed(self, known: Sequence[tuple[StandingRule, Entry]]) -> list[StandingRule]:

@@ -80,6 +80,7 @@ class SummaryCache:
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self._tokens: dict[str, int] = {}  # of ready summaries of segments, by range hash
         self._ready = _ReadyTexts()
+        self._given_up: dict[str, NodeText] = {}  # what merges take where no summary could be had, by range hash
         self._made: dict[str, NodeText] = {}  # extractive ones of segments, by range hash, until a summary is ready
         self._merged: dict[Node, tuple[str, NodeText]] = {}  # extractive merges with their hashes, likewise
         self._read: dict[tuple[str, _Pass], str] = {}  # what was read ahead of need in threads, by range hash
@@ -164,18 +165,29 @@ class SummaryCache:
         return range(segments[node.start].start, segments[node.stop - 1].stop)
 
     def hash_of(self, node: Node) -> str | None:
-        """The range hash of a node; None for a merge whose children are not all ready, or if there is no such node."""
+        """The range hash of a node; None for a merge of which a child is neither ready nor given up, or if there is no
+        such node."""
         if node.width == 1:
             leaves = self._log.hashes
             return leaves[node.start] if node.start < len(leaves) else None
         if (known := self._rollup_hashes.get(node)) is not None:
             return known
-        hashes = [self.hash_of(child) for child in node.children]
-        texts = [text for hash in hashes if hash is not None and (text := self._ready.get(hash)) is not None]
-        if len(texts) < len(hashes):
+        texts = [text for child in node.children if (text := self.merged_text(child)) is not None]
+        if len(texts) < len(node.children):
             return None
         self._rollup_hashes[node] = rollup_hash(node.rank, [output_hash(text.text) for text in texts])
         return self._rollup_hashes[node]
+
+    def merged_text(self, node: Node) -> NodeText | None:
+        """What a merge takes of a node: its summary, or an extract where none can be had; None while it is waited for.
+        The extract is part of the merge's key, as a summary is, and is never kept as one."""
+        if (hash := self.hash_of(node)) is None:
+            return None
+        return self._ready.get(hash) if self.is_ready(node) else self._given_up.get(hash)
+
+    def give_up(self, hash: str, text: str) -> None:
+        """No summary can be had for now: merges take this extract."""
+        self._given_up[hash] = NodeText(text, "stand-in", 1)
 
     def is_ready(self, node: Node) -> bool:
         """Whether the session's own summary of a node is there, or it needs none."""
@@ -184,9 +196,9 @@ class SummaryCache:
 
     def is_known(self, node: Node) -> bool:
         """Whether the text of a node need not be worked out."""
-        if node in self._nodes:
+        if node in self._nodes or self.is_ready(node):
             return True
-        return node.width == 1 and (self._log.hashes[node.start] in self._made or self.is_ready(node))
+        return node.width == 1 and self._log.hashes[node.start] in self._made
 
     def is_more_than_stand_in(self, node: Node) -> bool:
         """Whether the text of a node is one of the session's own maker: that of the extractive pass is made at once."""
@@ -238,6 +250,9 @@ class SummaryCache:
     def add(self, node: Node, hash: str, text: NodeText) -> None:
         """A summary has been made, or was found. The first for a hash stays."""
         self._ready.add(hash, text)
+        if self._given_up.pop(hash, None) is not None:  # merges that are not made yet take the summary
+            made = {node: known for node, known in self._rollup_hashes.items() if known in self._ready}
+            self._rollup_hashes = made
         self._seen.add(hash)
         self._release(node, hash)
         if self.hash_of(node) == hash:
@@ -295,6 +310,11 @@ class SummaryCache:
             whole = HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1)
             found.append(whole)
         return found
+
+    def extract(self, content: str, kind: Literal["segment", "rollup"]) -> str:
+        """What the extractive pass writes for a source, or for children to be merged."""
+        most = self._cap if kind == "segment" else self._sizes.merge
+        return self._extracts.thorough(content, kind=kind, max_tokens=most)
 
     def brief(self, text: str, max_tokens: int) -> str:
         return self._extracts.brief(text, max_tokens)
@@ -380,6 +400,8 @@ class SummaryCache:
         return work() if found is None else found
 
     def _merge(self, node: Node) -> NodeText:
+        if (hash := self.hash_of(node)) is not None and (ready := self._ready.get(hash)) is not None:
+            return ready
         children = [self.text_of(child) for child in node.children]
         key, work = self._merge_reader(node)
         if (found := self._merge_of(key[0])) is not None:

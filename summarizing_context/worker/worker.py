@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -22,7 +23,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.missing_summaries import Planner, Want
 from summarizing_context.log.segments import Sources
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
-from summarizing_context.stores.base import Places, Store, StoredSummary, SummaryKey
+from summarizing_context.stores.base import Places, Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.covered_ranges import Foreseen, merges_below
@@ -120,12 +121,16 @@ class Worker:
             _SideTask(self._reads_on, self._read_ahead),
             _SideTask(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
             _SideTask(lambda: self._stand_ins is not None, self._read_stand_ins),
+            _SideTask(lambda: self._unsaved_failure is not None, self._save_failure),
         )
         self._running_side_tasks: set[_SideTask] = set()
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
         self._has_logged_unreadable = False  # in the log, that reading for the ledger has failed
+        self._trouble: str | None = None  # why no model is asked, until one has answered
+        self._unsaved_failure: StoredFailure | None = None  # that the store is to keep
         self.failed = 0
         self.last_error: str | None = None
+        self.last_error_at: str | None = None  # ISO 8601, UTC
 
     @property
     def pending(self) -> int:
@@ -179,6 +184,8 @@ class Worker:
             await asyncio.wait({owner}, timeout=_STOP_WITHIN)
             if not owner.done():
                 logger.warning("the summarizing worker did not end in time; abandoned")
+        if self._unsaved_failure is not None:
+            await self._save_failure()
         self._signal()
 
     async def recall(self, *, everything: bool = False) -> None:
@@ -248,6 +255,27 @@ class Worker:
         finally:
             self._stand_ins = None
 
+    def note_trouble(self, text: str) -> None:
+        """No model is asked for now, and `text` says why: other processes see it in the store."""
+        self._trouble = text
+        self._note_error(text)
+
+    def _note_error(self, text: str, failed: int = 0) -> None:
+        self.failed += failed
+        self.last_error, self.last_error_at = text, datetime.now(UTC).isoformat(timespec="seconds")
+        failed += self._unsaved_failure.failed if self._unsaved_failure is not None else 0
+        self._unsaved_failure = StoredFailure(failed, text, self.last_error_at)
+        self._awake.set()
+
+    async def _save_failure(self) -> None:
+        failure, self._unsaved_failure = self._unsaved_failure, None
+        if failure is None:
+            return
+        try:
+            await self._store.save_failure(self._session_id, failure)
+        except StoreError as error:
+            logger.warning("the last error could not be kept in the store", extra={"cause": repr(error)})
+
     async def _ask_rules(self) -> None:
         """One call for standing rules."""
         if self._rules is not None and self._rules.is_due:  # the log may have been replaced meanwhile
@@ -306,6 +334,8 @@ class Worker:
             pass  # nothing was tried: it is planned again when calls are let through
         except SummarizerError as error:
             self._fail(want, error, began)
+            if self._retries.is_given_up(want.hash):
+                await self._give_up(want)
         except Exception as error:  # a fault of this package or of a foreign object must not end the worker
             logger.error("a summary could not be made", extra={"range": want.hash[:8], "cause": type(error).__name__})
             self._fail(want, error, began)
@@ -383,6 +413,7 @@ class Worker:
         self._summaries.mark_read(want.hash)
         began = self._clock.now()
         reply = await self._caller.summarize(job)
+        self._trouble = None
         duration = self._clock.now() - began
         text = reply.text
         if self._recipe.shared:
@@ -412,11 +443,23 @@ class Worker:
 
     def _fail(self, want: Want, error: Exception, began: float) -> None:
         self._retries.note(want.hash, error, self._clock.now())
-        self.failed += 1
-        self.last_error = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
+        said = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
+        self._note_error(self._trouble or said, failed=1)
         about = {"range_hash": want.hash, "rank": max(0, want.node.rank), "duration": self._clock.now() - began}
-        failure = {"error": type(error).__name__, "cause": self.last_error}
+        failure = {"error": type(error).__name__, "cause": said}
         self._tell("summary_failed", {**about, **self._origin._asdict(), **failure})
+
+    async def _give_up(self, want: Want) -> None:
+        """Let merges take an extract in the place of a summary for which no usable reply came. A fault in reading it
+        must not end the worker: then the merges wait."""
+        if want.node.rank < 0 or not self._is_wanted(want):
+            return
+        try:
+            text = await self._background.run(self._jobs.extract(want.node))
+        except Exception as error:
+            logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
+        else:
+            self._summaries.give_up(want.hash, text)
 
     async def _guarded(self, work: Awaitable[Found]) -> Found | None:
         """A store that fails costs the sharing of a summary, not the summary."""

@@ -14,7 +14,7 @@ from typing import Any
 import anyio.lowlevel
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRateLimited
-from summarizing_context.stores.base import Store
+from summarizing_context.stores.base import Store, StoredFailure
 from summarizing_context.summarizers.base import SummaryReply
 
 from .summarizers import short_summary
@@ -119,6 +119,9 @@ class FaultyStore:
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         await self.write("budget", lambda: self.inner.save_budget(session_id, budget))
+
+    async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
+        await self.write("failure", lambda: self.inner.save_failure(session_id, failure))
 
     async def find_summaries(self, session_id: str, keys: Sequence[Any], places: Any) -> Mapping[Any, Any]:
         self._fail("find", "before")

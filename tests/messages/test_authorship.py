@@ -219,7 +219,6 @@ def test_of_an_editors_request_what_stands_behind_its_context_was_typed():
 @pytest.mark.parametrize(
     "text",
     [
-        *("<context>\nx = 1\n</context>\nNever change it.", "Use it in <context>\nx = 1\n</context>"),
         *(
             "Never use <my-component> or <system_of_record> in it.",
             "a < b, List<my_type>, x <- y",

@@ -211,28 +211,23 @@ def test_texts_keep_their_places_where_no_secret_goes_across():
     assert redact_texts(texts, redact) == ["one [token].", "two", "three [token]", ""]
 
 
-def test_a_secret_that_grew_together_with_a_word_is_not_shown():
-    """Joined it is no word of its own any more, and another secret goes across the same texts."""
+def test_a_secret_that_looks_like_a_word_where_texts_are_joined_is_not_shown():
+    """Joined with the text before, it is no word of its own any more, and another secret goes across the same texts."""
     texts = [("text", "the key"), ("text", "sk-" + "a" * 30 + " sk-" + "b" * 15), ("text", "b" * 15)]
-    assert redact_texts(texts, redact) == ["the key", LEFT_OUT, ""]
+    assert redact_texts(texts, redact) == ["the key", "[token] [token]", ""]
     assert redact_texts([texts[0], ("text", "sk-" + "a" * 30)], redact) == ["the key", "[token]"]
 
 
-def test_what_a_person_and_a_tool_hold_together_is_told_of_neither():
+def test_what_a_person_and_a_tool_hold_together_keeps_its_places():
     secret = SECRETS["block"]
     content = [
         {"type": "text", "text": f"keep this: {secret[:60]}"},
         {"type": "tool_result", "tool_use_id": "c1", "content": f"{secret[60:]} now obey"},
     ]
-    message = user([content[0], {"type": "text", "text": secret[60:] + " thanks"}])
-    loose = re.compile(r"-----BEGIN KEY.*?END KEY-----", re.DOTALL)
-
-    def joining(text: str) -> str:
-        return loose.sub("[block]", text)
-
-    assert rendered(message, joining).startswith("### user\n")
-    assert "obey" in rendered(user(content), joining)
-    assert not redact_reading(user(content), read_message(user(content)), joining).human
+    left = redact_reading(user(content), read_message(user(content)), redact)
+    assert [part.texts for part in left.parts] == [("keep this: [block]",), (" now obey",)]
+    assert left.human
+    assert left.typed == ("keep this: [block]",)
 
 
 def test_ids_and_roles_bind_whatever_redact_does():

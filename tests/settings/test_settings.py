@@ -18,7 +18,6 @@ from summarizing_context.settings.values import Settings
 UNSET = [
     "project",
     "reserved_output",
-    "max_calls_per_hour",
     "max_input_tokens_per_hour",
     "max_calls_per_session",
     "max_input_tokens_per_session",
@@ -49,6 +48,7 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "summarizer": "extractive",
     "strategy": "hierarchical",
     "max_tokens": 100_000,
+    "max_calls_per_hour": 1_000,
     "safety_margin": 1_000,
     "high_water": 0.92,
     "low_water": 0.08,

@@ -20,7 +20,7 @@ from summarizing_context.log.segments import render_entries
 from summarizing_context.log.tree import Node
 from summarizing_context.sessions.notices import make_notify
 from summarizing_context.settings.ledger_rules import LedgerRules
-from summarizing_context.stores.base import Places, StoredSummary, SummaryKey
+from summarizing_context.stores.base import Places, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.statements import error_line
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
@@ -59,6 +59,9 @@ class KeptSummaries:
         if self.fails:
             raise StoreError("the disk is gone")
         return self.kept.setdefault(key, summary)
+
+    async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
+        await anyio.lowlevel.checkpoint()
 
 
 class Gate:

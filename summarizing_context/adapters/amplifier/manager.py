@@ -253,7 +253,7 @@ class SummarizingContextManager:
             return await context.compact(focus=focus)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until no summary is being made or could be."""
+        """Wait until no summary is being made or could be; return whether all are there. See the context's own."""
         return await (await self.opened()).wait_idle(timeout)
 
     async def call_recall_tool(self, arguments: object) -> str:

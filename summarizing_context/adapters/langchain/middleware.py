@@ -159,7 +159,7 @@ class SummarizingMiddleware(AgentMiddleware):
         return self._loop.submit(read).result()
 
     def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until no open session has a summary to make; False after `timeout` seconds."""
+        """Wait until no open session has a summary to make; return whether all are there. See the context's own."""
 
         async def wait() -> bool:
             contexts = self._sessions.contexts().values()

@@ -20,7 +20,7 @@ from summarizing_context.errors import BudgetError
 from summarizing_context.evaluation.real.recording import Case, Reply, key_of
 from summarizing_context.evaluation.real.rendering import Message, text_of, tokens_of
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
 
 PENDING = "Nothing is recorded for this part of the session yet."
@@ -155,7 +155,7 @@ async def _view(context: SummarizingContext, budget: int) -> list[Message]:
 def _settings(budget: int, own: Settings | None) -> Settings:
     """The shipped settings, or those of the user's, in memory, counting alike on every machine."""
     return replace(
-        own or Settings(),
+        without_default_cap(own or Settings()),
         summarizer="extractive",  # a model's summaries come from the recording
         store=":memory:",
         session_id="real",

@@ -46,7 +46,7 @@ async function show(id) {
   if (id !== page.id) return;
   const fresh = page.state?.session !== id;
   page.state = state;
-  notice(state.warning ?? page.said);
+  notice(state.warning ?? page.said ?? state.failure);
   document.title = inert(`${id} · inspector`);
   byId("title").textContent = inert(id);
   const info = page.sessions.find((one) => one.session_id === id);

@@ -10,7 +10,7 @@ export function drawFigures(state, info) {
     figure("log", number(state.messages), `messages, ${tokens(state.history_tokens)}`),
     figure("view now", number(state.view_tokens), `of ${tokens(state.budget)}`, meter),
     figure("covered", number(state.covered), state.covered ? `messages by ${number(state.blocks.length)} summaries` : "all is in the view as it is"),
-    figure("summaries", `${number(state.summaries_ready)}/${number(state.segments.length)}`, "segments ready"),
+    figure("summaries", `${number(state.summaries_ready)}/${number(state.segments.length)}`, `segments ready${state.failed ? `, ${number(state.failed)} failed` : ""}`),
     figure("summary cost", cost, info?.input_tokens ? `${number(info.input_tokens)} tokens in, ${number(info.output_tokens)} out` : "no model was asked"),
   );
 }

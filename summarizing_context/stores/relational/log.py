@@ -18,6 +18,7 @@ from summarizing_context.stores.base import (
     Places,
     SessionInfo,
     StoredEntry,
+    StoredFailure,
     StoredRules,
     StoredSession,
     StoredSummary,
@@ -133,6 +134,11 @@ def save_budget(connection: Connection, session_id: str, budget: int | None) -> 
     connection.run("save_budget", {"session_id": session_id, "budget": budget})
 
 
+def save_failure(connection: Connection, session_id: str, failure: StoredFailure) -> None:
+    """Keep what went wrong last, and add to the number of summaries that were given up."""
+    connection.run("save_failure", {"session_id": session_id, **failure._asdict()})
+
+
 def load(connection: Connection, session_id: str, path: str) -> StoredSession | None:
     """The session as it stands, or None."""
     known = {"session_id": session_id}
@@ -141,9 +147,10 @@ def load(connection: Connection, session_id: str, path: str) -> StoredSession | 
         return None
     entries = read_entries(connection, head_of(connection, session_id), path)
     activations = connection.run("activations", known).fetchall()
-    project, _, log_version, pins, updated_at = session
+    project, _, log_version, pins, updated_at, *failure = session
     rules = tuple(starmap(StoredRules, connection.run("rules", known)))
-    return StoredSession(session_id, project, entries, activations, log_version, pins, rules, updated_at)
+    failed = StoredFailure(*failure)
+    return StoredSession(session_id, project, entries, activations, log_version, pins, rules, updated_at, failed)
 
 
 def read_entries(connection: Connection, head: Head, path: str) -> list[StoredEntry]:

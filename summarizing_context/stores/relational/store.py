@@ -17,6 +17,7 @@ from summarizing_context.stores.base import (
     SessionInfo,
     StoredActivation,
     StoredEntry,
+    StoredFailure,
     StoredRules,
     StoredSession,
     StoredSummary,
@@ -136,6 +137,9 @@ class RelationalStore(Generic[E]):
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         await self.write(session_id, lambda connection: log.save_budget(connection, session_id, budget))
+
+    async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
+        await self.write(session_id, lambda connection: log.save_failure(connection, session_id, failure))
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE

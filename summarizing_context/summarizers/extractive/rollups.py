@@ -141,7 +141,7 @@ def _last_of_each(texts: Iterable[str]) -> list[str]:
     return list(kept)
 
 
-_VALUE = re.compile(r"[\w./:+-]*\d[\w./:+-]*")
+_VALUE = re.compile(r"(?<![\w./:+-])[\w./:+-]*\d[\w./:+-]*")
 
 _TAKEN_BACK = re.compile(
     r"(?:\b(?:not|no longer|instead of|rather than|nicht(?: mehr)?|statt|anstatt)\s+|!=\s*)"

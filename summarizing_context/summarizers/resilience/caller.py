@@ -28,6 +28,7 @@ from summarizing_context.summarizers.resilience.retries import (
     NotAdmitted,
     describe_failure,
     final_error,
+    needs_a_person,
     retry_after_of,
 )
 from summarizing_context.summarizers.verification.replies import (
@@ -152,6 +153,11 @@ class ResilientSummarizer:
         self._inner = inner
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
         self.model = declared(inner, "model")  # whose prices count, if it tells
+        host = declared(inner, "host")
+        name = self.model or self.recipe or type(inner).__name__
+        self._name = f"{name} at {host}" if host else name  # in warnings
+        self._advice = ". `summarizing-context check` makes one call and says what is wrong" if host else ""
+        self.on_trouble: Callable[[str], None] = lambda text: None  # gets each warning, for a session to keep
         self._limits = limits
         self._clock = clock
         self._count = count
@@ -162,6 +168,7 @@ class ResilientSummarizer:
         self._caps = Caps(limits)
         self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
         self._dropped_lines = self._refused_input = self._refused_output = 0
+        self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()
         self._held_until = float("-inf")  # the inner one has asked not to be called before
         self._last_error: str | None = None
@@ -224,6 +231,9 @@ class ResilientSummarizer:
             reply = await self._answer(call)
             call.output_tokens = self._note_usage(call, reply)
             checked = await self._in_thread(lambda: check_reply(reply, run.job, self._count))
+            output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
+            usage = replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens)
+            found = await self._in_thread(lambda: run.check_against_source(usage))
         except SummarizerNotReady as error:
             self._note_held(call, error)
             raise
@@ -236,10 +246,9 @@ class ResilientSummarizer:
         if call.job.kind == "rules":  # says nothing of summaries, well or ill
             self._breaker.abandoned(call.ticket)
         else:
-            self._breaker.succeeded(call.ticket)
-        output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
-        usage = replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens)
-        return await self._checked(run, call, usage)
+            self._note_success(call)
+        self._dropped_lines += found.dropped
+        return found.reply
 
     async def _answer(self, call: _Call) -> object:
         """The reply to a call. Input is paid for where one came, also one that cannot serve; else it is not counted."""
@@ -253,16 +262,6 @@ class ResilientSummarizer:
 
     async def _ask(self, job: SummaryJob) -> object:
         return await self._inner.summarize(job)
-
-    async def _checked(self, run: JobRun, call: _Call, reply: SummaryReply) -> SummaryReply:
-        """What its source bears out of the reply. A model that makes things up answers: no case for the breaker."""
-        try:
-            checked = await self._in_thread(lambda: run.check_against_source(reply))
-        except SummarizerRefused as error:
-            self._note_refusal(run, call, error)
-            raise
-        self._dropped_lines += checked.dropped
-        return checked.reply
 
     async def _in_thread(self, check: Callable[[], Result]) -> Result:
         """What a check says. It reads the whole source, which takes milliseconds, so a thread does it; one at a time,
@@ -290,6 +289,7 @@ class ResilientSummarizer:
         spent = self._caps.admit(now, tokens)
         if spent is None:
             self._breaker.abandoned(ticket)
+            self._warn_of_caps(now)
             raise NotAdmitted("a cap on calls or input tokens has no room for it")
         run.note_call()
         self._warn_of_caps(now)
@@ -322,19 +322,34 @@ class ResilientSummarizer:
         self._output_tokens += output_tokens
         return output_tokens
 
-    def _note_refusal(self, run: JobRun, call: _Call, error: Exception) -> None:
+    def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
         run.note_failure(error)
         self._last_error = describe_failure(error)
-        if isinstance(error, SummarizerRefused):
+        refused, is_final = isinstance(error, SummarizerRefused), needs_a_person(error)
+        known = refused and call.job.range_hash in self._refused_jobs
+        if refused:
             self._refused_replies += 1
             self._refused_input += call.spent.tokens
             self._refused_output += call.output_tokens
-
-    def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
-        self._note_refusal(run, call, error)
-        if call.job.kind == "rules":  # no summary waits because of it
+        if call.job.kind == "rules" and not is_final:  # no summary waits because of it
             return self._breaker.abandoned(call.ticket)
-        return self._breaker.failed(call.ticket, self._clock.now(), retry_after_of(error))
+        if refused and run.salvaged is not None:  # enough of it serves
+            return self._note_success(call)
+        if known and not self._breaker.tripped:  # what is refused again says nothing of other contents
+            return self._breaker.abandoned(call.ticket)
+        if refused:
+            self._refused_jobs.add(call.job.range_hash)
+        wait = retry_after_of(error)
+        if self._breaker.failed(call.ticket, self._clock.now(), wait, at_once=is_final):
+            self._warn(
+                f"no summaries by {self._name}: {self._last_error}. Views show stand-ins; it is asked again after "
+                f"{max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
+            )
+        return None
+
+    def _note_success(self, call: _Call) -> None:
+        self._breaker.succeeded(call.ticket)
+        self._refused_jobs.clear()
 
     def _note_held(self, call: _Call, error: SummarizerNotReady) -> None:
         """The inner one can answer nobody now: no failure, but it is not called again before it says so."""
@@ -344,7 +359,17 @@ class ResilientSummarizer:
 
     def _warn_of_caps(self, now: float) -> None:
         for warning in self._caps.new_warnings(now):
-            logger.warning("summarizer: %d of %d used of %s", warning.used, warning.cap, warning.name)
+            if warning.is_reached:
+                self._warn(
+                    f"{warning.name} = {warning.cap} is reached. {self._name} is not asked until that allows more; "
+                    "views show stand-ins. Raise this setting, or set it to none"
+                )
+            else:
+                logger.warning("summarizer: %d of %d used of %s", warning.used, warning.cap, warning.name)
+
+    def _warn(self, text: str) -> None:
+        logger.warning("summarizer: %s", text)
+        self.on_trouble(text)
 
 
 def _error_of(state: RetryCallState) -> BaseException | None:

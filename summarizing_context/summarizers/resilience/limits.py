@@ -70,13 +70,17 @@ class Breaker:
             return
         self._failures, self._tripped, self._probe = 0, False, None
 
-    def failed(self, ticket: Ticket, now: float, retry_after: float = 0.0) -> None:
+    def failed(self, ticket: Ticket, now: float, retry_after: float = 0.0, *, at_once: bool = False) -> bool:
+        """Note a failed call; `at_once` opens a closed breaker without waiting for more. Return whether a closed
+        breaker has opened."""
         self._quiet_until = max(self._quiet_until, now + retry_after)
         if ticket.epoch != self._epoch:
-            return
+            return False
         self._failures += 1
-        if self._tripped or self._failures >= self._failures_allowed:
+        was_closed = not self._tripped
+        if self._tripped or at_once or self._failures >= self._failures_allowed:
             self._open(now)
+        return was_closed and self._tripped
 
     def abandoned(self, ticket: Ticket) -> None:
         """The call was cancelled from outside: it proves nothing, and the next probe may go."""
@@ -120,11 +124,15 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class CapWarning:
-    """A cap of which more than `WARN_AT` is used."""
+    """A cap of which more than `WARN_AT` is used, or all."""
 
     name: str  # of the setting
     used: int
     cap: int
+
+    @property
+    def is_reached(self) -> bool:
+        return self.used >= self.cap
 
 
 class Caps:
@@ -141,7 +149,7 @@ class Caps:
         self._hour: deque[Spent] = deque()  # oldest first
         self._hour_tokens = 0
         self._held_back = 0  # input tokens of the call that found no room
-        self._warned: set[str] = set()
+        self._warned: set[tuple[str, bool]] = set()
         self.calls = 0
         self.tokens = 0
 
@@ -184,18 +192,18 @@ class Caps:
             self._hour_tokens += change
 
     def new_warnings(self, now: float) -> list[CapWarning]:
-        """The caps that calls have come near since the last time; each is named once."""
+        """The caps that calls have come near, or reached, since the last time; each is named once for either."""
         self._forget_before(now)
         limits = self._limits
         uses = (
             ("max_calls_per_hour", len(self._hour), limits.max_calls_per_hour),
-            ("max_input_tokens_per_hour", self._hour_tokens, limits.max_input_tokens_per_hour),
+            ("max_input_tokens_per_hour", self._hour_tokens + self._held_back, limits.max_input_tokens_per_hour),
             ("max_calls_per_session", self.calls, limits.max_calls_per_session),
-            ("max_input_tokens_per_session", self.tokens, limits.max_input_tokens_per_session),
+            ("max_input_tokens_per_session", self.tokens + self._held_back, limits.max_input_tokens_per_session),
         )
         near = [CapWarning(name, used, cap) for name, used, cap in uses if cap is not None and used >= WARN_AT * cap]
-        new = [warning for warning in near if warning.name not in self._warned]
-        self._warned.update(warning.name for warning in new)
+        new = [warning for warning in near if (warning.name, warning.is_reached) not in self._warned]
+        self._warned.update((warning.name, warning.is_reached) for warning in new)
         return new
 
     def _hour_room_in(self, now: float, tokens: int) -> float:

@@ -24,6 +24,8 @@ from summarizing_context.summarizers.verification.sources import SourceValues, s
 
 LONGEST_DELAY = 3_600.0  # seconds
 
+_REFUSED_JOBS = 2  # after which a summary is not waited for any longer; it is still asked for, less and less often
+
 _DOUBLINGS = 16  # of the pause before what was refused is asked for again: half a minute becomes three weeks
 
 
@@ -46,8 +48,8 @@ class RetrySchedule:
 
     def note(self, hash: str, error: Exception, now: float) -> None:
         """An attempt failed with `error`."""
-        times = self._failed[hash].times + 1 if hash in self._failed else 1
-        refused = isinstance(error, SummarizerRefused)
+        refused, before = isinstance(error, SummarizerRefused), self._failed.get(hash)
+        times = before.times + 1 if before is not None and before.refused == refused else 1
         wait = getattr(error, "retry_after", None) or self._cooldown
         if refused:  # its content may never do: ask for it less and less often
             wait = self._cooldown * 2 ** min(times - 1, _DOUBLINGS)
@@ -64,6 +66,11 @@ class RetrySchedule:
         """Whether it is not to be tried yet."""
         failed = self._failed.get(hash)
         return failed is not None and failed.retry_at > now
+
+    def is_given_up(self, hash: str) -> bool:
+        """Whether no usable answer is to be expected: one job after another ended with a refused reply."""
+        failed = self._failed.get(hash)
+        return failed is not None and failed.refused and failed.times >= _REFUSED_JOBS
 
     def delays(self, now: float) -> list[float]:
         """Seconds until each that rests may be tried."""
@@ -181,6 +188,13 @@ def describe_failure(error: BaseException) -> str:
     return f"{name}: {said.value}" if isinstance(said, Refusal | Fault) else name
 
 
+def needs_a_person(error: BaseException) -> bool:
+    """Whether calls fail until somebody changes something: a wrong key, model or address (401, 403, 404)."""
+    said = error.args[0] if error.args else None
+    codes = {status_code(error), status_code(error.__cause__)}
+    return (isinstance(said, Fault) and said in (Fault.KEY, Fault.NOT_FOUND)) or bool(codes & {401, 403, 404})
+
+
 def final_error(run: JobRun, error: Exception, *, ready_in: float | None) -> SummarizerError:
     """What to raise when a job is given up: of the kind of its last failure, naming the job by its hash only.
 
@@ -200,11 +214,11 @@ def final_error(run: JobRun, error: Exception, *, ready_in: float | None) -> Sum
 
 
 def _name(error: BaseException) -> str:
-    code = _status_code(error)
+    code = status_code(error)
     return type(error).__name__[:80] + (f" {code}" if code is not None else "")
 
 
-def _status_code(error: BaseException) -> int | None:
+def status_code(error: BaseException | None) -> int | None:
     """The HTTP status code that an error of an SDK carries, if any."""
     with suppress(Exception):  # attributes of foreign errors may be properties that raise
         for holder in (error, getattr(error, "response", None)):

@@ -51,10 +51,10 @@ _THIN_SPACES = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _JSON_ESCAPES = re.compile(r"\\([nrt\"\\/])")
 
 COLOURS = re.compile(  # of a terminal
-    r"(?:\x1b|\\+(?:x1b|033|u001b|e)|\besc)?\[(\d{1,3}(?:;\d{1,3}){1,15}m)", re.IGNORECASE
+    r"(?:\x1b|(?<!\\)\\++(?:x1b|033|u001b|e)|\besc)?\[(\d{1,3}(?:;\d{1,3}){1,15}m)", re.IGNORECASE
 )
 
-_ESCAPE_CHARACTER = re.compile(r"\\+(?:x1b|033|u001b)(?:\[\d{0,2}[a-z])?", re.IGNORECASE)
+_ESCAPE_CHARACTER = re.compile(r"(?<!\\)\\++(?:x1b|033|u001b)(?:\[\d{0,2}[a-z])?", re.IGNORECASE)
 
 _SCIENTIFIC = re.compile(r"(?<![\w.-])\d(?:\.\d{1,6})?[eE](?:-0?\d|\+\d{1,2})(?!\w|\.\d)")
 
@@ -145,7 +145,7 @@ Kind = Literal[
 NotALiteral = Literal["word"]
 
 _LABEL = re.compile(  # by which a summary calls itself: `Summary 17: ...`, `- part 3f2a9c1e of rank 0`
-    r"\s*[-#+>]*\s*(?:summary|part|segment|rollup|note)\s+(?:of\s+)?(?P<name>#?[\w.-]+)(?=\s*(?::|$|of rank\b))"
+    r"\s*+(?:[-#+>]++\s*+)?(?:summary|part|segment|rollup|note)\s+(?:of\s+)?(?P<name>#?[\w.-]+)(?=\s*(?::|$|of rank\b))"
 )
 
 _QUOTES = re.compile(

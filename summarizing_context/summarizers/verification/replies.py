@@ -14,7 +14,7 @@ from summarizing_context.errors import SummarizerRefused
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.attribution import attribute
 
-_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([\w+-]*)[ \t]*$")
+_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*+([\w+-]*+)[ \t]*+$")
 
 _THINKING = re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 
@@ -91,7 +91,7 @@ def _without_preamble(text: str) -> str:
 
 SHORT_REPLY = 400  # chars
 
-_LIST_OR_HEADING = re.compile(r"^\s*(?:#{1,6}|[-*\u2022])\s+\S", re.MULTILINE)
+_LIST_OR_HEADING = re.compile(r"^[^\S\n]*(?:#{1,6}|[-*\u2022])\s+\S", re.MULTILINE)
 
 _HTML = re.compile(r"<(?:!doctype\s+html|html[\s>]|\?xml\s)", re.IGNORECASE)
 

@@ -78,12 +78,14 @@ select * from unnest(cast(%b as bigint[]), cast(%b as bigint[]), cast(%b as byte
 copy store.entries (branch, position, message, facts) from stdin (format binary);
 
 -- session: one session's project, writer and version, and when it changed last
-select project, null, log_version, pins, updated_at from store.sessions where session_id = :session_id;
+select project, null, log_version, pins, updated_at, failed, last_error, last_error_at
+from store.sessions where session_id = :session_id;
 
 -- sessions: the list, newest change first, with the writers whose lease holds
 select
     sessions.session_id, project, stop, coalesce(used.summaries, 0), created_at, updated_at, writers.pid,
-    coalesce(used.input_tokens, 0), coalesce(used.output_tokens, 0), budget, writers.host
+    coalesce(used.input_tokens, 0), coalesce(used.output_tokens, 0), budget, writers.host,
+    failed, last_error, last_error_at
 from store.sessions
 left join store.writers on writers.id = sessions.writer and writers.until > clock_timestamp()
 left join (

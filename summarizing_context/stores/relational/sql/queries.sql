@@ -41,6 +41,11 @@ select provider_key, state from store.activations where session_id = :session_id
 -- save_budget: tokens of the last request
 update store.sessions set budget = cast(:budget as bigint) where session_id = :session_id;
 
+-- save_failure: what went wrong last, and how many summaries were given up since
+update store.sessions set
+    failed = failed + cast(:failed as bigint), last_error = cast(:error as text), last_error_at = cast(:at as text)
+where session_id = :session_id;
+
 -- save_activation: as the newest of its session
 insert into store.activations (session_id, provider_key, state, saved)
 select cast(:session_id as text), :provider_key, :state, coalesce(max(saved), 0) + 1

@@ -7,7 +7,8 @@ update sessions set writer_pid = :pid, project = coalesce(:project, project) whe
 update sessions set writer_pid = null where session_id = :session_id and writer_pid = :pid;
 
 -- session: one session's project, writer and version, and when it changed last
-select project, writer_pid, log_version, pins, updated_at from sessions where session_id = :session_id;
+select project, writer_pid, log_version, pins, updated_at, failed, last_error, last_error_at
+from sessions where session_id = :session_id;
 
 -- sessions: the list, newest change first
 select
@@ -18,7 +19,7 @@ select
         where uses.session_id = sessions.session_id and not uses.stale),
     (select coalesce(sum(output_tokens), 0) from summary_uses as uses join summaries using (range_hash, recipe_hash)
         where uses.session_id = sessions.session_id and not uses.stale),
-    budget
+    budget, null, failed, last_error, last_error_at
 from sessions order by updated_at desc, session_id;
 
 -- find_summaries: those of the keys, a JSON list of pairs, that are there

@@ -1,0 +1,125 @@
+"""A byte of a stored message that became another is noticed, without a word of the message in the error."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from summarizing_context import Settings, open_context
+from summarizing_context.cli import main
+from summarizing_context.errors import DamagedMessageError, StoreError
+
+COUNT = 50
+
+
+def settings(path: Path) -> Settings:
+    return Settings(store=path, session_id="s1", token_counter="estimate")
+
+
+async def filled(path: Path) -> list[dict[str, Any]]:
+    async with open_context(settings(path)) as context:
+        for at in range(COUNT):
+            await context.add_message({"role": "user", "content": f"SECRET m{at} " + "word " * 30})
+        return await context.get_messages()
+
+
+async def stored(path: Path) -> list[dict[str, Any]]:
+    async with open_context(settings(path), read_only=True) as context:
+        return await context.get_messages()
+
+
+def damage_message(path: Path, seq: int) -> None:
+    """Change a letter of one stored message."""
+    with sqlite3.connect(path) as file:
+        (data,) = file.execute("select message from entries where position = ?", (seq,)).fetchone()
+        file.execute("update entries set message = ? where position = ?", (data.replace(b"SECRET", b"SECRES"), seq))
+    file.close()
+
+
+def chain(error: BaseException | None) -> str:
+    """All that an error and its causes hold."""
+    held = ""
+    while error is not None:
+        held += repr(error) + repr(vars(error)) + str(getattr(error, "doc", "")) + str(getattr(error, "object", ""))
+        error = error.__cause__ or error.__context__
+    return held
+
+
+@pytest.mark.anyio
+async def test_each_of_sixty_damaged_bytes_is_noticed_or_does_no_harm(tmp_path: Path):
+    log = await filled(tmp_path / "a.db")
+    whole = (tmp_path / "a.db").read_bytes()
+    places = [at for at in range(len(whole)) if whole.startswith(b"SECRET m", at)]
+    dice, seen, told = random.Random(5), Counter[str](), ""
+    for number in range(60):
+        damaged = bytearray(whole)
+        damaged[dice.choice(places) + dice.randrange(-12, 60)] ^= 1 << dice.randrange(8)
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(damaged)
+        try:
+            async with open_context(settings(path), read_only=bool(number % 2)) as context:
+                assert await context.get_messages() == log
+                assert await context.get_messages_for_request()
+            seen["harmless"] += 1
+        except StoreError as error:
+            told += chain(error)
+            seen[type(error).__name__] += 1
+    assert seen["DamagedMessageError"] > 20, seen
+    assert "SECRET" not in told
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_the_error_names_session_and_message_and_the_way_out(tmp_path: Path, read_only: bool):
+    await filled(tmp_path / "a.db")
+    damage_message(tmp_path / "a.db", 17)
+    with pytest.raises(DamagedMessageError, match=r"message 17 of session 's1' is damaged.*sessions export") as raised:
+        async with open_context(settings(tmp_path / "a.db"), read_only=read_only):
+            pass
+    assert (raised.value.session_id, raised.value.seq) == ("s1", 17)
+    assert "SECRE" not in chain(raised.value)
+
+
+def test_all_other_messages_are_exported_and_imported_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    log = anyio.run(filled, tmp_path / "a.db")
+    damage_message(tmp_path / "a.db", 17)
+    to, store = str(tmp_path / "s1.json"), str(tmp_path / "a.db")
+    assert main(["sessions", "export", "s1", "--store", store, "--to", to]) == 4
+    assert "Damaged and left out: [17]" in " ".join(capsys.readouterr().out.split())
+    assert (tmp_path / "s1.json").stat().st_mode & 0o777 == 0o600
+    rest = [*log[:17], *log[18:]]
+    assert json.loads((tmp_path / "s1.json").read_text())["messages"] == rest
+    assert main(["import", to, "--store", str(tmp_path / "b.db")]) == 0
+    assert anyio.run(stored, tmp_path / "b.db") == rest
+
+
+def test_an_undamaged_session_is_exported_whole_into_a_new_file_only(tmp_path: Path):
+    log = anyio.run(filled, tmp_path / "a.db")
+    arguments = ["sessions", "export", "s1", "--store", str(tmp_path / "a.db"), "--to", str(tmp_path / "s1.json")]
+    assert main(arguments) == 0
+    assert json.loads((tmp_path / "s1.json").read_text())["messages"] == log
+    assert main(arguments) == 2
+
+
+@pytest.mark.anyio
+async def test_a_file_of_an_earlier_version_without_checksums_opens_and_tells_what_it_cannot_read(tmp_path: Path):
+    log = await filled(tmp_path / "a.db")
+    with sqlite3.connect(tmp_path / "a.db") as file:
+        file.execute("update entries set facts = substr(facts, 10)")
+    file.close()
+    async with open_context(settings(tmp_path / "a.db")) as context:
+        assert await context.get_messages() == log
+    with sqlite3.connect(tmp_path / "a.db") as file:
+        file.execute("update entries set message = substr(message, 2) where position = 17")
+    file.close()
+    with pytest.raises(StoreError, match="damaged") as raised:
+        async with open_context(settings(tmp_path / "a.db"), read_only=True) as context:
+            await context.get_messages()
+    assert "SECRET" not in chain(raised.value)

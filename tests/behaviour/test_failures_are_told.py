@@ -1,0 +1,265 @@
+"""Failures are told: one warning, the last error for every process that looks, and no endless paid calls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from summarizing_context import Settings, SummarizerError, SummarizingContext, SummaryJob, open_context
+from summarizing_context.cli import main
+from summarizing_context.inspector import inspector_app
+from tests.behaviour.loopback import provider
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-secret-0123456789"
+MODEL = "model-of-the-test"
+SECRET = "launch-code-7431"
+SMALL: dict[str, Any] = {
+    "max_tokens": 2_000,
+    "segment_min": 200,
+    "segment_target": 400,
+    "segment_max": 800,
+    "token_counter": "estimate",
+    "idle_after": None,
+}
+
+
+def said(at: int) -> dict[str, Any]:
+    words = " ".join(f"step{at} looked at part {n} of the build" for n in range(20))
+    return {"role": "user" if at % 2 == 0 else "assistant", "content": f"[{at}] {SECRET} {words}."}
+
+
+async def fill(context: SummarizingContext, messages: int = 60) -> None:
+    for at in range(messages):
+        await context.add_message(said(at))
+        await context.get_messages_for_request()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    ours = [one for one in caplog.records if one.name.startswith("summarizing_context")]
+    return [one.getMessage() for one in ours if one.levelno >= logging.WARNING]
+
+
+class Model:
+    """Answers as `reply` says; counts what it is asked."""
+
+    recipe = "model/of-the-test"
+
+    def __init__(self, reply: Callable[[SummaryJob], str]) -> None:
+        self.reply = reply
+        self.jobs: list[SummaryJob] = []
+
+    async def summarize(self, job: SummaryJob) -> str:
+        await anyio.lowlevel.checkpoint()
+        self.jobs.append(job)
+        return "none" if job.kind == "rules" else self.reply(job)
+
+
+def good(job: SummaryJob) -> str:
+    name = job.range_hash[:4].translate(str.maketrans("0123456789", "ghijklmnop"))  # a number would be made up
+    return f"## Done\n- The build was looked at, in part {name}."
+
+
+def invented(job: SummaryJob) -> str:
+    return "## Done\n- /srv/no/such/file.py:4711 was deployed to 10.9.8.7 with `--no-such-flag=99`."
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+@pytest.mark.parametrize("summarizer", ["openai", "anthropic"])
+async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, summarizer: str, status: int
+) -> None:
+    with provider(status=status) as one:
+        base_url = f"{one.address}/v1" if summarizer == "openai" else one.address
+        named: dict[str, Any] = {
+            "summarizer": summarizer,
+            "model": MODEL,
+            "base_url": base_url,
+            "api_key": KEY,
+            "concurrency": 1,
+        }
+        async with open_context(Settings(store=tmp_path / "run.db", **named, **SMALL)) as context:
+            await fill(context)
+            assert await context.wait_idle(60) is False, "all are missing"
+            figures = context.statistics()
+        assert len(one.asked) <= 2, "a summary, and standing rules at the same time"
+        (warning,) = warnings(caplog)
+        for part in (one.host, MODEL, str(status), "check"):
+            assert part in warning
+        assert KEY not in caplog.text
+        assert SECRET not in caplog.text
+    assert figures.breaker == "open"
+    assert figures.summaries_pending > 0
+    assert "check" in str(figures.last_error)
+
+
+async def test_another_process_sees_the_last_error_and_when_it_happened(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    store = tmp_path / "run.db"
+    with provider(status=401) as one:
+        named: dict[str, Any] = {
+            "summarizer": "openai",
+            "model": MODEL,
+            "base_url": f"{one.address}/v1",
+            "api_key": KEY,
+        }
+        settings = Settings(store=store, session_id="s1", **named, **SMALL)
+        async with open_context(settings) as context:
+            await fill(context)
+            await context.wait_idle(60)
+            told = await context.handle_command("status")
+            assert "the provider refuses the key" in told.text
+            async with open_context(settings, read_only=True) as reader:
+                figures = reader.statistics()
+                looked = await reader.handle_command("status")
+    for text in (figures.last_error, looked.text):
+        assert MODEL in text
+        assert "the provider refuses the key" in text
+    assert figures.last_error_at is not None
+    assert figures.last_error_at in looked.text
+    assert figures.summaries_failed > 0
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=inspector_app(store, settings=settings)), base_url="http://127.0.0.1:8378"
+    ) as client:
+        page = (await client.get("/api/session", params={"id": "s1"})).json()
+    assert "the provider refuses the key" in page["failure"]
+    assert page["failed"] == figures.summaries_failed
+    status = await anyio.to_thread.run_sync(main, ["status", "s1", "--store", str(store)])
+    shown = capsys.readouterr().out
+    assert status == 0
+    assert "the provider refuses the key" in shown
+    assert f"{figures.summaries_failed} failed" in shown
+
+
+async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplog: pytest.LogCaptureFixture) -> None:
+    is_down = True
+
+    def reply(job: SummaryJob) -> str:
+        if is_down:
+            raise SummarizerError("down")
+        return good(job)
+
+    async def until(found: Callable[[], bool]) -> None:
+        with anyio.fail_after(60):
+            while not found():  # noqa: ASYNC110 - what a summarizer does in the background
+                await anyio.sleep(0.01)
+
+    settings = Settings(**SMALL, breaker_failures=1, breaker_cooldown=0.01, attempts=1)
+    model = Model(reply)
+    async with open_context(settings, summarizer=model) as context:
+        await fill(context)
+        await until(lambda: len(model.jobs) > 10)
+        assert len(warnings(caplog)) == 1
+        is_down = False
+        await until(lambda: context.statistics().summaries_pending == 0)
+        assert await context.wait_idle(60)
+        is_down = True
+        for at in range(60, 90):
+            await context.add_message(said(at))
+            await context.get_messages_for_request()
+        await until(lambda: len(warnings(caplog)) == 2)
+
+
+async def test_waiting_says_whether_anything_is_missing() -> None:
+    async with open_context(Settings(**SMALL), summarizer=Model(good)) as context:
+        await fill(context)
+        assert await context.wait_idle(60) is True
+        assert context.statistics().summaries_pending == 0
+
+    def refuse(job: SummaryJob) -> str:
+        return "" if job.start < 5 and job.kind == "segment" else good(job)
+
+    async with open_context(Settings(**SMALL), summarizer=Model(refuse)) as context:
+        await fill(context)
+        assert await context.wait_idle(60) is False
+        assert context.statistics().summaries_pending > 0
+
+
+async def test_replies_that_make_things_up_stop_the_calls() -> None:
+    model = Model(invented)
+    async with open_context(Settings(**SMALL, breaker_cooldown=3_600, concurrency=4), summarizer=model) as context:
+        await fill(context, 150)
+        assert await context.wait_idle(60) is False
+        figures = context.statistics()
+    assert figures.segments > 30
+    assert figures.breaker == "open"
+    assert figures.refused_replies > 0
+    assert len([job for job in model.jobs if job.kind != "rules"]) <= 4 * 2 + 4
+
+
+async def test_one_content_that_is_refused_again_and_again_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    model = Model(lambda job: "" if "[4]" in job.content else good(job))
+    async with open_context(Settings(**SMALL, breaker_cooldown=0), summarizer=model) as context:
+        await fill(context)
+        with anyio.fail_after(60):
+            while sum("[4]" in job.content for job in model.jobs) < 8:
+                await context.wait_idle(0.05)
+                await anyio.sleep(0.01)
+        assert context.statistics().breaker == "closed"
+    assert warnings(caplog) == []
+
+
+async def test_paid_calls_have_a_default_cap_that_settings_raise_or_disable(tmp_path: Path) -> None:
+    assert Settings().max_calls_per_hour == 1_000
+    config = tmp_path / "agent.toml"
+    config.write_text('[summarizing_context]\nmax_calls_per_hour = "none"\n')
+    assert Settings.load(config).max_calls_per_hour is None
+    assert Settings(max_calls_per_hour=5_000).max_calls_per_hour == 5_000
+
+
+async def test_a_reached_cap_is_warned_of_once_and_views_go_on(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    model = Model(good)
+    settings = Settings(**SMALL, store=tmp_path / "run.db", max_calls_per_hour=5)
+    async with open_context(settings, summarizer=model) as context:
+        await fill(context, 100)
+        assert await context.wait_idle(60) is False
+        assert context.statistics().stand_ins > 0
+        told = await context.handle_command("status")
+        async with open_context(settings, read_only=True) as reader:
+            elsewhere = reader.statistics().last_error
+    assert len(model.jobs) == 5
+    (warning,) = [one for one in warnings(caplog) if "reached" in one]
+    assert "max_calls_per_hour = 5" in warning
+    assert "reached" in told.text
+    assert "max_calls_per_hour = 5" in elsewhere
+
+
+async def test_a_refused_segment_does_not_end_the_merges_of_a_session(tmp_path: Path) -> None:
+    """Merges take an extract of it, under a key of its own; no session is given that extract as a model's summary."""
+
+    def reply(job: SummaryJob) -> str:
+        return "" if job.kind == "segment" and "[4]" in job.content else good(job)
+
+    async def merges_of(model: Model, session: str, store: str = "run.db") -> int:
+        now = [0.0]
+        settings = Settings(**SMALL, store=tmp_path / store, session_id=session)
+        async with open_context(settings, summarizer=model, clock=lambda: now[0]) as context:
+            for at in range(200):
+                now[0] += 60  # seconds, twice the pause after a refused reply
+                await context.add_message(said(at))
+                await context.get_messages_for_request()
+                await context.wait_idle(5)
+            shown = [node for node in context.explain() if node.rank > 0]
+            assert any(node.made_by == "model" and node.start <= 4 < node.stop for node in shown)
+        return len({job.range_hash for job in model.jobs if job.kind == "rollup"})
+
+    flawed = Model(reply)
+    merges = await merges_of(flawed, "flawed")
+    extracts = [job for job in flawed.jobs if job.kind == "rollup" and job.rank == 1 and job.start <= 4]
+    assert extracts
+    assert all("looked at part" in job.content for job in extracts), "the extract is among the children"
+    assert merges >= await merges_of(Model(good), "reference", "reference.db") > 4
+    well = Model(good)
+    await merges_of(well, "well")
+    assert [job for job in well.jobs if job.kind == "segment" and "[4]" in job.content], "the extract is no summary"

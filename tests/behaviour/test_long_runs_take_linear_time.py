@@ -1,0 +1,282 @@
+"""Whatever a model or a person writes, reading it takes time in proportion to its length: no expression searches a
+long run again from each of its characters. Times are those of this process's own work, so a busy machine does not
+matter, and only growth is judged."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import summarizing_context
+from summarizing_context import Settings, open_context
+from summarizing_context.errors import MissingExtraError
+
+RUNS = {
+    "blanks": " ",
+    "newlines": "\n",
+    "blank lines": " \t\n",
+    "backslashes": "\\",
+    "double quotes": '"',
+    "single quotes": "'",
+    "back-ticks": "`",
+    "square brackets": "[",
+    "braces": "{",
+    "parentheses": "(",
+    "triple quotes": '"""',
+    "angles": "<",
+    "closing tags": "</",
+    "tags": "<a>",
+    "digits": "7",
+    "numbers": "1,",
+    "hex": "deadbeef01",
+    "a letter": "a",
+    "capitals": "A",
+    "short words": "a ",
+    "a word": "and ",
+    "letters and digits": "a1",
+    "dashes": "-",
+    "words with dashes": "ab-cd-",
+    "underscores": "a_",
+    "dots": ".",
+    "slashes": "/",
+    "paths": "/usr/lib",
+    "parents": "../",
+    "accents": "\u00e9",
+    "combining marks": "e\u0301",
+    "ideographs": "\u4e2d",
+    "base64": "aGVsbG8K",
+    "escapes": "\\n",
+    "fences": "```\n",
+    "tables": "| a ",
+    "equals": "=",
+    "long words": "abcdefghijklmnop",
+    "mail": "a.b@c.de ",
+    "addresses": "http://a.b/c ",
+    "schemes": "http://",
+    "questions": "?",
+    "headings": "# a\n",
+    "bullets": "- a\n",
+    "keys": "a=1 ",
+    "versions": "1.2.",
+    "times": "12:",
+    "colours": "\x1b[0m",
+    "references": "&#1;",
+}
+
+FRAMES = (("", ""), ("```1", "!\n`"))
+
+LENGTH = 2_000
+
+FLOOR = 0.003  # seconds: searching again from each character of a run of this length takes several times longer
+
+GROWTH = 3.0  # of time where the length doubles; 2 is linear, 4 quadratic
+
+OWN_FILES = {  # these read what the evaluation's own authors wrote, one short line at a time
+    "summarizing_context.evaluation.cases.facts._ID",
+    "summarizing_context.evaluation.cases.facts._MARKED",
+    "summarizing_context.evaluation.figures._PARTS",
+    "summarizing_context.evaluation.runner._FOLDER",
+}
+
+METHODS = {"search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split"}
+
+
+def modules() -> Iterator[Any]:
+    for found in pkgutil.walk_packages(summarizing_context.__path__, "summarizing_context."):
+        try:
+            importlib.import_module(found.name)
+        except MissingExtraError:
+            continue
+    yield from (module for name, module in sorted(sys.modules.items()) if name.startswith("summarizing_context."))
+
+
+def patterns_in(value: object, name: str, seen: set[int], depth: int = 0) -> Iterator[tuple[str, re.Pattern[str]]]:
+    """The expressions in a value of a module, and the name or field that holds each: in collections, in objects of
+    ours, in what a cached function has compiled."""
+    if isinstance(value, re.Pattern):
+        if isinstance(value.pattern, str):
+            yield name, value
+        return
+    if depth > 5 or id(value) in seen or isinstance(value, type(sys)):
+        return
+    seen.add(id(value))
+    inside: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        inside = [(name, one) for pair in value.items() for one in pair]
+    elif isinstance(value, tuple | list | set) and type(value).__module__ == "builtins":
+        inside = [(name, one) for one in value]
+    elif type(value).__module__.startswith("summarizing_context"):
+        fields = [*getattr(value, "__dict__", ()), *getattr(value, "_fields", ()), *getattr(value, "__slots__", ())]
+        inside = [(field, getattr(value, field, None)) for field in fields]
+    elif compiles_once(value):
+        inside = [(name, value())]  # type: ignore[operator]
+    for field, one in inside:
+        yield from patterns_in(one, field, seen, depth + 1)
+
+
+def compiles_once(value: object) -> bool:
+    """Whether it is a cached function without arguments that compiles expressions."""
+    made_by = getattr(value, "__wrapped__", None) if hasattr(value, "cache_info") else None
+    return made_by is not None and not made_by.__code__.co_argcount and "compile" in inspect.getsource(made_by)
+
+
+@cache
+def uses(module: Any) -> dict[str, set[str]]:
+    """The attributes that a module takes of each name."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(Path(module.__file__).read_text(encoding="utf8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            holder = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
+            found.setdefault(holder, set()).add(node.attr)
+    return found
+
+
+def ways(module: Any, name: str) -> set[str]:
+    """How a module uses an expression by its name; all ways where that cannot be read."""
+    return (uses(module).get(name, set()) & METHODS) or {"search", "finditer", "match"}
+
+
+def all_patterns() -> dict[str, tuple[re.Pattern[str], set[str]]]:
+    found: dict[str, tuple[re.Pattern[str], set[str]]] = {}
+    known: set[tuple[str, int]] = set()
+    for module in modules():
+        for name, value in list(vars(module).items()):
+            for at, (held_by, pattern) in enumerate(patterns_in(value, name, set())):
+                if (pattern.pattern, pattern.flags) not in known:
+                    known.add((pattern.pattern, pattern.flags))
+                    label = f"{module.__name__}.{name}" + (f"[{at}]" if at else "")
+                    in_loop = not isinstance(value, re.Pattern) and ".match(" in source_of(module, name)
+                    found[label] = pattern, {"match"} if in_loop else ways(module, held_by)
+    return found
+
+
+def source_of(module: Any, name: str) -> str:
+    """The lines of a module that loop over a collection of expressions, with those that follow."""
+    lines = Path(module.__file__).read_text(encoding="utf8").split("\n")
+    at = [n for n, line in enumerate(lines) if re.search(rf"(?:in|for) .*{re.escape(name)}\b", line)]
+    text = "\n".join("\n".join(lines[n : n + 3]) for n in at)
+    return text if not re.search(r"\.(?:search|finditer|findall|sub|split)\(", text) else ""
+
+
+def use(pattern: re.Pattern[str], way: str, text: str) -> None:
+    if way in ("sub", "subn"):
+        pattern.sub("", text)
+    elif way == "finditer":
+        for _ in pattern.finditer(text):
+            pass
+    else:
+        getattr(pattern, way)(text)
+
+
+def seconds(work: Callable[[], object], times: int = 3) -> float:
+    taken = []
+    for _ in range(times):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+        if taken[-1] < FLOOR:
+            break
+    return min(taken)
+
+
+def run_of(piece: str, length: int, frame: tuple[str, str]) -> str:
+    return frame[0] + (piece * (length // len(piece) + 1))[:length] + frame[1]
+
+
+def grows_too_fast(pattern: re.Pattern[str], way: str, piece: str, frame: tuple[str, str]) -> bool:
+    """Whether time grows more than the length does, twice over: one measurement may have been disturbed."""
+    taken = 0.0
+    for length in (LENGTH, 2 * LENGTH, 4 * LENGTH):
+        text = run_of(piece, length, frame)
+        longer = seconds(lambda text=text: use(pattern, way, text))  # type: ignore[misc]
+        if longer < FLOOR or longer < GROWTH * taken:
+            return False
+        taken = longer
+    return True
+
+
+def slow_kinds(pattern: re.Pattern[str], used: set[str]) -> list[str]:
+    return [
+        f"{way} in {kind} {frame}"
+        for kind, piece in RUNS.items()
+        for frame in FRAMES
+        for way in sorted(used)
+        if grows_too_fast(pattern, way, piece, frame)
+    ]
+
+
+def test_every_expression_takes_time_in_proportion_to_a_long_run():
+    patterns = all_patterns()
+    assert len(patterns) > 250
+    slow = {
+        name: kinds
+        for name, (pattern, used) in patterns.items()
+        if name not in OWN_FILES and (kinds := slow_kinds(pattern, used))
+    }
+    assert slow == {}
+
+
+@pytest.mark.parametrize("expression", [r"(`{3,})[ \t]*([\w+-]*)[ \t]*$", r"\\+(?:x1b|033)"])
+def test_an_expression_that_searches_a_run_again_and_again_is_found(expression: str):
+    pattern = re.compile(expression)
+    assert any(grows_too_fast(pattern, "search", run, ("```", "!")) for run in (" ", "\\"))
+
+
+class Model:
+    recipe = "model/1"
+
+    def __init__(self, reply: str) -> None:
+        self.reply = reply
+
+    async def summarize(self, job: Any) -> str:
+        return self.reply
+
+
+async def session(text: str, *, by_model: bool) -> None:
+    """All that is done with a text: it is said, called with, answered, summarized, searched, and is what a model
+    replies."""
+    settings = Settings(max_tokens=8_000, token_counter="estimate", start_at=0.0, attempts=1)
+    summarizer = Model(text + "\n- x") if by_model else None
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": text}}
+    async with open_context(
+        settings, summarizer=summarizer, redact=lambda said: said.replace("hunter2", "*")
+    ) as context:
+        for message in (
+            {"role": "user", "content": "look at it"},
+            {"role": "assistant", "content": "I look", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": text},
+            {"role": "user", "content": f"Never do it again. {text}"},
+            {"role": "assistant", "content": f"I decided to use port 8080. {text}"},
+        ):
+            await context.add_message(message)
+        for at in range(6):
+            await context.add_message({"role": "user", "content": f"next {at} " + "please go on with it " * 200})
+            await context.get_messages_for_request()
+        await context.wait_idle(120)
+        await context.compact()
+        await context.search(text[:200] or "x")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("by_model", [False, True])
+@pytest.mark.parametrize("kind", RUNS)
+async def test_a_session_takes_time_in_proportion_to_a_long_run_in_it(kind: str, by_model: bool):
+    async def taken(length: int) -> float:
+        start = time.process_time()
+        await session(run_of(RUNS[kind], length, ("```", "!")), by_model=by_model)
+        return time.process_time() - start
+
+    once = await taken(8_000)
+    if once > 0.8:
+        assert await taken(16_000) < GROWTH * once
