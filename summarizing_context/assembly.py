@@ -45,7 +45,7 @@ from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, P
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
-from summarizing_context.stores.sqlite.engine import SqliteEngine
+from summarizing_context.stores.sqlite.engine import shared_engine
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.statements import error_line, quotes
@@ -130,7 +130,7 @@ class Options:
     ledger_rules: Sequence[LedgerRule] = ()
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
-    engine: SqliteEngine | None = None  # what sessions of one process share of their file
+    flushes_behind: bool = False  # a commit does not wait for the disk: the host sends its whole history again
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +181,11 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=redact)
     store = options.store
     if store is None:
-        read_only, engine = options.read_only, options.engine
         store = await open_store(
-            settings.store, read_only=read_only, gives_way=lambda: foreground.is_busy, engine=engine
+            settings.store,
+            read_only=options.read_only,
+            gives_way=lambda: foreground.is_busy,
+            flushes_behind=options.flushes_behind,
         )
     try:
         base = _Base(settings, options, clock, counter, caller, recipe, redact, foreground, store)
@@ -413,15 +415,18 @@ def _origin(base: _Base) -> Origin:
     return Origin(base.recipe.maker, None if own else base.settings.summarizer, base.caller.model)
 
 
-def _make_store(path: str | Path, engine: SqliteEngine | None, **how: Any) -> SqliteStore | PostgresStore:
+def _make_store(
+    path: str | Path, *, read_only: bool, gives_way: Callable[[], bool], flushes_behind: bool
+) -> SqliteStore | PostgresStore:
     check_scheme(path)
     if not is_address(path):
-        return SqliteStore(path, engine=engine, **how)
+        engine = shared_engine(path, read_only=read_only, flushes_behind=flushes_behind)
+        return SqliteStore(path, read_only=read_only, gives_way=gives_way, engine=engine)
     if find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
     from summarizing_context.stores.postgres.store import PostgresStore
 
-    return PostgresStore(str(path), **how)
+    return PostgresStore(str(path), read_only=read_only, gives_way=gives_way)
 
 
 async def open_store(
@@ -429,15 +434,16 @@ async def open_store(
     *,
     read_only: bool = False,
     gives_way: Callable[[], bool] = bool,
-    engine: SqliteEngine | None = None,
+    flushes_behind: bool = False,
 ) -> SessionStore:
     """A store, opened; the caller closes it. While `gives_way` says so, it indexes nothing in spare time.
 
-    With an `engine` it shares thread and connection with others.
+    Stores on one file share a thread and a connection, those of one event loop with an equal `read_only` and
+    `flushes_behind`.
 
     `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
-    store = _make_store(path, engine, read_only=read_only, gives_way=gives_way)
+    store = _make_store(path, read_only=read_only, gives_way=gives_way, flushes_behind=flushes_behind)
     try:
         await store.open()
     except BaseException:

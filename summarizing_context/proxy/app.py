@@ -22,9 +22,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from summarizing_context.errors import briefly
+from summarizing_context.inspector.guard import Access
 from summarizing_context.proxy.access import Guard
 from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.dialects.base import Dialect, PassUnchanged
@@ -56,6 +57,8 @@ _LEAST_BUDGET = b"x-summarizing-context-least-budget"  # of a reply: the tokens 
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 _ANTHROPIC, _CHAT, _RESPONSES = Anthropic(), Chat(), Responses()
+
+_NO_PAGE = ((b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-content-type-options", b"nosniff"))
 
 _COUNT = "/messages/count_tokens"
 
@@ -247,12 +250,17 @@ def build_app(
     *,
     shadow: bool = False,
     inspector: ASGIApp | None = None,
+    access: Access,
 ) -> ASGIApp:
-    """The application: `/_status`, `/inspect` where there is an inspector, and the passage for all else."""
+    """The application: `/_status`, the inspector where there is one, and the passage for all else."""
+    pages = f"/inspect/{access.folder}"
 
     async def status(request: Request) -> JSONResponse:
         after = request.query_params.get("after", "0")
-        return JSONResponse(feed.status(int(after) if _NUMBER.fullmatch(after) else 0))
+        told = feed.status(int(after) if _NUMBER.fullmatch(after) else 0)
+        if inspector is not None and "link" in request.query_params:
+            told["inspector"] = access.link(str(request.base_url.replace(path=pages)))
+        return JSONResponse(told)
 
     @asynccontextmanager
     async def lifespan(_app: Any) -> AsyncIterator[None]:
@@ -274,7 +282,7 @@ def build_app(
         else:
             loop.default_exception_handler(context)
 
-    routes = [Route("/_status", status), *([Mount("/inspect", inspector)] if inspector is not None else [])]
+    routes = [Route("/_status", status), *([Mount(pages, inspector)] if inspector is not None else [])]
     own = Starlette(routes=routes, lifespan=lifespan)
     passage = Passage(rewriter, upstream, feed, shadow=shadow)
 
@@ -285,10 +293,22 @@ def build_app(
         if asked.refusal is not None:
             return await reply_error(send, asked.status, asked.refusal)
         scope, path = {**scope, "path": asked.path, "raw_path": asked.raw_path}, asked.path
-        is_own = path == "/_status" or (inspector is not None and (path == "/inspect" or path.startswith("/inspect/")))
-        return await (own if is_own else passage)(scope, receive, send)
+        if path == "/_status" or path.startswith(f"{pages}/"):
+            return await own(scope, receive, send)
+        return await passage(scope, receive, _without_scripts(send))
 
     return app
+
+
+def _without_scripts(send: Send) -> Send:
+    """Let no browser run what a provider answers: it would be a page of the inspector's origin."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *_NO_PAGE]}
+        await send(message)
+
+    return sent
 
 
 async def _gone(receive: Receive) -> None:

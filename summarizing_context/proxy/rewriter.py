@@ -119,7 +119,7 @@ class Rewriter:
         self._upstream = upstream
         self._budget = budget
         self._lends = lends
-        self._sessions = Sessions(settings, Options(), _MOST_OPEN, flushes_behind=True)
+        self._sessions = Sessions(settings, Options(flushes_behind=True), _MOST_OPEN)
         self._memory = Memory()
         self._names = Names()
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
