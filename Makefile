@@ -16,7 +16,7 @@ PEERS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench house tune clean
+.PHONY: help demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench house clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -96,11 +96,8 @@ weather: $(READY) ## replay a folder through both SDKs, the provider on the loop
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make weather CORPUS=<folder>"; exit 2; }
 	$(BIN)/python -m tests.providers.serve --replay "$(CORPUS)" --budget $(BUDGETS)
 
-evals: $(READY) ## how good views are, from recorded answers about real sessions, with the network blocked; pages in eval-report/
-	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run real --out eval-report/real
-
-tune: $(READY) ## tune the extractive summarizer from naive figures, judged on held-out sessions; page in tune-report/
-	PYTHONPATH=evals/offline $(BIN)/summarizing-context tune tuning_start
+evals: $(READY) ## how good views are, from recorded answers about real sessions; pages in eval-report/
+	$(BIN)/summarizing-context eval run real --out eval-report/real
 
 bench: $(READY) ## what a user feels, beside the aims (two minutes); PEERS=langchain,... for other frameworks in the same run
 	$(BIN)/python -m evals.performance.bench --peers "$(PEERS)"

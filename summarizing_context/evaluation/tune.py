@@ -253,7 +253,7 @@ def write_winner(variant: Variant, folder: Path) -> list[Path]:
         place = folder / prompt.name
         make_private_folder(place)
         there = [int(name.rpartition("/v")[2]) for name in names(folder) if name.startswith(f"{prompt.name}/v")]
-        version = max([prompt.version, *(number + 1 for number in there)])
+        version = 1 + max([latest(prompt.name).version, *there])
         path = place / f"v{version}.md"
         with open_private(path) as file:
             file.write(write_prompt(replace(prompt, version=version)).encode())
