@@ -12,7 +12,19 @@ from summarizing_context.messages.counters import TiktokenCounter, load_offline
 from summarizing_context.summarizers import prompts as prompt_library
 from summarizing_context.summarizers.prompts import latest, load
 
-SHIPPED = ["answers", "compaction", "focus", "marks", "memory", "proposal", "questions", "rollup", "rules", "segment"]
+SHIPPED = [
+    "answers",
+    "brief",
+    "compaction",
+    "focus",
+    "marks",
+    "memory",
+    "proposal",
+    "questions",
+    "rollup",
+    "rules",
+    "segment",
+]
 SECTIONS = [
     "## Intent",
     "## Constraints and corrections",
