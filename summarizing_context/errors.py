@@ -140,7 +140,7 @@ class DamagedMessageError(StoreCorruptError):
 
 
 class StoreVersionError(StoreError):
-    """The file has a newer schema than this version reads; upgrade the package."""
+    """The store has another schema than that of this version; use the version that wrote it, or another store."""
 
 
 class StoreFullError(StoreError):

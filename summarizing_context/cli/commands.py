@@ -254,9 +254,8 @@ def search(
 ) -> int:
     """Find messages, summaries and memories by their words, the most relevant first.
 
-    With [bold]--session[/bold], the memories are those that the session shares with its project. What is not indexed
-    yet, such as all of a file of an older version, is indexed first, with a bar that shows how far it is. Numbers of
-    messages are those that [bold]view[/bold] and the log count by, from 0.
+    With [bold]--session[/bold], the memories are those that the session shares with its project. Numbers of messages
+    are those that [bold]view[/bold] and the log count by, from 0.
     """
     from summarizing_context.messages.search_terms import query_terms
     from summarizing_context.retrieval.memory import matches_by_words

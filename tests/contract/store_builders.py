@@ -43,8 +43,6 @@ def make_postgres_store(path: str | Path, **options: Any) -> OpenableStore:
 
 BACKENDS: dict[str, Backend] = {"sqlite": SqliteStore, "postgres": make_postgres_store}
 
-_OWN = ("sqlite", "postgres")
-
 chosen = "sqlite"  # the backend that is tested; the fixture `backend` sets it
 
 
