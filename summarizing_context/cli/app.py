@@ -45,7 +45,7 @@ _PANELS = {
     "Look into a store": "sessions inspect view status activations search recall expand ledger memory pins checkpoints "
     "budget",
     "Change a session": "undo summarize compress pin unpin checkpoint restore fork",
-    "Serve": "proxy mcp worker migrate",
+    "Serve": "proxy mcp worker",
     "Measure and improve": "eval prompts tune",
     "Shell": "completion",
 }

@@ -6,7 +6,6 @@ The package's `commands` do the work. Here arguments are read and results printe
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,6 @@ from summarizing_context.cli.output import (
     examples,
     help_text,
     plain,
-    progress_bar,
     shell_line,
     show_result,
     table,
@@ -148,7 +146,6 @@ def recall(
 ) -> int:
     """One page of what a session's log holds about something and its view leaves out."""
     find_session(store, session)
-    index_first(store)
     return _run(f"recall {' '.join(words)}", store, session, tokens, json_path)
 
 
@@ -257,9 +254,8 @@ def search(
 ) -> int:
     """Find messages, summaries and memories by their words, the most relevant first.
 
-    With [bold]--session[/bold], the memories are those that the session shares with its project. What is not indexed
-    yet, such as all of a file of an older version, is indexed first, with a bar that shows how far it is. Numbers of
-    messages are those that [bold]view[/bold] and the log count by, from 0.
+    With [bold]--session[/bold], the memories are those that the session shares with its project. Numbers of messages
+    are those that [bold]view[/bold] and the log count by, from 0.
     """
     from summarizing_context.messages.search_terms import query_terms
     from summarizing_context.retrieval.memory import matches_by_words
@@ -270,7 +266,6 @@ def search(
     scope, memory_scope = _scopes(store, session, project)
     query = " ".join(words)
     terms = query_terms(query)
-    index_first(store)
 
     async def find(opened: SessionStore) -> list[Match]:
         found = best_matches(terms, await opened.index.find(terms, scope, 3 * limit))
@@ -288,25 +283,6 @@ def _scopes(store: str | Path, session: str | None, project: str | None) -> tupl
     if session is not None:
         return Scope(session, session), MemoryScope(find_session(store, session).project, session)
     return Scope(None, None, project), None if project is None else MemoryScope(project, "")
-
-
-def index_first(store: str | Path) -> None:
-    """Catch up with the index; the file is left alone where nothing is missing, or where it may not be written."""
-    from summarizing_context.errors import StoreReadOnlyError
-
-    if not with_store(store, lambda opened: opened.index.backlog(), read_only=True):
-        return
-
-    async def catch_up(opened: SessionStore) -> None:
-        with progress_bar("indexing") as bar:
-            total = await opened.index.backlog()
-            task = bar.add_task("indexing", total=total, words="")
-            while total > 0 and (indexed := await opened.index.catch_up()):  # others may be appending
-                bar.advance(task, indexed)
-                total -= indexed
-
-    with suppress(StoreReadOnlyError):  # what is missing is then indexed in memory, by each search anew
-        with_store(store, catch_up)
 
 
 def _hits_table(query: str, hits: list[SearchHit]) -> Table:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from summarizing_context.cli.exports import export_sessions, import_sessions
 from summarizing_context.cli.options import JsonPath, LastBudget, SessionName, StorePath, read_tokens
 from summarizing_context.cli.output import (
     InputError,
@@ -22,7 +21,6 @@ from summarizing_context.cli.output import (
     table,
 )
 from summarizing_context.cli.stored import check_store, find_session, session_names, with_store
-from summarizing_context.errors import StoreCorruptError
 from summarizing_context.settings.addresses import shown_store
 
 if TYPE_CHECKING:
@@ -31,7 +29,8 @@ if TYPE_CHECKING:
 _YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 _EXAMPLES = examples(
     "sessions list --store run.db",
-    "sessions export s1 --store run.db --to s1.json",
+    "sessions export all --store run.db --out run.jsonl",
+    "sessions import run.jsonl --store postgresql://agents@db.example.org/agents",
     "sessions delete old-run --store run.db",
     "sessions purge --store run.db --yes",
 )
@@ -40,7 +39,7 @@ _EXAMPLES = examples(
 def register(app: typer.Typer) -> None:
     """Add the family to the app."""
     family = typer.Typer(
-        help="List the sessions of a store, export or delete one, or purge unused data.",
+        help="List, export, import or delete the sessions of a store, or purge unused data.",
         epilog=_EXAMPLES,
         invoke_without_command=True,
         rich_markup_mode="rich",
@@ -52,7 +51,8 @@ def register(app: typer.Typer) -> None:
             typer.echo(context.get_help())
 
     family.command("list")(list_sessions)
-    family.command("export")(export_session)
+    family.command("export")(export_sessions)
+    family.command("import")(import_sessions)
     family.command("delete")(delete_session)
     family.command("purge")(purge)
     app.add_typer(family, name="sessions")
@@ -110,35 +110,6 @@ def delete_session(
     found = with_store(store, lambda opened: opened.delete_session(session))
     show_result(json_path, {"deleted": session, "found": found}, f"Deleted {session}.")
     return Status.OK
-
-
-def export_session(
-    session: SessionName,
-    store: StorePath,
-    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The new file, which only you can read.")],
-    json_path: JsonPath = None,
-) -> int:
-    """Write the messages of a session into a file that `import` reads. Damaged ones are left out and named."""
-    from summarizing_context.log.entries import unsealed
-    from summarizing_context.messages.validation import decode_message
-    from summarizing_context.stores.private_files import write_private
-
-    find_session(store, session)
-    stored = with_store(store, lambda opened: opened.load(session), read_only=True)
-    messages: list[Any] = []
-    damaged: list[int] = []
-    for seq, entry in enumerate(stored.entries if stored else ()):
-        try:
-            unsealed(entry.message, entry.facts)
-            messages.append(decode_message(entry.message))
-        except StoreCorruptError:
-            damaged.append(seq)
-    if to.exists():
-        raise InputError(f"{to} is there already; name a new file")
-    write_private(to, json.dumps({"session_id": session, "messages": messages}))
-    said = f"Wrote {len(messages):,} messages." + (f" Damaged and left out: {damaged}." if damaged else "")
-    show_result(json_path, {"session": session, "messages": len(messages), "damaged": damaged}, said)
-    return Status.ENVIRONMENT if damaged else Status.OK
 
 
 def purge(store: StorePath, yes: _YES = False, json_path: JsonPath = None) -> int:

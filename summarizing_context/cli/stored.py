@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from summarizing_context.cli.output import InputError, plain
-from summarizing_context.errors import StoreError, StoreReadOnlyError, SummarizingContextError
+from summarizing_context.errors import StoreError, SummarizingContextError
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 
 if TYPE_CHECKING:
@@ -32,42 +31,21 @@ def check_store(store: str | Path) -> None:
 
 
 def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = False) -> T:
-    """What `act` makes of the opened store. One of an older version is brought up to date, as by any opening."""
+    """What `act` makes of the opened store."""
     import anyio
+
+    from summarizing_context.assembly import open_store
 
     check_store(store)
 
-    async def run(read_only: bool) -> T:
-        async with _opened(store, read_only=read_only) as opened:
+    async def run() -> T:
+        opened = await open_store(store, read_only=read_only)
+        try:
             return await act(opened)
+        finally:
+            await opened.close()
 
-    try:
-        return anyio.run(run, read_only)
-    except StoreReadOnlyError as reason:
-        if not read_only:
-            raise
-        try:
-            return anyio.run(run, False)
-        except StoreReadOnlyError as error:
-            raise reason from error  # it tells more, such as that the file is of an older version
-
-
-@asynccontextmanager
-async def _opened(store: str | Path, *, read_only: bool) -> AsyncIterator[SessionStore]:
-    from summarizing_context.assembly import open_store
-
-    try:
-        opened = await open_store(store, read_only=read_only)
-    except StoreReadOnlyError as reason:  # of an older version: opening it to write brings it up to date
-        try:
-            await (await open_store(store)).close()
-        except StoreReadOnlyError as error:
-            raise reason from error
-        opened = await open_store(store, read_only=read_only)
-    try:
-        yield opened
-    finally:
-        await opened.close()
+    return anyio.run(run)
 
 
 def find_session(store: str | Path, session: str) -> SessionInfo:

@@ -47,7 +47,7 @@ _UNSPACED = re.compile(
 def searchable(message: bytes, redact: Redact | None = None) -> str:
     """The texts of a stored message, of what `redact` leaves of it; nothing for bytes that hold none.
 
-    A released version is indexed by it, and the index forgets by it: another one needs a migration that indexes anew.
+    The index of a store is written by it, and forgets by it: another one needs another version of the schema.
     """
     try:
         decoded = decode_in_steps(message) if len(message) > _LONG else decode_message(message)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -11,11 +9,7 @@ import pytest
 from cli.commands import Runner, fill_store, says
 
 from summarizing_context.assembly import open_context
-from summarizing_context.log.entries import encode_facts, make_entry
-from summarizing_context.messages.estimate import ESTIMATE, estimate_text
-from summarizing_context.messages.validation import encode_message
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.sqlite.schema import known_migrations, migrate
 from summarizing_context.summarizers.base import SummaryJob
 
 LOG = [says("user", "Fix the billing tables"), says("assistant", "noted: \x1b[31mred"), says("user", "and the parser")]
@@ -92,32 +86,6 @@ def test_hits_are_shown_in_a_table_and_do_no_harm_to_the_terminal(run: Runner, s
     assert all(word in ran.out for word in ("s1", "message", "and the parser"))
     assert "\x1b" not in ran.out
     assert "nothing holds" in run("search", "zebra", "--store", store).out
-
-
-def test_a_file_of_an_older_version_is_brought_up_to_date_by_whatever_reads_it(run: Runner, tmp_path: Path):
-    for at, command in enumerate((["search", "tulip", "--session", "s1"], ["recall", "s1", "tulip"], ["view", "s1"])):
-        path = tmp_path / f"{at}.db"
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("pragma application_id = 1396921432")
-            migrate(connection, str(path), known_migrations()[:1])
-            connection.execute("insert into branches (id, session_id) values (1, 's1')")
-            connection.execute("insert into sessions values ('s1', null, 1, 1, '', '', null)")
-            message = encode_message(says("user", "a tulip"))
-            facts = encode_facts(make_entry(says("user", "a tulip"), estimate_text, ESTIMATE).facts, ESTIMATE)
-            connection.execute("insert into entries values (1, 0, ?, ?)", [message, facts])
-        ran = run(*command, "--store", path)
-        assert (ran.status, "tulip" in ran.out) == (0, True), ran.err
-        with closing(sqlite3.connect(path)) as connection:
-            (indexed,) = connection.execute("select indexed from branches").fetchone()
-        assert indexed or command[0] == "view"
-
-
-def test_a_file_that_is_not_indexed_is_indexed_first(run: Runner, store):
-    with closing(sqlite3.connect(store)) as connection:
-        connection.execute("insert into search (search) values ('delete-all')")
-        connection.execute("update branches set indexed = 0")
-        connection.commit()
-    assert found(run, store, "billing") == [("s1", 0), ("s2", 0)]
 
 
 def test_scopes_exclude_each_other(run: Runner, store):
