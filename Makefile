@@ -5,6 +5,7 @@ VENV := .venv
 HOSTS := .venv-hosts
 OLDEST := .venv-hosts-oldest
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.package-ready
 READY := $(VENV)/.ready
 CORPUS ?=
 BUDGETS ?= 8000,16000,64000
@@ -15,20 +16,27 @@ PEERS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench house tune clean
+.PHONY: help demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench house clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-$(READY): pyproject.toml constraints.txt
+$(PACKAGE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.11"; exit 1; }
+	@echo "Installing the package into $(VENV): one or two minutes, once."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]' -c constraints.txt
+	$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check -e . -c constraints.txt
 	@touch $@
 
-demo: $(READY) ## watch a long session being summarized inside a small budget
+$(READY): $(PACKAGE)
+	@echo "Installing what tests and linters need into $(VENV): one to four minutes, once."
+	$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check -e '.[test]' -c constraints.txt
+	@touch $@
+
+demo: $(PACKAGE) ## watch a long session being summarized inside a small budget
 	$(BIN)/summarizing-context demo
+	@echo "Type . $(BIN)/activate once, then the commands above can be typed as they stand."
 
 test: $(READY) ## every test
 	$(BIN)/python -m pytest -n 4 --dist worksteal
@@ -88,13 +96,8 @@ weather: $(READY) ## replay a folder through both SDKs, the provider on the loop
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make weather CORPUS=<folder>"; exit 2; }
 	$(BIN)/python -m tests.providers.serve --replay "$(CORPUS)" --budget $(BUDGETS)
 
-evals: $(READY) ## measure how good summaries are, with the network blocked; pages in eval-report/
-	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run default --out eval-report/default
-	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run written --out eval-report/written
-	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run real --out eval-report/real
-
-tune: $(READY) ## tune the extractive summarizer from naive figures, judged on held-out sessions; page in tune-report/
-	PYTHONPATH=evals/offline $(BIN)/summarizing-context tune tuning_start
+evals: $(READY) ## how good views are, from recorded answers about real sessions; pages in eval-report/
+	$(BIN)/summarizing-context eval run real --out eval-report/real
 
 bench: $(READY) ## what a user feels, beside the aims (two minutes); PEERS=langchain,... for other frameworks in the same run
 	$(BIN)/python -m evals.performance.bench --peers "$(PEERS)"

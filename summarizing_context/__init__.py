@@ -17,6 +17,7 @@ from summarizing_context.errors import (
     CassetteMissError,
     CheckpointNotFoundError,
     ContextClosedError,
+    DamagedMessageError,
     MemoryNotFoundError,
     MessageError,
     MissingExtraError,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from summarizing_context.context import SummarizingContext
     from summarizing_context.extraction.ledger import Fact
     from summarizing_context.log.kept_texts import Plan
+    from summarizing_context.log.open_calls import OpenCall
     from summarizing_context.log.pins import Pin
     from summarizing_context.log.rules import StandingRule
     from summarizing_context.messages.reading import message_text_parts
@@ -80,6 +82,7 @@ __all__ = [
     "CheckpointNotFoundError",
     "CommandResult",
     "ContextClosedError",
+    "DamagedMessageError",
     "Fact",
     "FollowReport",
     "LedgerRule",
@@ -89,6 +92,7 @@ __all__ = [
     "MessageError",
     "MissingExtraError",
     "NodeNotFoundError",
+    "OpenCall",
     "Page",
     "Pin",
     "PinNotFoundError",
@@ -142,6 +146,7 @@ _HOMES = {  # where the names stand that are loaded when they are first used
     "Memory": "retrieval.memory",
     "MemoryEntry": "retrieval.memory",
     "Page": "retrieval.pages",
+    "OpenCall": "log.open_calls",
     "Pin": "log.pins",
     "Plan": "log.kept_texts",
     "SearchHit": "stores.base",

@@ -45,10 +45,9 @@ from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, P
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
-from summarizing_context.stores.sqlite.engine import SqliteEngine
+from summarizing_context.stores.sqlite.engine import shared_engine
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.parameters import load_parameters
 from summarizing_context.summarizers.extractive.statements import error_line, quotes
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, make_extracts
 from summarizing_context.summarizers.prices import FREE, load_prices
@@ -131,7 +130,7 @@ class Options:
     ledger_rules: Sequence[LedgerRule] = ()
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
-    engine: SqliteEngine | None = None  # what sessions of one process share of their file
+    flushes_behind: bool = False  # a commit does not wait for the disk: the host sends its whole history again
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +181,11 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=redact)
     store = options.store
     if store is None:
-        read_only, engine = options.read_only, options.engine
         store = await open_store(
-            settings.store, read_only=read_only, gives_way=lambda: foreground.is_busy, engine=engine
+            settings.store,
+            read_only=options.read_only,
+            gives_way=lambda: foreground.is_busy,
+            flushes_behind=options.flushes_behind,
         )
     try:
         base = _Base(settings, options, clock, counter, caller, recipe, redact, foreground, store)
@@ -265,15 +266,15 @@ def _place_of_embedding(settings: Settings) -> tuple[str | None, str | None]:
     """Address and key of the embedding: its own, or both of a summarizer of the same provider; never one of each."""
     own = settings.embedding_base_url, settings.embedding_api_key
     given = settings.base_url, settings.api_key
-    if any(own) or not any(given):
+    if own[0] is not None or not any(given):
         return own
-    if settings.summarizer == settings.embedding:
+    if settings.summarizer == settings.embedding and own[1] is None:
         return given
-    if settings.summarizer in PROVIDERS:
+    if settings.base_url is None and (own[1] is not None or settings.summarizer in PROVIDERS):
         return own
     raise SettingsError(
-        f"api_key and base_url belong to the summarizer, and summarizer = {settings.summarizer!r} uses neither; "
-        "for the embedding set embedding_api_key or embedding_base_url"
+        f"api_key and base_url belong to summarizer = {settings.summarizer!r}, and embedding = {settings.embedding!r} "
+        "would send messages to another server; set embedding_base_url, or embedding_api_key without a base_url"
     )
 
 
@@ -320,8 +321,7 @@ def make_summaries(settings: Settings, log: MessageLog, recipe: Recipe) -> Summa
     """What is known of the summaries of a log, with extractive ones in the place of those that are missing."""
     counted = settings.max_messages or settings.summarize_threshold
     every = None if counted is None else max(1, counted // 2)
-    parameters = load_parameters(settings.extractive_parameters)
-    return SummaryCache(log, make_extracts(parameters), maker=recipe.maker, sizes=summary_sizes(settings), every=every)
+    return SummaryCache(log, make_extracts(), maker=recipe.maker, sizes=summary_sizes(settings), every=every)
 
 
 def make_ledger(settings: Settings, options: Options, log: MessageLog) -> SessionLedger:
@@ -415,15 +415,18 @@ def _origin(base: _Base) -> Origin:
     return Origin(base.recipe.maker, None if own else base.settings.summarizer, base.caller.model)
 
 
-def _make_store(path: str | Path, engine: SqliteEngine | None, **how: Any) -> SqliteStore | PostgresStore:
+def _make_store(
+    path: str | Path, *, read_only: bool, gives_way: Callable[[], bool], flushes_behind: bool
+) -> SqliteStore | PostgresStore:
     check_scheme(path)
     if not is_address(path):
-        return SqliteStore(path, engine=engine, **how)
+        engine = shared_engine(path, read_only=read_only, flushes_behind=flushes_behind)
+        return SqliteStore(path, read_only=read_only, gives_way=gives_way, engine=engine)
     if find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
     from summarizing_context.stores.postgres.store import PostgresStore
 
-    return PostgresStore(str(path), **how)
+    return PostgresStore(str(path), read_only=read_only, gives_way=gives_way)
 
 
 async def open_store(
@@ -431,15 +434,16 @@ async def open_store(
     *,
     read_only: bool = False,
     gives_way: Callable[[], bool] = bool,
-    engine: SqliteEngine | None = None,
+    flushes_behind: bool = False,
 ) -> SessionStore:
     """A store, opened; the caller closes it. While `gives_way` says so, it indexes nothing in spare time.
 
-    With an `engine` it shares thread and connection with others.
+    Stores on one file share a thread and a connection, those of one event loop with an equal `read_only` and
+    `flushes_behind`.
 
     `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
-    store = _make_store(path, engine, read_only=read_only, gives_way=gives_way)
+    store = _make_store(path, read_only=read_only, gives_way=gives_way, flushes_behind=flushes_behind)
     try:
         await store.open()
     except BaseException:

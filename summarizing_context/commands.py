@@ -133,6 +133,8 @@ async def _status(context: CommandTarget, rest: str) -> CommandResult:
     ]
     if figures.cap_reached:
         rows.append(("cap", "reached: no model is asked" + (" in this session" if figures.cap_ends_in is None else "")))
+    if budget.max_tokens < figures.least_useful_budget:
+        rows.insert(1, ("least useful", f"{figures.least_useful_budget:,} tokens, with system rows and tools"))
     if figures.last_error:
         rows.append(("last error", figures.last_error))
     if figures.last_error_at:

@@ -50,6 +50,6 @@ class Compactor:
         session.wake()
         if report is None:
             now, _ = session.views.tokens(session.key, session.budget)
-            raw = session.views.raw_messages(session.key, request)
+            raw = session.views.raw_messages(session.key, session.budget, request)
             return ActivationReport(False, "explicit", now, now, 0, raw)
         return report

@@ -16,6 +16,7 @@ from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
 from summarizing_context.log.host_history import Comparison, HostRow, compare
 from summarizing_context.log.kept_texts import Plan, rendered
+from summarizing_context.log.open_calls import OpenCall, open_calls_of
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
@@ -50,8 +51,7 @@ class SummarizingContext:
     """A session that stays inside the model's window. Made by `open_context`; safe for any number of tasks of the
     event loop in which it was opened.
 
-    Every method raises `ContextClosedError` after closing, and `WrongEventLoopError` in another event loop.
-    """
+    Every method raises `ContextClosedError` after closing, and `WrongEventLoopError` in another event loop."""
 
     def __init__(
         self,
@@ -89,8 +89,7 @@ class SummarizingContext:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
 
         Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
-        both cases the log is unchanged.
-        """
+        both cases the log is unchanged."""
         await self._session.add(message)
         await self._checkpoint_if_due()
 
@@ -108,8 +107,7 @@ class SummarizingContext:
         and a margin, else `max_tokens`. `system` is a system prompt, a text or a list of blocks, that is no part of the
         log and leads this view in the place of the log's own; a changed one is the activation `system_changed`. `tools`
         are the definitions of tools that will be sent along, in any provider's form: they only leave less room.
-        Raises `BudgetError` when system rows and tools leave no room, and `SettingsError` for other arguments.
-        """
+        Raises `BudgetError` when system rows and tools leave no room, and `SettingsError` for other arguments."""
         return (await self.next_view(token_budget, provider, system=system, tools=tools)).messages
 
     async def next_view(
@@ -137,14 +135,19 @@ class SummarizingContext:
     async def get_messages(self) -> list[Message]:
         """The whole log, as received, as fresh copies."""
         self._check()
-        return self._session.log.messages()
+        return await self._session.messages()
+
+    def open_calls(self) -> list[OpenCall]:
+        """Return the tool calls at the end of the log that have no result yet, oldest first. After a crash, run them
+        again or answer them with `OpenCall.result` before the next request."""
+        self._check()
+        return open_calls_of(self._session.log)
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
 
         A log of which any message would be lost is made a checkpoint first, without a copy. Raises as `add_message`
-        does; then nothing is replaced.
-        """
+        does; then nothing is replaced."""
         self._check(writes=True)
         await self._session.replace(await self._session.intake.all(messages, self._session.log.entries))
 
@@ -156,8 +159,7 @@ class SummarizingContext:
 
         A moved `cache_control` mark is no difference, nor is one text block written as a string. `keys` are the host's
         ids, one a message: a message whose key was followed before is not looked at, so a changed one needs another.
-        `system` is a prompt that leads the history.
-        """
+        `system` is a prompt that leads the history."""
         self._check(writes=True)
         report = await self._follower.follow(messages, keys, system)
         await self._checkpoint_if_due()
@@ -208,8 +210,7 @@ class SummarizingContext:
         it is asked for again, it holds what the model made of them. It stays until another focus or a new log replaces
         it. An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the
         low water, all but the newest 10 messages are. Raises `SettingsError` for a focus that names nothing, or where
-        nothing is summarized.
-        """
+        nothing is summarized."""
         self._check()
         return await self._compactor.compact(focus)
 
@@ -375,16 +376,14 @@ class SummarizingContext:
         return self._pins.listed()
 
     async def checkpoint(self, name: str | None = None) -> str:
-        """Keep the present state of the session: its log (ephemeral messages excepted) and what is shown of it. The id
-        to come back with; no message is copied."""
+        """Keep the present log, without ephemeral messages, and what is shown of it; the id to come back with."""
         self._check(writes=True)
         return (await self._checkpoints.save(name)).id
 
     async def restore(self, id: str) -> str:
         """Go back to a checkpoint, named by its id or its name: the next view is the view of then.
 
-        Nothing is lost: the present is made a checkpoint before, whose id is returned. Raises
-        `CheckpointNotFoundError`.
+        Nothing is lost: the present becomes a checkpoint, whose id is returned. Raises `CheckpointNotFoundError`.
         """
         self._check(writes=True)
         return (await self._checkpoints.restore(id)).id
@@ -422,8 +421,7 @@ class SummarizingContext:
     ) -> list[SearchHit]:
         """Messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
         meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or, with
-        `all`, all of the store. A query is plain words; nothing in it is an operator.
-        """
+        `all`, all of the store. A query is plain words; nothing in it is an operator."""
         self._check()
         return await self._search.find(query, scope, limit)
 

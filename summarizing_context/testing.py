@@ -23,7 +23,8 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 Message = dict[str, Any]
 Answer = str | SummaryReply | Exception
 
-_WORDS = "read the parser and fix its tests then run them again and note what the log says about the cache".split()
+_TEXT = "read the parser and fix its tests then run them again and note what the log says about the cache"
+_WORDS = tuple(_TEXT.split(" "))
 
 
 class ScriptedSummarizer:

@@ -82,6 +82,7 @@ def _command(name: str, provider: str, port: int, budget: int, folder: Path, cli
             "summarizing_context",
             "proxy",
             *given,
+            "--no-token",
             "--anthropic",
             provider,
             "--openai",

@@ -15,7 +15,6 @@ from unittest.mock import patch
 from summarizing_context import SummaryJob, assembly
 from summarizing_context.extraction.rules import CueRules
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.summarizers.extractive.parameters import ExtractiveParameters
 from summarizing_context.summarizers.extractive.summarizer import Extracts, make_extracts
 from summarizing_context.summarizers.verification.replies import SMALL_SOURCE
 
@@ -60,7 +59,7 @@ def without_rules() -> Iterator[None]:
         yield
 
 
-def _extracts(parameters: ExtractiveParameters) -> Extracts:
+def _extracts() -> Extracts:
     """The extractive passes; only the key lines of long results are the real ones."""
 
     def thorough(content: str, **asked: Any) -> str:
@@ -69,5 +68,5 @@ def _extracts(parameters: ExtractiveParameters) -> Extracts:
     def about(content: str, topic: str, most: int) -> str:
         return scripted(f"{topic}\n{content}", most)
 
-    made = make_extracts(parameters)
+    made = make_extracts()
     return made._replace(thorough=thorough, skim=scripted, brief=scripted, about=about, excerpt=about)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.sqlite.engine import SqliteEngine, engine_of
 from summarizing_context.summarizers.base import Summarizer
 
 _LONGEST_ID = 200
@@ -38,19 +37,14 @@ class _Session:
 
 
 class Sessions:
-    """The open sessions, at most `most` beside those in use. All methods belong to one event loop.
+    """The open sessions, at most `most` beside those in use. All methods belong to one event loop."""
 
-    `flushes_behind` is for hosts that send their whole history again, so that nothing is lost with a power cut.
-    """
-
-    def __init__(self, settings: Settings, options: Options, most: int, *, flushes_behind: bool = False) -> None:
+    def __init__(self, settings: Settings, options: Options, most: int) -> None:
         self._settings = settings
         self._options = options
         self._most = most
         self._sessions: dict[str, _Session] = {}  # the one used last at the end
         self._closing: asyncio.Task[None] | None = None  # of sessions beyond `most`
-        self._flushes_behind = flushes_behind
-        self._engine = self._new_engine()
 
     @asynccontextmanager
     async def use(self, name: str, summarizer: Summarizer | None = None) -> AsyncIterator[SummarizingContext]:
@@ -65,21 +59,12 @@ class Sessions:
             async with session.turn:
                 if session.context is None:
                     options = self._options if summarizer is None else replace(self._options, summarizer=summarizer)
-                    options = replace(options, engine=self._usable_engine())
                     session.context = await start_context(replace(self._settings, session_id=name), options)
                 yield session.context
         finally:
             session.users -= 1
             if len(self._sessions) > self._most and (self._closing is None or self._closing.done()):
                 self._closing = asyncio.create_task(self._close_oldest())
-
-    def _usable_engine(self) -> SqliteEngine | None:
-        if self._engine is not None and not self._engine.is_usable:
-            self._engine = self._new_engine()
-        return self._engine
-
-    def _new_engine(self) -> SqliteEngine | None:
-        return engine_of(self._settings.store, flushes_behind=self._flushes_behind)
 
     def contexts(self) -> dict[str, SummarizingContext]:
         """The sessions that are open."""

@@ -5,8 +5,10 @@ One file holds each family of commands; `app` assembles them when a command is r
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cache
+from io import TextIOWrapper
 from typing import Any
 
 
@@ -14,6 +16,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that `arguments` (or the process's own) name; its exit status."""
     from summarizing_context.cli.output import PROGRAM, Status, explain_failure
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")  # what an encoding other than UTF-8 lacks is no reason to fail
     given = None if arguments is None else list(arguments)
     try:
         status = _command().main(args=given, prog_name=PROGRAM, standalone_mode=False)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from summarizing_context.cli.eval import RunRequest, chosen_arms, run_recorded
 from summarizing_context.cli.eval_model import ModelOptions
-from summarizing_context.cli.eval_run import RunRequest, chosen_arms, run_recorded
 from summarizing_context.cli.options import (
     ConfigPath,
     DryRun,
@@ -94,8 +95,10 @@ _ReaderProvider = Annotated[
 _JudgeProvider = Annotated[
     str | None, typer.Option(metavar="NAME", help="Provider of the judge model. Default: the same.")
 ]
-_Url = Annotated[str | None, typer.Option(metavar="URL", help="Base URL for the writing models.")]
-_JudgeUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL for the reader and judge models.")]
+_Url = Annotated[str | None, typer.Option(metavar="URL", help="Base URL for all models of the summarizer's provider.")]
+_JudgeUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="Base URL for the judge, and a reader of its provider.")
+]
 _Arms = Annotated[str, typer.Option(metavar="A[,B]", help="Views to compare.")]
 _Out = Annotated[
     Path,
@@ -207,19 +210,29 @@ def _plan(own: Settings, roles: _Roles) -> ModelPlan:
 
     if own.summarizer not in PROVIDERS or own.model is None:
         raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
-    summarizes = Chat(provider=own.summarizer, model=own.model, base_url=own.base_url)
+    summarizes = Chat(provider=own.summarizer, model=own.model, base_url=own.base_url, api_key=own.api_key)
 
-    def chat(named: tuple[str | None, str | None], option: str, usual: Chat, url: str | None) -> Chat:
+    def chat(named: tuple[str | None, str | None], option: str, usual: Chat, *known: Chat) -> Chat:
         provider = _known(named[1] or usual.provider, option)
         if named[0] is None and provider != usual.provider:
             raise InputError(f"{option}: name its model too, with {option.replace('provider', 'model')}")
-        return Chat(provider=provider, model=named[0] or usual.model, base_url=url)
+        place = next((chat for chat in known if chat.provider == provider), None)
+        if place is None and (own.base_url or roles.judge_base_url):
+            raise InputError(
+                f"{option}: a base URL is named, and it is not {provider}'s, which would get the log too; name the "
+                "server of its models with --judge-base-url, or take a provider whose server is named"
+            )
+        model = named[0] or usual.model
+        return Chat(provider=provider, model=model) if place is None else replace(place, model=model)
 
-    same = (roles.question[1] or own.summarizer) == own.summarizer
-    writer = chat(roles.question, "--question-provider", summarizes, own.base_url if same else None)
-    judge = chat(roles.judge, "--judge-provider", summarizes, roles.judge_base_url)
-    same = (roles.reader[1] or judge.provider) == judge.provider
-    reader = chat(roles.reader, "--reader-provider", judge, roles.judge_base_url if same else None)
+    # A host that is named for a provider gets all of its calls, and no other provider is asked beside it unnamed.
+    named = summarizes
+    if roles.judge_base_url is not None:
+        named = replace(summarizes, provider=roles.judge[1] or own.summarizer, base_url=roles.judge_base_url)
+        named = named if named == summarizes else replace(named, api_key=None)  # a key is its server's
+    judge = chat(roles.judge, "--judge-provider", summarizes, named)
+    reader = chat(roles.reader, "--reader-provider", judge, judge, summarizes)
+    writer = chat(roles.question, "--question-provider", summarizes, summarizes, judge)
     if (writer.provider, writer.model) == (judge.provider, judge.model):
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
     return ModelPlan(reader=reader, judge=judge, writer=writer, summarizer=summarizes, call_timeout=_CALL_TIMEOUT)
@@ -243,10 +256,10 @@ def _opened(work: _Work, plan: ModelPlan, mode: Mode, redact: str | None) -> Ite
     redaction, caps = load_redaction(redact) if redact is not None else None, Caps(work.max_calls)
     cassettes: _Cassettes = {}
     with ExitStack() as stack:
-        for chat in (plan.summarizes, plan.writes, plan.reader, plan.judge):
+        for chat in plan.chats:
             file = work.folder / "cassettes" / f"{_UNSAFE.sub('-', f'{chat.provider}-{chat.model}')}.jsonl"
             if (chat.provider, chat.model) not in cassettes:
-                opened = Cassette.open(file, mode, caps=caps, redact=redaction)
+                opened = Cassette.open(file, mode, caps=caps, redact=redaction, secrets=(chat.api_key,))
                 cassettes[chat.provider, chat.model] = stack.enter_context(opened)
         for cassette in cassettes.values():
             cassette.spent.beside = [other.spent for other in cassettes.values() if other is not cassette]
@@ -263,9 +276,10 @@ def _record(work: _Work, plan: ModelPlan, redact: str | None) -> None:
         except KeyboardInterrupt:
             notices().print(f"Stopped. Replies are kept in {plain(str(work.folder))}; the same command goes on.")
             raise
-        rows = _spent(work.own, cassettes)
+        rows = _spent(work.own, cassettes, plan)
     for row in rows:
-        words = f"{row.model}: {row.calls:,} calls, {row.input_tokens:,} input and {row.output_tokens:,} output tokens"
+        tokens = f"{row.input_tokens:,} input and {row.output_tokens:,} output tokens"
+        words = f"{row.model} at {row.address}: {row.calls:,} calls, {tokens}"
         notices().print(f"Recorded with {plain(words)}, {dollars(row.cost)}.", soft_wrap=True)
 
 
@@ -273,7 +287,7 @@ def _forecast(work: _Work, plan: ModelPlan, redact: str | None, json_path: str |
     """Show calls, tokens and price by model. Nothing is sent or written."""
     with _opened(work, plan, "forecast", redact) as cassettes, TemporaryDirectory() as scratch:
         _ask(work, plan, cassettes, Path(scratch))
-        rows = _spent(work.own, cassettes)
+        rows = _spent(work.own, cassettes, plan)
     costs = [row.cost for row in rows if row.cost is not None]
     total = round(sum(costs), 6) if len(costs) == len(rows) else None
     if json_path is not None:
@@ -285,6 +299,7 @@ def _forecast(work: _Work, plan: ModelPlan, redact: str | None, json_path: str |
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in row.by_kind.items())
         tokens = f"{row.input_tokens:,} tokens read, {row.output_tokens:,} written"
         shown += [(plain(row.model, 60), f"{row.calls:,} calls", kinds), ("", dollars(row.cost), tokens)]
+        shown.append(("", "", plain(f"at {row.address}")))
     remark = "an estimate with assumed replies" if total is not None else "a price is not known; see the setting prices"
     shown.append(("all", dollars(total), f"{remark}; {number(sum(row.replayed for row in rows))} replies are kept"))
     screen().print(facts("Asking: nothing is sent", shown))
@@ -319,6 +334,7 @@ class _Row(NamedTuple):
     """What one model takes."""
 
     model: str
+    address: str  # of the server
     calls: int
     by_kind: dict[str, int]
     input_tokens: int
@@ -327,14 +343,15 @@ class _Row(NamedTuple):
     cost: float | None
 
 
-def _spent(own: Settings, cassettes: _Cassettes) -> list[_Row]:
+def _spent(own: Settings, cassettes: _Cassettes, plan: ModelPlan) -> list[_Row]:
     from summarizing_context.summarizers.prices import load_prices
 
     prices = load_prices(own.prices)
 
-    def row(model: str, cassette: Cassette) -> _Row:
+    def row(provider: str, model: str, cassette: Cassette) -> _Row:
         spent = cassette.spent
+        address = " and ".join(dict.fromkeys(plan.addresses_of(provider, model)))
         kinds, cost = dict(sorted(spent.by_kind.items())), spent.cost(prices.price_of(model))
-        return _Row(model, spent.calls, kinds, spent.input_tokens, spent.output_tokens, spent.replayed, cost)
+        return _Row(model, address, spent.calls, kinds, spent.input_tokens, spent.output_tokens, spent.replayed, cost)
 
-    return [row(model, cassette) for (_, model), cassette in cassettes.items()]
+    return [row(*names, cassette) for names, cassette in cassettes.items()]

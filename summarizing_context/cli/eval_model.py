@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from summarizing_context.cli.options import at_named_server
 from summarizing_context.cli.output import InputError, dollars, facts, notices, number, plain, screen, write_json
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
@@ -78,13 +79,15 @@ def cassette_file_of(options: ModelOptions, loaded: LoadedSuite | None, settings
 def model_plan(options: ModelOptions) -> ModelPlan:
     """Who records the answers of a suite. Raises `InputError`."""
     from summarizing_context.evaluation.models import Chat, ModelPlan
+    from summarizing_context.settings.values import Settings
 
     provider = options.reader or next(iter(PROVIDERS))
     if provider not in PROVIDERS:
         raise InputError(f"--reader: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
     if options.reader_model is None:
         raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")
-    reader = Chat(provider=provider, model=options.reader_model, base_url=options.base_url)
+    place = at_named_server(Settings(summarizer=provider, model=options.reader_model), options.base_url)
+    reader = Chat(provider=provider, model=options.reader_model, base_url=place.base_url, api_key=place.api_key)
     return ModelPlan(reader=reader, judge=replace(reader, model=options.judge_model or options.reader_model))
 
 
@@ -108,21 +111,19 @@ def opened(options: ModelOptions, file: CassetteFile | None) -> Iterator[Cassett
             raise
 
 
-def show_forecast(
-    cassette: Cassette, settings: Settings, json_path: str | None, *, model: str | None = None, proposals: int = 0
-) -> None:
+def show_forecast(cassette: Cassette, settings: Settings, json_path: str | None, *, proposals: int = 0) -> None:
     """Show calls, tokens and price of what is not recorded yet.
 
     Args:
         cassette: What was forecast.
-        settings: Name the prices.
+        settings: Name the model, its server and the prices.
         json_path: Where the figures are written.
-        model: Whose price counts; that of the settings if none is named.
         proposals: Prompts that a model will write, each of which is tried as well.
     """
     from summarizing_context.summarizers.prices import load_prices
+    from summarizing_context.summarizers.providers import address_of
 
-    spent, model = cassette.spent, model or settings.model
+    spent, model, address = cassette.spent, settings.model, address_of(settings)
     price = load_prices(settings.prices).price_of(model)
     document = {
         "calls": spent.calls,
@@ -132,6 +133,7 @@ def show_forecast(
         "output_tokens": spent.output_tokens,
         "estimated_cost": spent.cost(price),
         "model": model,
+        "address": address,
     }
     proposed = replace(
         spent,
@@ -156,7 +158,7 @@ def show_forecast(
     if proposals:
         words = f"at most, where each of {proposals:,} proposals is tried on all sessions: {proposed.calls:,} calls"
         rows.append(("with proposals", dollars(proposed.cost(price)), words))
-    screen().print(facts(f"Recording with {plain(str(model), 60)}: nothing is sent", rows))
+    screen().print(facts(f"Recording with {plain(f'{model} at {address}', 120)}: nothing is sent", rows))
 
 
 def _opening_words(cassette: Cassette, caps: Caps) -> str:
@@ -173,12 +175,14 @@ def kept_words(cassette: Cassette) -> str:
     return plain(f"{len(cassette):,} replies are kept in {cassette.path}; called again, it goes on from there.")
 
 
-def spent_words(cassette: Cassette, settings: Settings, model: str | None = None) -> str:
-    """What recording has come to, in one sentence, by the price of the model or of that of the settings."""
+def spent_words(cassette: Cassette, settings: Settings) -> str:
+    """What recording has come to, in one sentence, by the price of the model of the settings."""
     from summarizing_context.summarizers.prices import load_prices
+    from summarizing_context.summarizers.providers import address_of
 
-    spent, price = cassette.spent, load_prices(settings.prices).price_of(model or settings.model)
+    spent, price = cassette.spent, load_prices(settings.prices).price_of(settings.model)
     words = (
+        f"{settings.model} at {address_of(settings)}: "
         f"{spent.calls:,} calls, {spent.input_tokens:,} input and {spent.output_tokens:,} output tokens, "
         f"{dollars(spent.cost(price))}; {len(cassette):,} replies are in {cassette.path}"
     )

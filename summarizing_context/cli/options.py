@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
 
 
 def read_place(text: str) -> str:
-    """A path or a store's address, as it was given. An empty one is refused: it would mean the current folder."""
+    """A path, its `~` the home folder, or a store's address. An empty one is refused: it would mean the current
+    folder."""
     if not text.strip():
         raise typer.BadParameter("it is empty; name a file or a folder")
-    return text
+    try:
+        return str(Path(text).expanduser()) if text.startswith("~") else text
+    except RuntimeError:
+        raise typer.BadParameter("no home folder of that user is known") from None
 
 
 def read_path(text: str | Path) -> Path:
@@ -168,6 +173,24 @@ class OwnSettings(NamedTuple):
             if self.prompts is not None:
                 raise InputError("--prompts: name the model that they are for, with --model or in --config")
         return settings
+
+
+def at_named_server(settings: Settings, base_url: str | None) -> Settings:
+    """Return the settings with the server that `--base-url` or the environment names for their model.
+
+    Raise `InputError` where the environment names the server of another provider.
+    """
+    from summarizing_context.settings.values import Settings
+
+    own = Settings.from_env()
+    if base_url is None and own.base_url is None:
+        return settings
+    if base_url is None and own.summarizer in PROVIDERS and own.summarizer != settings.summarizer in PROVIDERS:
+        raise InputError(
+            f"SUMMARIZING_CONTEXT_BASE_URL names a server of {own.summarizer}, and {settings.summarizer} is asked; "
+            "name its server with --base-url"
+        )
+    return replace(settings, base_url=base_url or own.base_url, api_key=settings.api_key or own.api_key)
 
 
 def read_tokens(text: str, *, option: str = "--budget") -> int:

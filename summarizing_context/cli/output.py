@@ -269,7 +269,7 @@ def _status_of(error: Exception) -> Status:
 def _words_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror or type(error).__name__}; check the path and its rights"
-    return str(error) or type(error).__name__
+    return "; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))
 
 
 def _complain(words: str) -> None:
@@ -290,6 +290,7 @@ class _InertConsole(Console):
 
 def _console(*, stderr: bool) -> Console:
     console = _InertConsole(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = _PIPE_WIDTH
+    if not console.is_terminal:
+        console.soft_wrap = True  # only tables have a width there: a message stays on its line, whatever paths it names
+        console.width = console.width if "COLUMNS" in os.environ else _PIPE_WIDTH
     return console

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -37,9 +38,10 @@ from summarizing_context.cli.output import (
 from summarizing_context.cli.proxy_watch import sessions_table, watch_lines, watch_screen
 from summarizing_context.cli.view import stop_asked
 from summarizing_context.settings.providers import NAMED, PROVIDERS
+from summarizing_context.stores.private_files import kept_token, token_file
 
 if TYPE_CHECKING:
-    from summarizing_context.proxy.installation import Command, Edit
+    from summarizing_context.proxy.installation import Command, Edit, Service
     from summarizing_context.proxy.server import ProxySettings
 
 
@@ -47,8 +49,10 @@ _LISTEN = "127.0.0.1:8377"
 
 _CLIENT = "client"
 
+_TOKEN_FILE = "proxy-token"
+
 _EXAMPLES = examples(
-    "proxy --store proxy.db    # then: export ANTHROPIC_BASE_URL=http://127.0.0.1:8377",
+    "proxy --store proxy.db    # tells the base URLs for clients",
     "proxy --store proxy.db --budget 60k --summarizer client",
     "proxy --store proxy.db --shadow    # changes nothing, tells what it would save",
     "proxy run --store proxy.db -- claude    # a free port for one command",
@@ -66,8 +70,11 @@ Token = Annotated[
         "--token",
         metavar="T",
         envvar="SUMMARIZING_CONTEXT_PROXY_TOKEN",
-        help="Token that clients of other machines must send.",
+        help="Token that clients must send. Default: one of yours, kept in a private file.",
     ),
+]
+NoToken = Annotated[
+    bool, typer.Option("--no-token", help="Ask for no token: every user of this machine may use the proxy.")
 ]
 Anthropic = Annotated[
     str | None, typer.Option("--anthropic", metavar="URL", help="Base URL of Anthropic, or of a compatible server.")
@@ -126,6 +133,7 @@ def serve(
     summarizer: Summarizer = None,
     model: SummarizerModel = None,
     token: Token = None,
+    no_token: NoToken = False,
     shadow: Shadow = False,
     shadow_pays: ShadowPays = False,
     config: ConfigPath = None,
@@ -140,25 +148,31 @@ def serve(
         raise InputError("--store: name the file of the sessions, such as --store proxy.db")
     import anyio
 
-    proxy = _settings(
-        store,
-        OwnSettings(config, None, summarizer, model),
-        _given(anthropic, openai, budget),
-        token=token,
-        shadow=shadow,
-        shadow_pays=shadow_pays,
-    )
+    host, port = read_address(listen)
+    if no_token:
+        token = None
+    elif token is None and ip_address(host).is_loopback:
+        token = kept_token(token_file(_TOKEN_FILE))
+    own, given = OwnSettings(config, None, summarizer, model), _given(anthropic, openai, budget)
+    proxy = _settings(store, own, given, token=token, shadow=shadow, shadow_pays=shadow_pays)
+    from summarizing_context.proxy.installation import base_urls
     from summarizing_context.proxy.server import address_of, bound_socket, make_app
     from summarizing_context.proxy.server import serve as serve_app
 
-    host, port = read_address(listen)
     app = make_app(proxy, host)  # before anything is said: what is wrong is told alone
     with bound_socket(host, port) as listening:
-        address = address_of(listening)
-        words = f"{address}: ANTHROPIC_BASE_URL={address} OPENAI_BASE_URL={address}/v1; look at {address}/inspect/"
-        notices().print(words, soft_wrap=True)
+        place = address_of(listening)
+        urls = base_urls(place, token)
+        words = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
+        words += (
+            "" if store == ":memory:" else f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
+        )
+        notices().print(words if token is not None else f"{words}\n{_OPEN}", soft_wrap=True)
         anyio.run(serve_app, app, listening)
     return Status.OK
+
+
+_OPEN = "WARNING: without a token, every user of this machine may use the proxy and read its figures"
 
 
 def run(
@@ -178,7 +192,8 @@ def run(
     import anyio
 
     own, given = OwnSettings(config, None, summarizer, model), _given(anthropic, openai, budget)
-    proxy = _settings(store, own, given, shadow=shadow, shadow_pays=shadow_pays)
+    token = os.environ.get("SUMMARIZING_CONTEXT_PROXY_TOKEN") or kept_token(token_file(_TOKEN_FILE))
+    proxy = _settings(store, own, given, token=token, shadow=shadow, shadow_pays=shadow_pays)
     from summarizing_context.proxy.server import run_behind
 
     return anyio.run(run_behind, proxy, command)
@@ -208,13 +223,13 @@ def enable(
     own = OwnSettings(config, None, summarizer, model)
     proxy = _settings(store, own, _given(anthropic, openai, budget), shadow=shadow)
     given = {
-        "--store": store if store == ":memory:" or "://" in store else str(Path(store).expanduser().absolute()),
+        "--store": store if store == ":memory:" or "://" in store else str(Path(store).absolute()),
         "--anthropic": anthropic,
         "--openai": openai,
         "--budget": budget,
         "--summarizer": summarizer,
         "--model": model,
-        "--config": None if config is None else str(config.expanduser().absolute()),
+        "--config": None if config is None else str(config.absolute()),
     }
     words = [word for option, value in given.items() if value is not None for word in (option, value)]
     return _enabled(
@@ -231,10 +246,13 @@ def enable(
 
 def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> int:
     """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
-    told = _asked(listen, token)
+    told = _asked(listen, token, link="1")
     unchanged, failures = told["passed_unchanged"], told["failures"]
     title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
-    show_result(json_path, told, sessions_table(title, told["sessions"], is_wide=True))
+    table = sessions_table(title, told["sessions"], is_wide=True)
+    show_result(json_path, told, table, *map(plain, told.get("notices", ())))
+    if json_path is None and "inspector" in told:
+        screen().print(f"Inspector: {told['inspector']}", soft_wrap=True)
     return Status.OK
 
 
@@ -248,7 +266,7 @@ def watch(
     """Watch a running proxy: requests as they come, activations, prefix kept, cost. Ctrl-C ends it."""
     show = watch_lines if lines else watch_screen
     with stop_asked() as asked:
-        show(lambda after: _asked(listen, token, after), once=once, stop=asked)
+        show(lambda after: _asked(listen, token, after=str(after)), once=once, stop=asked)
     return Status.OK
 
 
@@ -268,19 +286,24 @@ def _settings(store: str, own: OwnSettings, given: dict[str, Any], **flags: Any)
     return ProxySettings(settings, lends=lends, **given, **flags)
 
 
-def _asked(listen: str, token: str | None, after: int = 0) -> dict[str, Any]:
+def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
     import json
-    from urllib.error import URLError
+    from urllib.error import HTTPError, URLError
+    from urllib.parse import urlencode
     from urllib.request import ProxyHandler, Request, build_opener
 
     host, port = read_address(listen)
-    address = url_of(host, port)
+    address, kept = url_of(host, port), token_file(_TOKEN_FILE)
+    if token is None and kept.exists():
+        token = kept_token(kept)
     headers = {} if token is None else {"x-summarizing-context-token": token}
     try:
-        request = Request(f"{address}/_status?after={after}", headers=headers)
+        request = Request(f"{address}/_status?{urlencode(query)}", headers=headers)
         with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
             told: dict[str, Any] = json.load(answer)
             return told
+    except HTTPError as error:
+        raise InputError(f"the proxy at {address} takes another token ({error.code}); give --token") from error
     except (URLError, ValueError, OSError) as error:
         raise InputError(
             f"no proxy answers at {address} ({type(error).__name__}); check --listen and --token"
@@ -305,34 +328,67 @@ def _enabled(
     dry_run: bool,
 ) -> int:
     """Show and write the shell's lines and the service, and start it. `options` are those of the served proxy."""
-    from summarizing_context.proxy.installation import add_lines, add_service, base_urls, service_of, shell_files
+    from summarizing_context.proxy import installation
+    from summarizing_context.proxy.codex import read_codex
 
     host, port = read_address(listen, "--listen")
     if not ip_address(host).is_loopback or port == 0:
         raise InputError("--listen: clients of this machine ask an address of the loopback; write it like 8377")
     if not no_service and summarizer in PROVIDERS:
         raise InputError(f"a service has no key for --summarizer {summarizer}; take client, or --no-service")
-    shell = _shell(shell)
-    address = url_of(host, port)
-    path = shell_files(shell, Path.home(), os.environ, sys.platform)[0]
-    _check_addresses(base_urls(address), upstreams, path)
-    edits = [edit] if (edit := add_lines(path, shell, address)) is not None else []
+    shell, home, address = _shell(shell), Path.home(), url_of(host, port)
+    kept = token_file(_TOKEN_FILE)
+    token, new_token = installation.add_token(kept)
+    urls = installation.base_urls(address, token)
+    _check_addresses(urls, upstreams, token)
+    start = [sys.executable, "-m", "summarizing_context", "proxy", *options, "--listen", f"{host}:{port}"]
+    path = installation.shell_files(shell, home, os.environ, sys.platform)[0]
+    edits = [new_token, installation.add_lines(path, installation.shell_lines(shell, address, kept))]
+    codex, trouble = read_codex(os.environ, home), None
+    if codex is not None and (trouble := codex.trouble(token, openai=upstreams["--openai"])) is None:
+        line = f'openai_base_url = "{urls["OPENAI_BASE_URL"]}"'
+        edits.append(installation.add_lines(codex.config, [line], is_top=True))
+    service: Service | None = None
     calls: Sequence[Command] = ()
     if not no_service:
-        command = [sys.executable, "-m", "summarizing_context", "proxy", *options, "--listen", f"{host}:{port}"]
-        service = service_of(sys.platform, Path.home(), os.environ, command)
-        unit = add_service(service)
-        edits += [unit] if unit is not None else []
+        service = installation.service_of(sys.platform, home, os.environ, start)
+        unit = installation.add_service(service)
+        edits.append(unit)
         calls = service.start if unit is None else service.restart
-    if not edits:
+    changes = [edit for edit in edits if edit is not None]
+    if not changes:
         notices().print("everything is written already")
-    if not _agreed("Write", edits, calls, yes=yes, dry_run=dry_run):
+    if not _agreed("Write", changes, calls, yes=yes, dry_run=dry_run):
         return Status.OK
-    for edit in edits:
+    if (failed := _written(changes, service, calls)) is not None:
+        words = f"{failed}: no service can start the proxy, and nothing is left of what was to be written. {_WAY_OUT}"
+        notices().print(plain(words, 600), soft_wrap=True)
+        return Status.ENVIRONMENT
+    told = [f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back"]
+    told += [] if trouble is None else [f"Codex goes on without the proxy: {plain(trouble, 600)}"]
+    told += [f"WARNING: no client works until you start the proxy: {shlex.join(start)}"] if no_service else []
+    notices().print("\n".join(told), soft_wrap=True)
+    return Status.OK
+
+
+def _written(changes: Sequence[Edit], service: Service | None, calls: Sequence[Command]) -> str | None:
+    """Write it all and start the service; return why that failed, with everything as it was before, or None."""
+    if service is not None and (failed := _called(service.check)) is not None:
+        return failed
+    for edit in changes:
         edit.apply()
-    status = _called(calls)
-    notices().print(f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back")
-    return status
+    failed = _called(calls)
+    if failed is not None and service is not None:
+        _called(service.stop)
+        for edit in reversed(changes):
+            edit.undo()
+        _called(service.forget)
+    return failed
+
+
+_WAY_OUT = (
+    "Send one client through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
+)
 
 
 def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
@@ -340,27 +396,37 @@ def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
 
     Both are shown first. Everything else in these files stays byte for byte.
     """
-    from summarizing_context.proxy.installation import SHELLS, remove_lines, remove_service, service_of, shell_files
+    from summarizing_context.proxy import installation
+    from summarizing_context.proxy.codex import config_file
 
     home = Path.home()
-    paths = [path for shell in SHELLS for path in shell_files(shell, home, os.environ, sys.platform)]
-    lines = [edit for path in paths if (edit := remove_lines(path)) is not None]
-    service = service_of(sys.platform, home, os.environ, [])
-    unit = remove_service(service)
+    paths = [
+        path
+        for shell in installation.SHELLS
+        for path in installation.shell_files(shell, home, os.environ, sys.platform)
+    ]
+    paths.append(config_file(os.environ, home))
+    lines = [edit for path in paths if (edit := installation.remove_lines(path)) is not None]
+    service = installation.service_of(sys.platform, home, os.environ, [])
+    unit = installation.remove_service(service)
     edits = [*lines, *([unit] if unit is not None else [])]
     if not edits:
         notices().print("nothing to remove")
         return Status.OK
+    if (held := installation.read_file(kept := token_file(_TOKEN_FILE))) is not None:
+        edits.append(installation.Edit(kept, held, None, "(the token of the proxy)"))
     calls = [*service.stop, *service.forget] if unit is not None else []
     if not _agreed("Remove", edits, calls, yes=yes, dry_run=dry_run):
         return Status.OK
-    status = _called(service.stop) if unit is not None else Status.OK
+    failed = _called(service.stop) if unit is not None else None
     for edit in edits:
         edit.apply()
     if unit is not None:
-        status = max(status, _called(service.forget))
+        failed = _called(service.forget) or failed
+    if failed is not None:
+        notices().print(plain(f"{failed}; the files are removed, call it by hand", 600), soft_wrap=True)
     notices().print("shells that are open keep the addresses until they end")
-    return status
+    return Status.OK if failed is None else Status.ENVIRONMENT
 
 
 def _shell(given: str | None) -> str:
@@ -372,14 +438,11 @@ def _shell(given: str | None) -> str:
     return name
 
 
-def _check_addresses(urls: dict[str, str], upstreams: dict[str, str | None], path: Path) -> None:
+def _check_addresses(urls: dict[str, str], upstreams: dict[str, str | None], token: str) -> None:
     """An address that a client is given already would be lost: it has to be named as the provider's."""
-    from summarizing_context.proxy.installation import read_file
-
-    written = (read_file(path) or b"").decode("utf-8", "replace")
     for (name, url), (option, upstream) in zip(urls.items(), upstreams.items(), strict=True):
         present = os.environ.get(name)
-        if present and present != url and upstream is None and f"{present}\n" not in written:
+        if present and present != url and upstream is None and f"/token/{token}" not in present:
             raise InputError(f"{name} is {plain(present, 200)} already; add {option} {plain(present, 200)} to keep it")
 
 
@@ -387,7 +450,8 @@ def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: 
     """Show everything, and ask. Raises `InputError` where the answer is no."""
     console = screen()
     for edit in edits:
-        console.print(f"{word} in {edit.path}:", soft_wrap=True)
+        note = " (which others can no longer read)" if edit.is_private and edit.before is not None else ""
+        console.print(f"{word} in {edit.path}{note}:", soft_wrap=True)
         console.print(edit.shown.rstrip("\n"), soft_wrap=True)
         console.print("")
     for call in calls:
@@ -403,8 +467,8 @@ def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: 
     return True
 
 
-def _called(calls: Sequence[Command]) -> Status:
-    """Call the service manager; say what it could not do."""
+def _called(calls: Sequence[Command]) -> str | None:
+    """Call the service manager; return what it could not do, or None."""
     for call in calls:
         try:
             done = subprocess.run(call.words, capture_output=True, text=True, timeout=30, check=False)
@@ -412,7 +476,5 @@ def _called(calls: Sequence[Command]) -> Status:
         except (OSError, subprocess.TimeoutExpired) as error:
             said, failed = type(error).__name__, True
         if failed and not call.may_fail:
-            words = plain(f"{' '.join(call.words)} failed ({said[:200]}); the files are in place, call it by hand")
-            notices().print(words, soft_wrap=True)
-            return Status.ENVIRONMENT
-    return Status.OK
+            return f"{' '.join(call.words)} failed ({said[:200]})"
+    return None

@@ -205,9 +205,10 @@ def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: 
     """Show calls, tokens and price of a replay, per file and in total. Calls nobody, writes nothing, needs no key."""
     from summarizing_context.evaluation.dry_run import add_up, add_up_by_budget, forecast_files
     from summarizing_context.summarizers.prices import load_prices
+    from summarizing_context.summarizers.providers import address_of
 
     check(plan.settings)
-    price = load_prices(plan.settings.prices).price_of(plan.settings.model)
+    price, address = load_prices(plan.settings.prices).price_of(plan.settings.model), address_of(plan.settings)
     rows, unreadable, stopped_of = _run(
         "Dry run of",
         paths,
@@ -222,13 +223,20 @@ def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: 
             "totals": [row.figures(price) for row in sums],
             "total": total.figures(price),
             "model": plan.settings.model,
+            "address": address,
             "price": None if price is None else {**price._asdict(), "as_of": str(price.as_of)},
             "assumed": assumptions(plan.settings),
             "unreadable": [str(error) for error in unreadable],
         }
         write_json(json_path, document)
     if json_path != "-":
-        _show(rows if every or len(rows) <= _MOST_ROWS else [], [*sums, total] if len(sums) > 1 else sums, plan, price)
+        _show(
+            rows if every or len(rows) <= _MOST_ROWS else [],
+            [*sums, total] if len(sums) > 1 else sums,
+            plan,
+            price,
+            address,
+        )
     tell_skipped_lines(total.skipped_lines)
     return tell_unreadable(unreadable) if stopped_of is None else _stopped(rows, unreadable, stopped_of)
 
@@ -251,9 +259,12 @@ def assumptions(settings: Settings) -> list[str]:
     ]
 
 
-def _show(rows: Sequence[Forecast], sums: Sequence[Forecast], plan: Plan, price: ModelPrice | None) -> None:
+def _show(
+    rows: Sequence[Forecast], sums: Sequence[Forecast], plan: Plan, price: ModelPrice | None, address: str
+) -> None:
     console = screen()
     console.print(_dry_run_table(rows, sums, plan, price))
+    console.print(plain(f"{plan.settings.model} would be asked at {address}."))
     if price is None:
         words = f"No price is known for {plan.settings.model!r}; the setting prices names a file that has one."
     else:

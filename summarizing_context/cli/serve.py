@@ -6,6 +6,7 @@ Agents get the past of a store's sessions as tools, browsers a live page, and ho
 from __future__ import annotations
 
 import signal
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -25,6 +26,7 @@ from summarizing_context.cli.options import (
 from summarizing_context.cli.output import InputError, Status, examples, help_text, notices, plain
 from summarizing_context.cli.stored import with_store
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
+from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = examples(
     "mcp --store run.db    # as a client starts it: over standard input and output",
-    "mcp --store run.db --session s1 --http 8379    # at http://127.0.0.1:8379/mcp",
+    "mcp --store run.db --session s1 --http 8379    # tells its address",
 )
 
 
@@ -46,6 +48,7 @@ def register(app: typer.Typer) -> None:
 
 def mcp(
     store: StorePath,
+    *,
     session: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="Serve this session only, not the whole store.")
     ] = None,
@@ -53,6 +56,18 @@ def mcp(
         str | None,
         typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP. A port alone is on the loopback."),
     ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="T",
+            envvar="SUMMARIZING_CONTEXT_MCP_TOKEN",
+            help="Token that clients over HTTP must send. Default: one of yours, kept in a private file.",
+        ),
+    ] = None,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Ask for no token: all who reach the server can read the sessions.")
+    ] = False,
     config: ConfigPath = None,
 ) -> int:
     """Serve the past of a store's sessions to agents: the tools context_recall, context_search and context_expand.
@@ -74,18 +89,23 @@ def mcp(
     if address is None:
         anyio.run(serve_stdio, server)
         return Status.OK
+    token = None if no_token else checked_token(token or kept_token(token_file("mcp-token")))
     with bound_socket(*address) as listening:
-        _announce(*listening.getsockname()[:2])
-        anyio.run(serve_http, server, listening)
+        host, port = listening.getsockname()[:2]
+        _announce(host, port, token)
+        anyio.run(partial(serve_http, token=token), server, listening)
     return Status.OK
 
 
-def _announce(host: str, port: int) -> None:
-    """Say where the server is, and to whom it is open."""
-    console = notices()
-    console.print(f"{url_of(host, port)}/mcp", soft_wrap=True)
+def _announce(host: str, port: int, token: str | None) -> None:
+    """Say where the server is, what to type for clients, and to whom it is open."""
+    url = f"{url_of(host, port)}{'' if token is None else f'/token/{token}'}/mcp"
+    lines = [url, f"claude mcp add --transport http context {url}", f"codex mcp add context --url {url}"]
+    if token is None:
+        lines.append("WARNING: the server asks for no token: all who reach it can read the sessions.")
     if not ip_address(host).is_loopback:
-        console.print("The server asks for no password: all who reach it can read the sessions.", soft_wrap=True)
+        lines.append(f"WARNING: {host} is open to other machines, and what is sent is not encrypted.")
+    notices().print("\n".join(lines), soft_wrap=True)
 
 
 _INSPECT_EXAMPLES = examples(
@@ -119,15 +139,16 @@ def inspect(
     settings = Settings.load(config, store=store, **given)
     with_store(store, lambda opened: opened.sessions(), read_only=True)  # what is wrong with it is told at once
 
-    from summarizing_context.inspector import bound_socket, inspector_app, serve
+    from summarizing_context.inspector import Access, bound_socket, inspector_app, serve
 
+    access = Access()
     with bound_socket(host, port) as listening:
         port = listening.getsockname()[1]
-        url = f"{url_of(host, port)}/"
-        notices().print(f"{url}  (Ctrl-C ends it)", soft_wrap=True)
+        url = access.link(f"{url_of(host, port)}/{access.folder}")
+        notices().print(f"{url}  (opens once; Ctrl-C ends it)", soft_wrap=True)
         if browser:
             webbrowser.open(url)
-        anyio.run(serve, inspector_app(store, settings=settings), listening)
+        anyio.run(serve, inspector_app(store, settings=settings, access=access), listening, access)
     return Status.OK
 
 

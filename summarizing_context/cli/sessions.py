@@ -104,7 +104,7 @@ def delete_session(
     yes: _YES = False,
     json_path: JsonPath = None,
 ) -> int:
-    """Delete one session for good: its text is no longer in the file."""
+    """Delete one session for good. In an SQLite file of more than 16 MB, remains of its text may stay until `purge`."""
     info = find_session(store, session)
     _confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes)
     found = with_store(store, lambda opened: opened.delete_session(session))

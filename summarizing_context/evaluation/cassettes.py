@@ -23,8 +23,13 @@ import anyio
 import msgspec
 from filelock import FileLock, Timeout
 
-from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
-from summarizing_context.evaluation.cases.model import Case, Probe, read_session
+from summarizing_context.errors import (
+    CassetteError,
+    CassetteLimitError,
+    CassetteMissError,
+    SummarizerError,
+    SummarizerRefused,
+)
 from summarizing_context.evaluation.dry_run import assumed_summary
 from summarizing_context.evaluation.requests import (
     Caps,
@@ -40,7 +45,7 @@ from summarizing_context.evaluation.requests import (
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, redact_message
 from summarizing_context.messages.validation import Message
-from summarizing_context.stores.private_files import FILE, make_private_folder, write_private
+from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
 from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.caller import declared
 from summarizing_context.summarizers.resilience.retries import describe_failure
@@ -129,9 +134,17 @@ class Cassette:
         """A whole text as it may be kept."""
         return scrubbed(text if self._redact is None else self._redact(text), self._secrets)
 
-    async def reply(self, request: Request, send: Send, *, assumed: str = "") -> Reply:
+    async def reply(
+        self,
+        request: Request,
+        send: Send,
+        *,
+        assumed: str = "",
+        is_usable: Callable[[Reply], bool] = lambda _: True,
+    ) -> Reply:
         """The reply to a request: the recorded one, or what `send` brings, kept. `assumed` is what a forecast answers.
 
+        A recorded reply that is not usable is asked for again, except in a replay, and replaced.
         Raises `CassetteMissError`, `CassetteLimitError`, or what `send` raises; a reply that the model refused to give
         is a reply whose `fault` says so.
         """
@@ -139,7 +152,7 @@ class Cassette:
         key = request.key
         while (waiting := self._sending.get(key)) is not None:
             await waiting.wait()
-        if (kept := self._exchanges.get(key)) is not None:
+        if (kept := self._exchanges.get(key)) is not None and (self.mode == "replay" or is_usable(kept.reply)):
             self.spent.replayed += 1
             return kept.reply
         if self.mode == "replay":
@@ -160,8 +173,9 @@ class Cassette:
             raise self._failure
         if self._failed:
             error = next(iter(self._failed.values()))
+            why = ", ".join((describe_failure(error), *getattr(error, "__notes__", ())))
             raise CassetteError(
-                f"{self.path}: {len(self._failed)} requests were not recorded ({describe_failure(error)}); "
+                f"{self.path}: {len(self._failed)} requests were not recorded ({why}); "
                 "what was recorded is kept, run it again to go on"
             ) from error
 
@@ -251,7 +265,11 @@ class CassetteSummarizer:
         )
 
         async def send(clean: Request) -> str | SummaryReply:
-            return await self._inner.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
+            try:
+                return await self._inner.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
+            except SummarizerError as error:
+                error.add_note(f"{self.model} at {declared(self._inner, 'address')}")
+                raise
 
         failure = "no reply is recorded"
         try:
@@ -271,23 +289,6 @@ def maker_of(model: object) -> str:
     """What names a model in a cassette: its recipe without the server, else its name."""
     recipe = declared(model, "recipe") or declared(model, "model") or type(model).__name__
     return _SERVER.sub("", recipe)
-
-
-def scrub_case(case: Case, cassette: Cassette) -> Case:
-    """The case with scrubbed messages. Probes go that hold a secret, or words that stood in secrets only."""
-    messages = tuple(map(cassette.scrub, case.messages))
-    before, after = _texts(case.messages), _texts(messages)
-
-    def is_clean(probe: Probe) -> bool:
-        words = (*probe.literals, *probe.any_of, *probe.forbid)
-        lost = any(text in before and text not in after for text in words)
-        return not lost and all(cassette.clean(text) == text for text in (probe.question, *words))
-
-    return replace(case, messages=messages, probes=tuple(filter(is_clean, case.probes)))
-
-
-def _texts(messages: Sequence[Message]) -> str:
-    return "\n".join(text for read in read_session(messages) for text in read.texts)
 
 
 VERSION = 1
@@ -354,12 +355,7 @@ def save_exchanges(path: Path, exchanges: Mapping[str, Exchange]) -> dict[str, E
     try:
         with FileLock(f"{path}.lock", timeout=_WAIT, mode=FILE):
             merged = {**(read_exchanges(path) if path.exists() else {}), **exchanges}
-            beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-            try:
-                write_private(beside, b"".join(line + b"\n" for line in _lines(merged)))
-                os.replace(beside, path)
-            finally:
-                beside.unlink(missing_ok=True)
+            replace_private(path, b"".join(line + b"\n" for line in _lines(merged)))
     except Timeout as error:
         raise CassetteError(f"{path}: another process holds {path.name}.lock; end it, and record again") from error
     except OSError as error:

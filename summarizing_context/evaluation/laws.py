@@ -80,7 +80,6 @@ class LogIndex:
     def __init__(self) -> None:
         self.length = 0
         self.newest: Message = {}
-        self.lines: list[list[str]] = []  # ids of the calls of the rows that only call, at the end of the log
         self._places: dict[bytes, list[int]] = {}
         self._calls: list[tuple[list[str], list[str]]] = []  # (made, answered) of each entry
 
@@ -89,7 +88,7 @@ class LogIndex:
         self._places.setdefault(canonical(message), []).append(self.length)
         made, answered = called_ids(message), answered_ids(message)
         self._calls.append((made, answered))
-        self.newest, self.lines = message, [*self.lines, made] if made and not answered else []
+        self.newest = message
         self.length += 1
 
     def knows(self, key: bytes) -> bool:
@@ -175,11 +174,8 @@ class ViewChecker:
         return self._state.disordered
 
     def newest_missing(self) -> bool:
-        """Whether the last view shows nothing of the newest message, unless that is a line of split calls: it may wait
-        behind an earlier one in flight."""
-        waiting = set(self._state.waiting)
-        is_held = bool(waiting) and any(waiting <= set(line) for line in self._log.lines[:-1])
-        return self._newest_at is None and not is_held
+        """Whether the last view shows nothing of the newest message."""
+        return self._newest_at is None
 
     def look(self, view: Sequence[Message], keys: Sequence[bytes], *, common: int) -> None:
         """Read a view whose first `common` messages are those of the view before."""

@@ -5,10 +5,11 @@ A replay calls no model and needs no key.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -21,8 +22,8 @@ from summarizing_context.messages.redaction import Redaction, load_redaction
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.providers import ChatModel, make_model
-from summarizing_context.summarizers.resilience.caller import call_within
+from summarizing_context.summarizers.providers import ChatModel, address_of, make_model
+from summarizing_context.summarizers.resilience.caller import call_within, declared
 from summarizing_context.summarizers.resilience.retries import retry_after_of
 from summarizing_context.summarizers.sdk import Fault
 
@@ -39,6 +40,13 @@ class Chat:
     provider: str
     model: str
     base_url: str | None = None  # for recording only
+    api_key: str | None = field(default=None, repr=False)  # of that server
+
+    def settings(self, **more: Any) -> Settings:
+        """Return the settings of a summarizer that asks this model."""
+        return Settings(
+            summarizer=self.provider, model=self.model, base_url=self.base_url, api_key=self.api_key, **more
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,16 @@ class ModelPlan:
         """Who writes summaries."""
         return self.summarizer or self.writes
 
+    @property
+    def chats(self) -> tuple[Chat, Chat, Chat, Chat]:
+        """Summarizer, writer, reader and judge."""
+        return self.summarizes, self.writes, self.reader, self.judge
+
+    def addresses_of(self, provider: str, model: str) -> list[str]:
+        """Return the servers that are asked for a model, one for each of its roles."""
+        chats = (chat for chat in self.chats if (chat.provider, chat.model) == (provider, model))
+        return [address_of(chat.settings()) for chat in chats]
+
 
 @dataclass(frozen=True, slots=True)
 class CassetteFile:
@@ -81,6 +99,7 @@ class RecordedModel:
 
     def __init__(self, model: ChatModel, cassette: Cassette, plan: ModelPlan) -> None:
         self.maker = maker_of(model)
+        self.where = where_is(model)
         self._model, self._cassette, self._plan = model, cassette, plan
 
     @property
@@ -88,9 +107,11 @@ class RecordedModel:
         """What its cassette does."""
         return self._cassette.mode
 
-    async def ask(self, request: Request, *, assumed: str = "") -> Reply:
+    async def ask(
+        self, request: Request, *, assumed: str = "", is_usable: Callable[[Reply], bool] = lambda _: True
+    ) -> Reply:
         """The reply to a request. Raises as `Cassette.reply` does."""
-        return await self._cassette.reply(request, self._send, assumed=assumed)
+        return await self._cassette.reply(request, self._send, assumed=assumed, is_usable=is_usable)
 
     async def _send(self, request: Request) -> SummaryReply:
         retrying = AsyncRetrying(
@@ -104,7 +125,19 @@ class RecordedModel:
 
     async def _call(self, request: Request) -> SummaryReply:
         call = self._model.complete(request.system, request.message, request.max_tokens)
-        return await call_within(self._plan.call_timeout, call)
+        try:
+            return await call_within(self._plan.call_timeout, call)
+        except SummarizerRefused:
+            raise
+        except SummarizerError as error:
+            error.add_note(self.where)
+            raise
+
+
+def where_is(model: object) -> str:
+    """Name a model and the server that is asked for it."""
+    name, address = declared(model, "model") or type(model).__name__, declared(model, "address")
+    return f"{name} at {address}" if address else name
 
 
 def _is_passing(error: BaseException) -> bool:

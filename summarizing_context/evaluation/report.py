@@ -1,228 +1,158 @@
-"""The report of a run: figures with intervals, sentences, Markdown and JSON; and a run read back from its JSON."""
+"""The reports of `eval run` on logs and of `tune`: one self-contained page and one JSON document each.
+
+Equal runs write equal bytes. Texts of transcripts and models are escaped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
 
-from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.arms import ARMS, EQUAL_ARMS, REFERENCE, TOLERANCE
-from summarizing_context.evaluation.cases.model import KINDS
-from summarizing_context.evaluation.figures import FIGURES
-from summarizing_context.evaluation.outcomes import FORMAT, Interval, RunOutcome, difference, mean_of, session_values
+from summarizing_context.evaluation import html
+from summarizing_context.evaluation.html import Cell, Html
+from summarizing_context.evaluation.outcomes import DRAWS, GateOutcome, Interval, indented
+from summarizing_context.evaluation.retention import ARMS, OURS, SessionOutcome, scores_of
+from summarizing_context.evaluation.tune import TuneOutcome
+from summarizing_context.stores.private_files import make_private_folder, write_private
 
-MAIN = (
-    "used",
-    "summary_used",
-    "recalled",
-    "hinted",
-    "drilled",
-    "searched",
-    "literals",
-    "constraint",
-    "artifact_recall",
-    "artifact_precision",
-    "ledger_recall",
-    "ledger_precision",
-    "stale",
-    "unsupported",
-    "dropped_lines",
-    "drift",
-    "tokens",
-    "per_1k",
-    "passes",
-)
-
-_HEADED = ("used", "literals", "constraint")  # each has a sentence of its own
+INTERVALS = f"Intervals hold 95 % of {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate."
+MAX_LISTED = 200  # probes of one session
 
 
-class Row(NamedTuple):
-    """One arm in the table."""
-
-    arm: str
-    role: str
-    about: str
-    cells: dict[str, Interval]
+def percent(interval: Interval | None) -> str:
+    """Return a share as people read it."""
+    return f"{interval.mean:.1%}" if interval is not None else "–"
 
 
-def table_of(run: RunOutcome) -> list[Row]:
-    """Every arm with its means."""
-    rows = []
-    for arm in ARMS:
-        if arm.name in run.arms:
-            cells = {
-                figure: mean
-                for figure in FIGURES
-                if (mean := mean_of(session_values(run.sessions, arm.name, figure))) is not None
-            }
-            rows.append(Row(arm.name, arm.role, arm.about, cells))
-    return rows
+def bounds(interval: Interval | None, *, points: bool = False) -> str:
+    """Return the ends of an interval, of shares or of points; nothing where one session has none."""
+    if interval is None or interval.sessions < 2:
+        return ""
+    low, high = (f"{100 * value:+.1f}" if points else f"{value:.1%}" for value in (interval.low, interval.high))
+    return f"{low} … {high}"
 
 
-def margins_of(run: RunOutcome, figure: str) -> list[tuple[str, Interval]]:
-    """How far the reference arm is ahead of each arm that is held to equal tokens."""
-    ours = session_values(run.sessions, REFERENCE, figure)
-    others = [arm.name for arm in EQUAL_ARMS if arm.name in run.arms and arm.name != REFERENCE]
-    found = [(arm, difference(ours, session_values(run.sessions, arm, figure))) for arm in others]
-    return [(arm, margin) for arm, margin in found if margin is not None]
+def gates_section(gates: Sequence[GateOutcome]) -> Html:
+    """Return what became of the bounds of a suite; nothing where it has none."""
+    tones = {"passed": "good", "failed": "bad", "vacuous": "warn", "nothing to look at": "bad"}
+    rows = (html.Row((gate.name, html.badge(gate.result, tones[gate.result]), gate.words)) for gate in gates)
+    return html.section("Bounds", "", html.table(("bound", "result", "figures"), rows)) if gates else Html()
 
 
-def columns_of(rows: Sequence[Row]) -> list[str]:
-    """The main figures that any arm has."""
-    return [figure for figure in MAIN if any(figure in row.cells for row in rows)]
+def write_run(name: str, outcomes: Sequence[SessionOutcome], settings: dict[str, Any], folder: Path) -> Path:
+    """Write both reports of a run on logs; return the page."""
+    make_private_folder(folder)
+    document = {**run_document(name, outcomes, settings), "sessions": msgspec.to_builtins(outcomes)}
+    write_private(folder / "report.json", indented(document))
+    write_private(folder / "report.html", html.page(f"Evals: {name}", list(_run_parts(name, outcomes))))
+    return folder / "report.html"
 
 
-def by_kind(run: RunOutcome, kind: str, arm: str) -> Interval | None:
-    """Retention of one kind of probe."""
-    return mean_of(session_values(run.sessions, arm, kind))
-
-
-def unequal_views(run: RunOutcome) -> list[str]:
-    """Views of arms held to equal tokens that are not within the tolerance."""
-    equal = {arm.name for arm in EQUAL_ARMS}
-    return [
-        f"{session.id} at {view.cut}: {arm} has {view.tokens} tokens, {view.target} were given"
-        for session in run.sessions
-        for arm, views in session.views.items()
-        if arm in equal
-        for view in views
-        if abs(view.tokens - view.target) > TOLERANCE * view.target
-    ]
-
-
-def headline(run: RunOutcome) -> list[str]:
-    """What the run says, in sentences: what is ahead, and what is not."""
-    if not any(session_values(run.sessions, REFERENCE, kind) for kind in KINDS):
-        return [_silence(run)]
-    return [*(sentence for figure in _HEADED for sentence in _sentences(run, figure)), *_weak_kinds(run)]
-
-
-def _weak_kinds(run: RunOutcome) -> Iterable[str]:
-    """By arm, the kinds of question of which it holds surely more."""
-    ahead: dict[str, list[str]] = {}
-    for kind in (kind for kind in KINDS if kind not in _HEADED):
-        for arm, margin in margins_of(run, kind):
-            if margin.high < 0:
-                ahead.setdefault(arm, []).append(f"{kind} ({margin.mean:+.3f})")
-    if ahead:
-        listed = "; ".join(f"{arm} in {', '.join(kinds)}" for arm, kinds in ahead.items())
-        yield f"By kind of question, {REFERENCE} is behind {listed}."
-
-
-def _silence(run: RunOutcome) -> str:
-    """Why no question was asked."""
-    if any(session.views for session in run.sessions):
-        return "Nothing was asked: no tool call uses an exact value that stood before a cut and was not seen since."
-    return (
-        "Nothing was measured: where everything before a cut fits into the budget nothing is left out, and without "
-        "messages of an assistant there is no cut. Longer sessions or a smaller budget give something to measure."
-    )
-
-
-def _sentences(run: RunOutcome, figure: str) -> Iterable[str]:
-    ours = mean_of(session_values(run.sessions, REFERENCE, figure))
-    if ours is None:
-        return
-    ahead: list[str] = []
-    level: list[str] = []
-    behind: list[str] = []
-    for arm, margin in margins_of(run, figure):
-        (ahead if margin.low > 0 else behind if margin.high < 0 else level).append(f"{arm} ({margin.mean:+.3f})")
-    share = f"{ours.mean:.1%} [{ours.low:.1%}, {ours.high:.1%}]"
-    sentence = f"{FIGURES[figure].title.capitalize()}: {REFERENCE} holds {share}"
-    parts = [
-        f"{words} {', '.join(names)}"
-        for words, names in (("ahead of", ahead), ("no better than", level), ("behind", behind))
-        if names
-    ]
-    yield sentence + (f"; {'; '.join(parts)}." if parts else ".")
-
-
-def markdown(run: RunOutcome) -> str:
-    """The whole document."""
-    return "\n".join(_lines(run)) + "\n"
-
-
-def _lines(run: RunOutcome) -> Iterator[str]:
-    probes = sum(len(session.probes) for session in run.sessions)
-    yield f"# Summary evals: {run.suite}"
-    yield ""
-    yield markdown_text(run.claim)
-    yield ""
-    yield f"{len(run.sessions)} sessions, {probes:,} probes, {sum(s.tokens for s in run.sessions):,} tokens of history."
-    yield ""
-    yield from (f"- {markdown_text(sentence)}" for sentence in headline(run))
-    yield ""
-    yield from _table(table_of(run))
-    if run.gates:
-        yield from ("", "## Gates", "", "| gate | result | figures |", "|---|---|---|")
-        yield from (
-            f"| {markdown_text(gate.name)} | {gate.result} | {markdown_text(gate.words)} |" for gate in run.gates
-        )
-    if unequal := unequal_views(run):
-        yield from ("", f"{len(unequal)} views could not be brought to equal tokens.")
-
-
-def _table(rows: Sequence[Row]) -> Iterator[str]:
-    columns = columns_of(rows)
-    yield "| arm | " + " | ".join(FIGURES[figure].title for figure in columns) + " |"
-    yield "|---|" + "--:|" * len(columns)
-    for row in rows:
-        cells = []
-        for figure in columns:
-            cell = row.cells.get(figure)
-            interval = f" [{written(cell.low, figure)}, {written(cell.high, figure)}]" if cell else ""
-            cells.append(f"{written(cell.mean, figure)}{interval}" if cell else "–")
-        yield f"| {row.arm} | " + " | ".join(cells) + " |"
-
-
-def markdown_text(words: str) -> str:
-    """Words that mean nothing in Markdown."""
-    return words.replace("|", "\\|").replace("<", "&lt;").replace("`", "'").replace("\n", " ")
-
-
-JSON, HTML, MARKDOWN, TIMINGS = "report.json", "report.html", "report.md", "timings.json"
-
-
-def table_document(run: RunOutcome) -> dict[str, dict[str, dict[str, float]]]:
-    """The table as JSON values: by arm, by figure."""
+def run_document(name: str, outcomes: Sequence[SessionOutcome], settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the scores of a run as JSON values."""
+    held, missing = (sum(one.recalled[at] for one in outcomes) for at in (0, 1))
     return {
-        row.arm: {
-            figure: {
-                "mean": round(cell.mean, 6),
-                "low": round(cell.low, 6),
-                "high": round(cell.high, 6),
-                "sessions": cell.sessions,
-            }
-            for figure, cell in row.cells.items()
-        }
-        for row in table_of(run)
+        "name": name,
+        "settings": settings,
+        "arms": {score.arm: msgspec.to_builtins(score) for score in scores_of(outcomes)},
+        "probes": sum(len(one.probes) for one in outcomes),
+        "within_one_recall": [held, missing],
     }
 
 
-def read_run(path: Path) -> RunOutcome:
-    """A run from its JSON report, or from the folder that holds it."""
-    file = path / JSON if path.is_dir() else path
-    try:
-        run = msgspec.json.decode(file.read_bytes(), type=RunOutcome)
-    except OSError as error:
-        raise TranscriptError(
-            f"{file}:1: cannot be read ({error.strerror}); name a folder that `eval run` wrote"
-        ) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TranscriptError(
-            f"{file}:1: not a report of a run ({error}); name a folder that `eval run` wrote"
-        ) from error
-    if run.format != FORMAT:
-        raise TranscriptError(f"{file}:1: format {run.format}; this version reads format {FORMAT}; run the suite anew")
-    return run
+def _run_parts(name: str, outcomes: Sequence[SessionOutcome]) -> Iterator[Html]:
+    yield html.tag("h1", f"Evals: {name}")
+    yield html.soft("Of the exact values that were needed later, those that views at cuts of the session hold.", "p")
+    rows = (
+        html.Row(
+            (
+                html.tag("b", score.arm),
+                Cell(percent(score.retention), (bounds(score.retention),)),
+                Cell(_points(score.ours_ahead), (bounds(score.ours_ahead, points=True),)),
+                ARMS[score.arm],
+            ),
+            "ours" if score.arm == OURS else "",
+        )
+        for score in scores_of(outcomes)
+    )
+    held, missing = (sum(one.recalled[at] for one in outcomes) for at in (0, 1))
+    within = html.tag("p", f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
+    table = html.table(("view", "held", "ours is ahead by points", "what it is"), rows)
+    yield html.section("Values held", "A mean over sessions. All views have equally many tokens.", table, within)
+    yield html.section("Sessions", "Open a session for its values.", *map(_session, outcomes))
+    yield html.tag("footer", html.tag("p", INTERVALS))
 
 
-def written(value: float, figure: str) -> str:
-    """A figure as people read it."""
-    if FIGURES[figure].share:
-        return f"{value:.1%}"
-    return f"{value:,.0f}" if figure == "tokens" else f"{value:.2f}"
+def _points(interval: Interval | None) -> str:
+    return f"{100 * interval.mean:+.1f}" if interval is not None else ""
+
+
+def _session(outcome: SessionOutcome) -> Html:
+    kept, asked = outcome.share(OURS)
+    rows = (
+        html.Row(
+            (
+                html.tag("code", ", ".join(one.literals)),
+                *(html.badge(*(("held", "good") if one.kept[arm] else ("lost", "bad"))) for arm in ARMS),
+                Cell(one.question, tuple(f"message {at}: {words}" for at, words in one.evidence)),
+                one.words,
+            )
+        )
+        for one in outcome.probes[:MAX_LISTED]
+    )
+    title = f"{outcome.name}: {kept:.0f} of {asked:.0f} held, {outcome.messages:,} messages, {outcome.tokens:,} tokens"
+    return html.fold(
+        title, html.table(("value", *ARMS, "needed for, and said in", "our view says"), rows), look="session"
+    )
+
+
+def write_tuning(outcome: TuneOutcome, folder: Path) -> Path:
+    """Write both reports of a run of tuning; return the page."""
+    make_private_folder(folder)
+    write_private(folder / "tune.json", indented(tune_document(outcome)))
+    write_private(folder / "tune.html", html.page("Tuning", list(_tune_parts(outcome))))
+    return folder / "tune.html"
+
+
+def tune_document(outcome: TuneOutcome) -> dict[str, Any]:
+    """Return a run of tuning as JSON values."""
+    document: dict[str, Any] = msgspec.to_builtins(outcome)
+    return {**document, "verdict": outcome.verdict}
+
+
+def _tune_parts(outcome: TuneOutcome) -> Iterator[Html]:
+    yield html.tag("h1", "Tuning of prompts")
+    yield html.card(html.tag("b", outcome.verdict))
+    if outcome.pairs:
+        words = "Summaries of the same messages in held-out sessions, those that differ in most words."
+        yield html.joined(html.tag("h2", "Old and new side by side"), html.soft(words, "p"))
+    for pair in outcome.pairs:
+        yield html.tag("h3", pair.title)
+        cards = [
+            html.card(html.tag("h3", name), html.tag("p", pair.kept(keeps)), html.quote(text))
+            for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps))
+        ]
+        yield html.tag("div", *cards, look="grid2")
+    rows = (
+        html.Row(
+            (
+                html.tag("b", tried.name),
+                Cell(percent(tried.chosen_on), (bounds(tried.chosen_on),)),
+                Cell(percent(tried.held_out), (bounds(tried.held_out),)),
+                f"{tried.model_tokens:,.0f}",
+                f"{tried.view_tokens:,.0f}",
+            ),
+            "ours" if tried.name == outcome.winner else "",
+        )
+        for tried in outcome.tried
+    )
+    head = ("prompts", "sessions that choose", "held out", "model tokens for 1,000 of history", "tokens of a view")
+    yield html.section("Variants", "Values held that were needed later; a mean over sessions.", html.table(head, rows))
+    lists = (
+        html.joined(html.tag("b", f"to {side}"), f": {', '.join(names)}") for side, names in outcome.sessions.items()
+    )
+    yield html.section("Sessions", "Split by session, never by question.", html.bullets(lists))
+    yield html.tag("footer", html.tag("p", INTERVALS))

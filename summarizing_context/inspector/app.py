@@ -35,7 +35,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("inspect", "the inspector needs the package starlette") from error
 
-from summarizing_context.inspector.guard import Guard
+from summarizing_context.inspector.guard import Access, Guard
 from summarizing_context.inspector.reader import Reader
 
 Undo = Callable[[str], Awaitable[object]]
@@ -73,7 +73,12 @@ _STATUS = {
 
 
 def inspector_app(
-    store: str | Path, *, settings: Settings | None = None, undo: Undo | None = None, checks_host: bool = True
+    store: str | Path,
+    *,
+    settings: Settings | None = None,
+    undo: Undo | None = None,
+    checks_host: bool = True,
+    access: Access | None = None,
 ) -> Starlette:
     """The inspector of a store, to be served alone or mounted in another application.
 
@@ -84,6 +89,8 @@ def inspector_app(
             undo is made in the store, and refused with `SessionInUseError` for a session that any program has open.
         checks_host: whether to refuse requests whose header Host does not name this machine. An application around
             this one that has its own rules for names passes False.
+        access: lets in who opened a link of it, and nobody else. With None, whoever reaches the application may read
+            and undo; an application around this one has to know who asks.
     """
     reader = Reader(store, settings or Settings())
     pages = _Pages(reader, undo or partial(_undo_in, store))
@@ -102,7 +109,7 @@ def inspector_app(
         Route("/api/undo", pages.outlook),
         Route("/api/undo", pages.undo, methods=["POST"]),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host)])
+    return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host, access=access)])
 
 
 async def _undo_in(store: str | Path, session_id: str) -> None:

@@ -57,6 +57,14 @@ class Intake:
         """Entries as the store keeps them."""
         return [stored_entry(entry, self._counter.name, self._reader) for entry in entries]
 
+    async def all_stored(self, entries: Sequence[Entry]) -> list[StoredEntry]:
+        """Like `stored`, but let the event loop turn meanwhile."""
+        found: list[StoredEntry] = []
+        for at in range(0, len(entries), _BREATH):
+            found += self.stored(entries[at : at + _BREATH])
+            await asyncio.sleep(0)
+        return found
+
     async def _entry(self, message: Message, data: bytes) -> Entry:
         """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""
         if len(data) > LONG_TEXT:

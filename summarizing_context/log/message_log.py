@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from summarizing_context.extraction.importance import ImportanceIndex, Member
@@ -26,7 +26,16 @@ from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
 from summarizing_context.log.repairs import Passing, Run, is_repeat, may_repeat
 from summarizing_context.log.rules import RuleLog
-from summarizing_context.log.segments import Group, GroupCutter, Limits, Segment, SegmentCutter, Sources, render_entries
+from summarizing_context.log.segments import (
+    Group,
+    GroupCutter,
+    Limits,
+    OpenCalls,
+    Segment,
+    SegmentCutter,
+    Sources,
+    render_entries,
+)
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.settings.ledger_rules import PlanTools
 from summarizing_context.stores.base import StoredRules
@@ -65,6 +74,8 @@ class MessageLog:
         self.version = 0  # how often the log was replaced
         self.kept = 0  # entries that were not worked out again when it was replaced last
         self.ephemeral: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
+        self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
+        self.loaded = 0  # entries whose calls no host of this process is running
         self.history_tokens = 0  # cost of the whole log, ephemeral messages included
         self.leading_count = 0  # system and developer rows at the beginning
         self.tokens = array("q", [0])  # cost of the first n entries
@@ -94,7 +105,7 @@ class MessageLog:
     @property
     def name(self) -> tuple[int, int, int]:
         """What names the log as it stands."""
-        return self.version, len(self.entries), len(self.ephemeral)
+        return self.version, len(self.entries), len(self.ephemeral) + len(self.interruptions)
 
     @property
     def step_tokens(self) -> float:
@@ -150,10 +161,29 @@ class MessageLog:
             self._close_group(start, stop)
         self._forget_readings(min(index + 1 - _FRESH, self.newest_group[0]))
 
-    def replace(self, log: Sequence[Entry]) -> None:
-        """Make `log` the whole log. What stands before the first difference is not worked out again."""
-        version, pinned = self.version + 1, self.pinned
-        stop = self._forget(self.common_prefix(log))
+    def beside(self) -> MessageLog:
+        """Return an empty log that reads and cuts as this one does."""
+        return MessageLog(
+            self._limits,
+            self._image_tokens,
+            keep_system=self._keep_system,
+            reader=self.rule_reader,
+            plans=self.kept_texts.tools,
+        )
+
+    def replace(self, log: Sequence[Entry], filled: MessageLog | None = None) -> None:
+        """Make `log` the whole log. What stands before the first difference is not worked out again; or nothing is,
+        where a log `beside` this one was filled with it."""
+        version, pinned, same = self.version + 1, self.pinned, self.common_prefix(log)
+        loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
+        settled, stop = self._settled(same)
+        if filled is not None:
+            given_up = {"loaded": loaded, "interruptions": interruptions}
+            vars(self).update(vars(filled), version=version, kept=stop, **given_up)
+            self.take_pins(pinned)
+            return
+        self._forget(settled, stop)
+        self.loaded, self.interruptions = loaded, interruptions
         self.version, self.kept, self.ephemeral, self.history_tokens = version, stop, [], self.tokens[-1]
         durable = 0
         for entry in log:
@@ -190,17 +220,14 @@ class MessageLog:
             same += 1
         return same
 
-    def messages(self) -> list[dict[str, object]]:
-        """Every message of the log, in order, as fresh copies."""
-        if not self.ephemeral:
-            return [entry.message() for entry in self.entries]
-        found: list[dict[str, object]] = []
-        at = 0
+    def in_order(self) -> list[Entry]:
+        """Every entry of the log, the ephemeral ones where they stand."""
+        found, at = list[Entry](), 0
         for index, entry in self.ephemeral:
-            found += [entry.message() for entry in self.entries[at:index]]
-            found.append(entry.message())
+            found += self.entries[at:index]
+            found.append(entry)
             at = index
-        return found + [entry.message() for entry in self.entries[at:]]
+        return found + self.entries[at:]
 
     def read(self, index: int) -> tuple[PlacedMessage, int]:
         """A log entry, read, and its cost."""
@@ -254,6 +281,43 @@ class MessageLog:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
         found = self.ephemeral[first : bisect_right(self.ephemeral, stop, lo=first, key=lambda one: one[0])]
         return [Passing(index, entry.message(), entry.cost(self._image_tokens)) for index, entry in found]
+
+    def passing_within(self, first: int, start: int, stop: int) -> Sequence[Passing]:
+        """The same, and the interruptions of the group of these entries, in order."""
+        found = self.passing(first, stop) if self.ephemeral else []
+        if not self.interruptions:
+            return found
+        places = self.interruptions[bisect_right(self.interruptions, start) : bisect_right(self.interruptions, stop)]
+        return sorted([*found, *(Passing(place, None) for place in places)], key=lambda each: each.before)
+
+    def open_calls(self) -> list[tuple[int, int]]:
+        """The calls that wait for a result: for each its message, and which of the calls of that it is."""
+        waiting, made = OpenCalls(), list[tuple[int, int]]()
+        for index in range(self.closed_groups_stop, len(self.entries)):
+            facts = self.entries[index].facts
+            made += [(index, at) for at in range(len(facts.calls))]
+            waiting.take(facts.calls, facts.answers)
+        return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
+
+    def interrupt(self) -> None:
+        """A request is due: have views give up open calls that it cannot wait for. These are calls of an earlier
+        process, and calls before a newest message that makes calls itself. Those that this process made last may be
+        running: they stay in flight."""
+        stop = len(self.entries)
+        if self.closed_groups_stop == stop:
+            return
+        makes_calls = bool(self.entries[-1].facts.calls) and stop > self.loaded
+        if not makes_calls and self.closed_groups_stop >= self.loaded:
+            return
+        place, before = (stop - 1, stop - 1) if makes_calls else (stop, self.loaded)
+        known = self.interruptions[-1] if self.interruptions else 0
+        if any(known <= index < before for index, _ in self.open_calls()):
+            self.interruptions.append(place)
+
+    def take_interruptions(self, places: Iterable[int]) -> None:
+        """Take those of an earlier process, or of an earlier state."""
+        found = {*self.interruptions, *(place for place in places if place <= len(self.entries))}
+        self.interruptions = sorted(found)
 
     def render(self, start: int, stop: int, *, apart: bool = True) -> str:
         """A range of entries, written down for a summarizer."""
@@ -355,24 +419,21 @@ class MessageLog:
         self._known.add(hash)
         self.hashes.append(hash)
 
-    def _forget(self, keep: int) -> int:
-        """Go back to the last segment boundary that the first `keep` entries settle; how many entries remain.
+    def _settled(self, keep: int) -> tuple[int, int]:
+        """How many segments the first `keep` entries settle, and where the last of them ends.
 
         The segment after a boundary may have decided it, so that one has to be whole as well.
         """
         settled = max(0, bisect_right(self.segments, keep, key=lambda segment: segment.stop) - 1)
         while settled and not self.segments[settled - 1].last_part:
             settled -= 1
+        return settled, self.segments[settled - 1].stop if settled else 0
+
+    def _forget(self, settled: int, stop: int) -> None:
+        """Go back to the end of a segment."""
         if not settled:
-            self.__init__(  # type: ignore[misc]
-                self._limits,
-                self._image_tokens,
-                keep_system=self._keep_system,
-                reader=self.rule_reader,
-                plans=self.kept_texts.tools,
-            )
-            return 0
-        stop = self.segments[settled - 1].stop
+            vars(self).update(vars(self.beside()))
+            return
         del self.entries[stop:], self.tokens[stop + 1 :]
         kept, self.hashes, self.repeated, self._known = self.hashes[:settled], [], set(), set()
         for hash in kept:
@@ -388,4 +449,3 @@ class MessageLog:
         self.closed_groups_stop = stop
         self._fresh = min(self._fresh, stop)
         self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
-        return stop

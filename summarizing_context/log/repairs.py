@@ -3,7 +3,7 @@
 Pure. A group is shown with each result right after its call. Calls abandoned without a result get a stand-in
 result; a result that came too late, or for no call at all, is a fenced note; a message that answers calls of
 several messages is shown split. Split call lines behind one that waits are held back until a result comes. An
-ephemeral message gives up the calls that are open where it stands, in the view only.
+ephemeral message, and an interruption, give up the calls that are open where they stand, in the view only.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Piece(NamedTuple):
 
 
 class Passing(NamedTuple):
-    """An ephemeral message."""
+    """An ephemeral message, or an interruption: the place where a view has given up the open calls without one."""
 
     before: int  # the log entry that it stands before
-    message: Message
-    tokens: int
+    message: Message | None
+    tokens: int = 0
 
 
 class _Unit:
@@ -91,12 +91,13 @@ def show_interrupted(
     group: Sequence[PlacedMessage], passing: Sequence[Passing], *, closed: bool, given_up: Collection[int] = ()
 ) -> list[Piece | Passing]:
     """The pieces of a group with the ephemeral messages that came before its end: each ends the calls that are open
-    there, as any other message would."""
+    there, as any other message would, and so does an interruption."""
     shown: list[Piece | Passing] = []
     start, show = 0, show_group
     for each in passing:
         stop = bisect_left(group, each.before, lo=start, key=lambda read: read.seq)
-        shown += [*show(group[start:stop], closed=True, given_up=given_up), each]
+        shown += show(group[start:stop], closed=True, given_up=given_up)
+        shown += [] if each.message is None else [each]
         start, show = stop, _show_groups
     return shown + show(group[start:], closed=closed, given_up=given_up)
 

@@ -19,9 +19,9 @@ _CLOSERS = ">≯›»〉》⟩⟫˃ᐳ❭❯❱⦊⦒⧽≻⋗𝈷"
 
 _SLASHES = "/\\∕⁄⧸⧹⟋⟍╱╲⧵"
 
-_FILLERS = "\u115f\u1160\u2800"  # letters and signs without ink
+_FILLERS = "\u115f\u1160\u2800\U0001d159"  # letters and signs without ink
 
-_INVISIBLE = frozenset(("Mn", "Me", "Cf", "Cc", "Cs", "Co", "Cn"))
+_INVISIBLE = frozenset(("Mn", "Mc", "Me", "Cf", "Cc", "Cs", "Co", "Cn"))
 
 _ALIKE = dict.fromkeys(_OPENERS, "<") | dict.fromkeys(_CLOSERS, ">") | dict.fromkeys(_SLASHES, "/")
 
@@ -59,13 +59,18 @@ class _Looks(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        self[code] = " " if char.isspace() else "".join(map(_look, unicodedata.normalize("NFKD", char).casefold()))
+        parts = filter(_has_ink, unicodedata.normalize("NFKD", char))  # before their case: U+0345 would become a letter
+        self[code] = " " if char.isspace() else "".join(_look(one) for part in parts for one in part.casefold())
         return self[code]
+
+
+def _has_ink(char: str) -> bool:
+    return unicodedata.category(char) not in _INVISIBLE and char not in _FILLERS
 
 
 def _look(char: str) -> str:
     kind = unicodedata.category(char)
-    if kind in _INVISIBLE or char in _FILLERS:
+    if kind in _INVISIBLE:
         return ""
     return "-" if kind == "Pd" else "_" if kind == "Pc" else _ALIKE.get(char, char)
 
@@ -158,9 +163,9 @@ _NEUTRALIZED = OURS | {"systemreminder"}  # which models are taught to obey
 
 
 def fence(tag: str, text: str, **attributes: object) -> str:
-    """`text` between an opening and a closing tag; this package's tags inside it lose their meaning."""
+    """`text` between an opening and a closing tag; this one and this package's others inside it lose their meaning."""
     listed = "".join(f' {name}="{value}"' for name, value in attributes.items())
-    return f"<{tag}{listed}>\n{neutral(text)}\n</{tag}>"
+    return f"<{tag}{listed}>\n{neutral(text, _GAPS.sub('', tag))}\n</{tag}>"
 
 
 def within_fence(fenced: str, change: Callable[[str], str]) -> str:
@@ -170,10 +175,10 @@ def within_fence(fenced: str, change: Callable[[str], str]) -> str:
     return f"{opening}\n{change(inside)}\n{closing}"
 
 
-def neutral(text: str) -> str:
-    """`text` in which no own tag, nor a host's reminder, opens or closes anything: its bracket is another one."""
+def neutral(text: str, *names: str) -> str:
+    """`text` in which no own tag, no host's reminder and none of `names` opens or closes anything."""
     pieces, done = [], 0
-    for tag in find_tags(text, _NEUTRALIZED):
+    for tag in find_tags(text, _NEUTRALIZED | frozenset(names)):
         pieces += [text[done : tag.start], "("]
         done = tag.start + 1
     return "".join((*pieces, text[done:])) if done else text

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,15 +22,17 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from summarizing_context.errors import briefly
+from summarizing_context.inspector.guard import Access
 from summarizing_context.proxy.access import Guard
 from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.dialects.base import Dialect, PassUnchanged
 from summarizing_context.proxy.dialects.openai import Chat, Responses
 from summarizing_context.proxy.feed import Feed, Record, UsageReader
 from summarizing_context.proxy.rewriter import LoneMessage, Rewriter, Rewritten
-from summarizing_context.proxy.upstream import Headers, Target, Upstream, passed_on, target_of
+from summarizing_context.proxy.upstream import Headers, Target, Upstream, passed_on, refusal, target_of
 from summarizing_context.proxy.wire import (
     Body,
     ClientGone,
@@ -37,6 +41,7 @@ from summarizing_context.proxy.wire import (
     read_body,
     reply_error,
     rest_of,
+    unpacked,
 )
 
 logger = logging.getLogger("summarizing_context.proxy")
@@ -47,18 +52,20 @@ _WITHIN = 30.0  # seconds in which a view has to be there
 
 Made = TypeVar("Made")
 
+_LEAST_BUDGET = b"x-summarizing-context-least-budget"  # of a reply: the tokens that would do for this client
+
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 _ANTHROPIC, _CHAT, _RESPONSES = Anthropic(), Chat(), Responses()
 
-_COUNT = "/v1/messages/count_tokens"
+_NO_PAGE = ((b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-content-type-options", b"nosniff"))
 
-_DIALECTS: dict[str, Dialect] = {
-    "/v1/messages": _ANTHROPIC,
+_COUNT = "/messages/count_tokens"
+
+_DIALECTS: dict[str, Dialect] = {  # by the path behind the version
+    "/messages": _ANTHROPIC,
     _COUNT: _ANTHROPIC,
-    "/v1/chat/completions": _CHAT,
     "/chat/completions": _CHAT,
-    "/v1/responses": _RESPONSES,
     "/responses": _RESPONSES,
 }
 
@@ -104,10 +111,16 @@ class Passage:
 
     async def _pass(self, scope: Scope, body: Body, receive: Receive, send: Send) -> None:
         headers: Headers = list(scope["headers"])
+        if (refused := refusal(scope["method"], scope["path"], scope["query_string"], headers)) is not None:
+            if refused[0] == 404:
+                self._feed.notice("Google", f"answered with 404: {refused[1]}")
+            return await reply_error(send, *refused)
         target = target_of(scope["raw_path"], scope["query_string"], headers)
         rewritten = await self._rewritten(scope, body, headers) if body.is_whole else None
         try:
-            await self._exchange(_Sent(scope["method"], target, headers, rewritten), rest_of(body, receive), body, send)
+            await self._exchange(
+                _Sent(scope["method"], target, headers, rewritten, body.data), rest_of(body, receive), body, send
+            )
         except (httpx2.HTTPError, SlowBody, ClientGone) as error:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
             if isinstance(rewritten, Rewritten) and not rewritten.record.status:
@@ -116,15 +129,21 @@ class Passage:
 
     async def _rewritten(self, scope: Scope, body: Body, headers: Headers) -> Rewritten | LoneMessage | None:
         """The request with a view, or a lone message as it is; None for all else that goes on as it came."""
-        dialect = _DIALECTS.get(scope["path"])
+        path = scope["path"].removeprefix("/v1")
+        dialect = _DIALECTS.get(path)
         if scope["method"] != "POST" or dialect is None:
             return None
-        encoding = next((value for name, value in headers if name == b"content-encoding"), b"identity")
-        if encoding.lower() != b"identity":
-            self._feed.passed_unchanged += 1
-            return None
         began = time.perf_counter()
-        work = self._rewriter.rewrite(dialect, body.data, headers, counts=scope["path"] == _COUNT)
+        coded = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1").lower()
+        data: bytes | None = body.data
+        if coded.strip() not in ("", "identity"):
+            data = await asyncio.to_thread(unpacked, body.data, coded.strip(), MOST_BYTES)
+        if data is None:
+            self._feed.passed_unchanged += 1
+            words = f"request bodies coded as {briefly(coded)} cannot be read, and go on without a view"
+            self._feed.notice(f"coding {coded}", f"{words}; let the client send them plain, or coded as gzip")
+            return None
+        work = self._rewriter.rewrite(dialect, data, headers, counts=path == _COUNT)
         rewritten = await self._guarded(work)
         if isinstance(rewritten, Rewritten):
             rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
@@ -170,7 +189,8 @@ class Passage:
         record = rewritten.record
         record.status = reply.status
         try:
-            await reply.pass_on(send, lambda piece: self._beside(reader.feed, piece))
+            told = [] if record.least_budget is None else [(_LEAST_BUDGET, str(record.least_budget).encode())]
+            await reply.pass_on(send, lambda piece: self._beside(reader.feed, piece), told)
         finally:
             record.usage = self._beside(reader.usage)
             self._beside(self._feed.add, record)
@@ -202,16 +222,22 @@ class _Sent:
     """A request on its way."""
 
     def __init__(
-        self, method: str, target: Target, headers: Headers, rewritten: Rewritten | LoneMessage | None
+        self,
+        method: str,
+        target: Target,
+        headers: Headers,
+        rewritten: Rewritten | LoneMessage | None,
+        came: bytes,
     ) -> None:
         self.method, self.target, self.rewritten = method, target, rewritten
-        self._headers = headers
+        self._headers, self._came = headers, came
 
     def headers_for(self, data: bytes | AsyncIterator[bytes]) -> Headers:
         """The headers for a body: its length, where it is known and the client told it."""
         if not isinstance(data, bytes):
             return passed_on(self._headers)
-        headers = passed_on(self._headers, but=(b"content-length",))
+        coding = () if data is self._came else (b"content-encoding",)  # what we have written is plain
+        headers = passed_on(self._headers, but=(b"content-length", *coding))
         told = any(name in (b"content-length", b"transfer-encoding") for name, _ in self._headers)
         return [*headers, (b"content-length", str(len(data)).encode())] if told else headers
 
@@ -224,20 +250,39 @@ def build_app(
     *,
     shadow: bool = False,
     inspector: ASGIApp | None = None,
+    access: Access,
 ) -> ASGIApp:
-    """The application: `/_status`, `/inspect` where there is an inspector, and the passage for all else."""
+    """The application: `/_status`, the inspector where there is one, and the passage for all else."""
+    pages = f"/inspect/{access.folder}"
 
     async def status(request: Request) -> JSONResponse:
         after = request.query_params.get("after", "0")
-        return JSONResponse(feed.status(int(after) if _NUMBER.fullmatch(after) else 0))
+        told = feed.status(int(after) if _NUMBER.fullmatch(after) else 0)
+        if inspector is not None and "link" in request.query_params:
+            told["inspector"] = access.link(str(request.base_url.replace(path=pages)))
+        return JSONResponse(told)
 
     @asynccontextmanager
     async def lifespan(_app: Any) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(out_of_descriptors)
         async with upstream:
             yield
             await rewriter.close()
+        loop.set_exception_handler(None)
 
-    routes = [Route("/_status", status), *([Mount("/inspect", inspector)] if inspector is not None else [])]
+    def out_of_descriptors(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Tell once that no connection can be taken. asyncio, which tries again in a second, would tell each time."""
+        error = context.get("exception")
+        if "socket" in context and isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            words = (
+                f"no more connections can be taken for now ({os.strerror(error.errno)}); clients wait. Raise the limit"
+            )
+            feed.notice("descriptors", f"{words} of open files with ulimit -n, or run fewer clients at once")
+        else:
+            loop.default_exception_handler(context)
+
+    routes = [Route("/_status", status), *([Mount(pages, inspector)] if inspector is not None else [])]
     own = Starlette(routes=routes, lifespan=lifespan)
     passage = Passage(rewriter, upstream, feed, shadow=shadow)
 
@@ -248,10 +293,22 @@ def build_app(
         if asked.refusal is not None:
             return await reply_error(send, asked.status, asked.refusal)
         scope, path = {**scope, "path": asked.path, "raw_path": asked.raw_path}, asked.path
-        is_own = path == "/_status" or (inspector is not None and (path == "/inspect" or path.startswith("/inspect/")))
-        return await (own if is_own else passage)(scope, receive, send)
+        if path == "/_status" or path.startswith(f"{pages}/"):
+            return await own(scope, receive, send)
+        return await passage(scope, receive, _without_scripts(send))
 
     return app
+
+
+def _without_scripts(send: Send) -> Send:
+    """Let no browser run what a provider answers: it would be a page of the inspector's origin."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *_NO_PAGE]}
+        await send(message)
+
+    return sent
 
 
 async def _gone(receive: Receive) -> None:

@@ -5,6 +5,7 @@ What a request took is read beside the reply on its way to the client, which tha
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping
@@ -18,6 +19,10 @@ from summarizing_context.summarizers.prices import PriceTable
 _MOST_RECORDS = 500
 
 _MOST_SESSIONS = 500
+
+_MOST_NOTICES = 50
+
+logger = logging.getLogger("summarizing_context.proxy")
 
 
 @dataclass(slots=True)
@@ -37,6 +42,8 @@ class Record:
     prefix_kept: float | None = None  # share of the messages sent before with which this request begins
     changed: bool = False  # whether a view was sent
     replayed: bool = False  # after the provider had found it too long
+    budget: int = 0  # tokens that the request may have, system prompt and tools too
+    least_budget: int | None = None  # tokens that would do for this client; None where the budget does
     own_ms: float = 0.0  # that the client waited for us
     status: int = 0  # of the provider's answer; 0 where there was none
     usage: Usage | None = None
@@ -79,11 +86,18 @@ class Feed:
         self.passed_unchanged = 0  # requests that no view can be made for
         self.failures = 0  # of the proxy, after which a request went on unchanged
         self.last_failure: str | None = None
+        self._notices: dict[str, str] = {}  # by what each is about
 
     def failed(self, error: BaseException) -> None:
         """Something in the proxy has failed."""
         self.failures += 1
         self.last_failure = type(error).__name__
+
+    def notice(self, about: str, words: str) -> None:
+        """Tell once what the proxy had to work around: in the log, and in each status from now on."""
+        if about not in self._notices and len(self._notices) < _MOST_NOTICES:
+            self._notices[about] = words
+            logger.warning(words)
 
     def add(self, record: Record) -> None:
         """A request is answered."""
@@ -112,6 +126,7 @@ class Feed:
             "passed_unchanged": self.passed_unchanged,
             "failures": self.failures,
             "last_failure": self.last_failure,
+            "notices": list(self._notices.values()),
             "sessions": [asdict(figures) for figures in reversed(self._sessions.values())],
             "records": records,
         }

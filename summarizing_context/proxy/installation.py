@@ -1,4 +1,4 @@
-"""What `proxy enable` writes and `proxy disable` removes: lines of a shell, and a service of the user's.
+"""What `proxy enable` writes and `proxy disable` removes: a token, lines of a shell and of Codex, and a service.
 
 Only `Edit.apply` and `read_file` touch files. Starting and stopping the service is the caller's work.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import plistlib
 import re
+import secrets
+import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +42,7 @@ class Edit:
     before: bytes | None
     after: bytes | None
     shown: str  # the text that is written or removed, in full
+    is_private: bool = False  # it holds the token: nobody else may read it
 
     def apply(self) -> None:
         """Write or remove the file, whole or not at all. Raises `SettingsError` where it has changed meanwhile."""
@@ -55,11 +58,15 @@ class Edit:
             with os.fdopen(handle, "wb") as file:
                 file.write(self.after)
             if self.before is not None:
-                os.chmod(name, place.stat().st_mode & 0o7777)
+                os.chmod(name, place.stat().st_mode & (0o700 if self.is_private else 0o7777))
             os.replace(name, place)
         except BaseException:
             os.unlink(name)
             raise
+
+    def undo(self) -> None:
+        """Take the change back."""
+        Edit(self.path, self.after, self.before, self.shown).apply()
 
 
 class Command(NamedTuple):
@@ -74,6 +81,7 @@ class Service(NamedTuple):
 
     path: Path
     text: bytes
+    check: Sequence[Command]  # changes nothing, and fails where no service can be started
     start: Sequence[Command]
     restart: Sequence[Command]
     stop: Sequence[Command]  # before the file is removed
@@ -98,26 +106,46 @@ def shell_files(shell: str, home: Path, environ: Mapping[str, str], platform: st
     return [Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "fish" / "config.fish"]
 
 
-def base_urls(address: str) -> dict[str, str]:
+def base_urls(address: str, token: str | None) -> dict[str, str]:
     """What clients read, for a proxy at this address."""
+    address = address if token is None else f"{address}/token/{token}"
     return {"ANTHROPIC_BASE_URL": address, "OPENAI_BASE_URL": f"{address}/v1"}
 
 
-def add_lines(path: Path, shell: str, address: str) -> Edit | None:
-    """The marked block with the proxy's addresses, at the end of a file; None where it stands there already."""
-    before, word = read_file(path), "set -gx {} {}" if shell == "fish" else "export {}={}"
-    lines = [word.format(name, url) for name, url in base_urls(address).items()]
+def shell_lines(shell: str, address: str, tokens: Path) -> list[str]:
+    """Return the lines that send clients to a proxy. They read the token: start files of shells are open to others."""
+    read = f"(cat {shlex.quote(str(tokens))})"
+    if shell == "fish":
+        return [f"set -gx {name} {url}" for name, url in base_urls(address, read).items()]
+    return [f'export {name}="{url}"' for name, url in base_urls(address, f"${read}").items()]
+
+
+def add_token(path: Path) -> tuple[str, Edit | None]:
+    """Return the token that is kept in a file, and the edit that writes a new one where there is none."""
+    if (before := read_file(path)) is not None:
+        return before.decode("ascii").strip(), None
+    token = secrets.token_hex(20)
+    return token, Edit(path, None, f"{token}\n".encode(), "(the token of the proxy)")
+
+
+def add_lines(path: Path, lines: Sequence[str], *, is_top: bool = False) -> Edit | None:
+    """The marked block of these lines, at the end of a file; None where it stands there already.
+
+    With `is_top` it stands at the beginning, and the file becomes one that its owner alone may read.
+    """
+    before = read_file(path)
     held = before or b""
     found = _only_block(path, held)
     if found is not None:
         note = (found[1] or b"").decode()
     else:
-        note = _NEW_FILE if before is None else _NEW_LINE if held and not held.endswith(b"\n") else ""
+        note = _NEW_FILE if before is None else _NEW_LINE if held and not held.endswith(b"\n") and not is_top else ""
     block = "\n".join((_BEGIN + note, *lines, _END)) + "\n"
-    start, stop = (len(held), len(held)) if found is None else found.span()
+    at = 0 if is_top else len(held)
+    start, stop = (at, at) if found is None else found.span()
     gap = b"\n" if found is None and note == _NEW_LINE else b""
     after = held[:start] + gap + block.encode() + held[stop:]
-    return None if after == before else Edit(path, before, after, block)
+    return None if after == before else Edit(path, before, after, block, is_private=is_top)
 
 
 def remove_lines(path: Path) -> Edit | None:
@@ -183,6 +211,7 @@ def _of_systemd(home: Path, environ: Mapping[str, str], command: Sequence[str]) 
     return Service(
         folder / _UNIT,
         "\n".join(lines).encode(),
+        check=[call("daemon-reload")],
         start=[*ready, call("start", _UNIT)],
         restart=[*ready, call("restart", _UNIT)],
         stop=[call("disable", "--now", _UNIT)],
@@ -202,4 +231,6 @@ def _of_launchd(home: Path, command: Sequence[str]) -> Service:
     text = plistlib.dumps({**asked, "KeepAlive": {"SuccessfulExit": False}})
     begin = Command(("launchctl", "bootstrap", domain, str(path)))
     end = Command(("launchctl", "bootout", f"{domain}/{_LABEL}"), may_fail=True)
-    return Service(path, text, start=[begin._replace(may_fail=True)], restart=[end, begin], stop=[end], forget=[])
+    return Service(
+        path, text, check=[], start=[begin._replace(may_fail=True)], restart=[end, begin], stop=[end], forget=[]
+    )

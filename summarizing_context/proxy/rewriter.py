@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -20,7 +20,7 @@ import msgspec
 from summarizing_context.adapters.open_sessions import Sessions
 from summarizing_context.assembly import Options, open_store
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import StoreError
+from summarizing_context.errors import BudgetError, StoreError, briefly
 from summarizing_context.messages.estimate import estimate_text, estimate_texts
 from summarizing_context.messages.validation import Message
 from summarizing_context.proxy.dialects.base import (
@@ -34,11 +34,13 @@ from summarizing_context.proxy.dialects.base import (
     bare,
     by_key,
     digest,
+    without_halves,
 )
 from summarizing_context.proxy.feed import Record, Usage
 from summarizing_context.proxy.names import Client, Names, client_of
 from summarizing_context.proxy.summaries import ClientSummarizer
 from summarizing_context.proxy.upstream import Headers, Upstream
+from summarizing_context.proxy.windows import USUAL, is_known, window_of
 from summarizing_context.settings.values import Settings
 from summarizing_context.views.shrunk_messages import Price, shrink_message
 
@@ -66,6 +68,8 @@ _SMALLEST_WINDOW = 3_000  # tokens: what is shorter is not too long for any mode
 _LESS = 0.75  # of what was sent, where the provider does not say how much is too much
 
 _MARGIN = 0.95
+
+_LEAST_ROOM = 4_000  # tokens of messages: a view with less of them is of no use to an agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +106,20 @@ class Rewriter:
     """Makes the views of every client. `lends`: summaries are made with the clients' own models and credentials."""
 
     def __init__(
-        self, settings: Settings, upstream: Upstream, *, budget: int | None = None, lends: bool = False
+        self,
+        settings: Settings,
+        upstream: Upstream,
+        *,
+        notice: Callable[[str, str], None],
+        budget: int | None = None,
+        lends: bool = False,
     ) -> None:
         self._settings = settings
+        self._notice = notice
         self._upstream = upstream
         self._budget = budget
         self._lends = lends
-        self._sessions = Sessions(settings, Options(), _MOST_OPEN, flushes_behind=True)
+        self._sessions = Sessions(settings, Options(flushes_behind=True), _MOST_OPEN)
         self._memory = Memory()
         self._names = Names()
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
@@ -122,7 +133,10 @@ class Rewriter:
 
         Raises `PassUnchanged` where no view can be made, and whatever the session raises.
         """
-        fields: Fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        try:
+            fields: Fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError:
+            fields = msgspec.json.decode(body := without_halves(body), type=dict[str, msgspec.Raw])
         asked = dialect.read(fields, self._memory)
         if len(asked.rows) < 2 and not asked.has_tools:
             if counts or not asked.rows:
@@ -136,7 +150,10 @@ class Rewriter:
         if counts and (known is None or keys[: len(known.keys)] != known.keys):
             raise PassUnchanged("tokens are counted of a history that belongs to no session")
         record = Record(name, client.name, dialect.name, asked.model)
-        window = window_of(asked.model, told.get("anthropic-beta", ""))
+        window = window_of(asked.model, told.get("anthropic-beta", ""), client.name)
+        if self._budget is None and not is_known(asked.model):
+            words = f"the window of the model {briefly(asked.model)} is not known, so it is taken for {USUAL:,} tokens"
+            self._notice(f"model {asked.model}", f"{words}; say how large a request may become with --budget")
         asked_now = Rewritten(body, record, asked, dialect, client, window)
         return await self._viewed(asked_now, self._remembered(name, dialect, asked, headers), keys)
 
@@ -225,21 +242,42 @@ class Rewriter:
         provider = ModelWindow(dialect.name, asked.model, asked_now.window, asked.max_output)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
-            view = await context.next_view(min(limits, default=None), provider, tools=asked.beside)
+            try:
+                view = await context.next_view(min(limits, default=None), provider, tools=asked.beside)
+            except BudgetError as error:
+                if ceiling is not None:
+                    raise
+                _note(record, context, keys)
+                record.view_tokens, record.fixed_tokens = record.tokens, error.required_tokens
+                record.sent_messages, record.budget, record.activation = len(keys), error.budget_tokens, None
+                self._too_small(record)
+                return asked_now
             known.keys = keys
             if asked_now.client.id is None:
                 self._names.remember(record.session, keys)
             _note(record, context, keys)
             rows = by_key(asked.rows)
+            record.budget = context.budget().max_tokens
             named = [*_named(view.shared, rows, self._named.get(context, {}))]
             self._named[context] = {id(one.message): one for one in named}
         names = [one.name for one in named]
         shown = [(one.message, rows.get(one.name) if one.is_row else None) for one in named]
         record.prefix_kept = _kept(known.sent.get(asked.model), names)
         known.sent[asked.model] = names
-        record.changed = names != keys
+        record.changed = names != keys or asked.must_change
         record.sent_messages = len(shown)
+        if names != keys and ceiling is None:
+            self._too_small(record)
         return replace(asked_now, body=dialect.write(asked, shown)) if record.changed else asked_now
+
+    def _too_small(self, record: Record) -> None:
+        """Tell of a budget of which system prompt and tools leave too little, where that is so."""
+        if record.budget - record.fixed_tokens < _LEAST_ROOM:
+            record.least_budget = least = -(-(record.fixed_tokens + _LEAST_ROOM) // 1_000) * 1_000
+            about = f"{record.client} with {record.model}"
+            words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
+            words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
+            self._notice(f"budget of {about}", words)
 
 
 def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> None:
@@ -306,32 +344,6 @@ class LoneMessage:
         if shown.tokens > cap:
             return None
         return replace(self, body=self.dialect.write(self.asked, [(shown.message, None)]))
-
-
-_WINDOWS = (  # tokens of input, by the beginning of a name; the first that fits holds
-    (r"claude", 200_000),
-    (r"gpt-4\.1", 1_000_000),
-    (r"gpt-4", 128_000),
-    (r"gpt-3", 16_000),
-    (r"gpt-5|codex", 272_000),
-    (r"o[134]", 200_000),
-    (r"gemini", 1_000_000),
-    (r"deepseek|qwen|kimi|glm|mistral|llama|grok", 128_000),
-)
-
-_USUAL = 128_000  # of a model that is not known
-
-_LONG = re.compile(r"context-1m")  # in Anthropic's header of betas
-
-_LONG_WINDOW = 1_000_000
-
-
-def window_of(model: str, betas: str = "") -> int:
-    """Tokens of a model's window; `betas` is the header `anthropic-beta`."""
-    bare = model.lower().rpartition("/")[2]
-    if bare.startswith("claude") and (_LONG.search(betas) or "[1m]" in bare):
-        return _LONG_WINDOW
-    return next((tokens for name, tokens in _WINDOWS if re.match(name, bare)), _USUAL)
 
 
 class ModelWindow:

@@ -17,6 +17,8 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -27,10 +29,12 @@ from summarizing_context.summarizers.prices import load_prices
 try:
     import uvicorn
 
-    from summarizing_context.inspector import inspector_app
+    from summarizing_context.inspector import Access, inspector_app
     from summarizing_context.proxy.access import Guard
     from summarizing_context.proxy.app import build_app
+    from summarizing_context.proxy.codex import CHATGPT, TOKEN_VARIABLE, arguments_for, read_codex
     from summarizing_context.proxy.feed import Feed
+    from summarizing_context.proxy.installation import base_urls
     from summarizing_context.proxy.rewriter import Rewriter
     from summarizing_context.proxy.upstream import Upstream
 except ImportError as error:
@@ -41,6 +45,12 @@ ANTHROPIC = "https://api.anthropic.com"
 OPENAI = "https://api.openai.com/v1"
 
 logger = logging.getLogger("summarizing_context.proxy")
+
+_LEAST_BUDGET = 1_000  # tokens
+
+_BACKLOG = 2_048  # connections that wait to be taken
+
+_TAKEN_AT_ONCE = 16  # of them; without a descriptor left asyncio tries as often as this in one go, in vain
 
 STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 
@@ -59,17 +69,22 @@ class ProxySettings:
     shadow: bool = False  # views are made and told of, and never sent
     shadow_pays: bool = False  # also with summaries by a model, which cost money; else by `extractive`
     token: str | None = field(default=None, repr=False)
+    access: Access = field(default_factory=Access, repr=False)  # to the inspector
 
 
 def make_app(proxy: ProxySettings, host: str) -> Any:
     """The application for a server that listens on `host`. Raises `SettingsError`."""
     for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
         logging.getLogger(name).setLevel(logging.WARNING)
-    guard = Guard(host, proxy.token)
+    if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
+        raise SettingsError(
+            f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
+            "client's system prompt and tools take their part; leave it out for the window of each model"
+        )
+    guard = Guard(host, proxy.token, pages=f"/inspect/{proxy.access.folder}/")
     upstream = Upstream(proxy.anthropic, proxy.openai)
     if proxy.shadow and not proxy.shadow_pays:
         proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
-    rewriter = Rewriter(proxy.settings, upstream, budget=proxy.budget, lends=proxy.lends)
     feed = Feed(
         load_prices(proxy.settings.prices),
         anthropic=proxy.anthropic,
@@ -79,11 +94,18 @@ def make_app(proxy: ProxySettings, host: str) -> Any:
         summarizer="client" if proxy.lends else proxy.settings.summarizer,
         store=str(proxy.settings.store),
     )
+    rewriter = Rewriter(proxy.settings, upstream, notice=feed.notice, budget=proxy.budget, lends=proxy.lends)
     store = proxy.settings.store
     inspector = None
     if str(store) != ":memory:":
-        inspector = inspector_app(store, settings=proxy.settings, undo=rewriter.undo, checks_host=False)
-    return build_app(rewriter, upstream, feed, guard, shadow=proxy.shadow, inspector=inspector)
+        inspector = inspector_app(
+            store,
+            settings=proxy.settings,
+            undo=rewriter.undo,
+            checks_host=ip_address(host).is_loopback,
+            access=proxy.access,
+        )
+    return build_app(rewriter, upstream, feed, guard, shadow=proxy.shadow, inspector=inspector, access=proxy.access)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -93,7 +115,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(2048)
+        listening.listen(_BACKLOG)
     except BaseException:
         listening.close()
         raise
@@ -110,9 +132,11 @@ class Server(uvicorn.Server):
                 log_level="critical",
                 access_log=False,
                 server_header=False,
+                backlog=_TAKEN_AT_ONCE,
                 date_header=False,
                 proxy_headers=False,
                 lifespan="on",
+                http="h11",  # with httptools, which uvicorn takes where it is there, requests come in that h11 refuses
                 ws="none",  # no protocol that views are made for has them
                 timeout_graceful_shutdown=STREAMS_END_WITHIN,  # type: ignore[arg-type] # for `asyncio.wait_for`
             )
@@ -122,6 +146,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)
         self.ready.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -182,9 +208,17 @@ def _end_at_deadline(status: int) -> None:
 
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
     """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start."""
+    codex = read_codex(os.environ, Path.home()) if Path(command[0]).name == "codex" else None
+    by_chatgpt = codex is not None and codex.by_chatgpt
+    if by_chatgpt and proxy.openai == OPENAI:
+        proxy = replace(proxy, openai=CHATGPT)
+    if codex is not None and (trouble := codex.trouble(proxy.token or "", openai=proxy.openai)) is not None:
+        raise SettingsError(trouble)
     with bound_socket("127.0.0.1", 0) as listening:
         async with serving(proxy, listening) as address:
-            places = {"ANTHROPIC_BASE_URL": address, "OPENAI_BASE_URL": f"{address}/v1"}
+            places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: proxy.token or ""}
+            if Path(command[0]).name == "codex":
+                command = [command[0], *arguments_for(address, by_chatgpt=by_chatgpt), *command[1:]]
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command too, which decides
             try:
                 process = await asyncio.create_subprocess_exec(

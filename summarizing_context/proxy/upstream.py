@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -26,6 +27,14 @@ _TIMEOUT = httpx2.Timeout(None, connect=15.0)  # a model may be silent for minut
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=15.0)
 
 Kind = Literal["anthropic", "openai"]
+
+_BARE = re.compile(rb"/(?:messages|chat/completions|responses)(?=/|$)")  # as clients ask that leave the version out
+
+_GOOGLES_PATH = re.compile(
+    r"^/(?:upload/)?v\d{1,3}(?:alpha|beta|internal)\d{0,3}(?:[/:]|$)|:[a-zA-Z]{0,30}(?:Contents?|Tokens|[pP]redict)$"
+)
+
+_GOOGLES_KEY = re.compile(rb"(?:^|&)key=AIza")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +74,33 @@ class Upstream:
         """The address: never of another host, whatever the path says."""
         base, path = self._bases[target.kind], b"/" + target.path.removeprefix(b"/")
         folder = base.raw_path.rstrip(b"/")
-        if target.kind == "openai" and folder and (path == b"/v1" or path.startswith((b"/v1/", b"/v1?"))):
-            path = path[3:]  # a base of OpenAI's SDK has it already
+        has_version = bool(folder) if target.kind == "openai" else folder.endswith(b"/v1")
+        if has_version and (path == b"/v1" or path.startswith((b"/v1/", b"/v1?"))):
+            path = path[3:]  # a base of OpenAI's SDK has it already, and one of the AI SDK's too
         return base.copy_with(raw_path=folder + path)
 
 
 def target_of(path: bytes, query: bytes, headers: Headers) -> Target:
     """Where a request of this path goes. Paths that both providers have are told apart by the headers."""
     names = {name for name, _ in headers}
+    path = b"/v1" + path if _BARE.match(path) else path
     is_anthropic = path.startswith((b"/v1/messages", b"/v1/complete?")) or path == b"/v1/complete"
     is_anthropic = is_anthropic or b"anthropic-version" in names or b"x-api-key" in names
     return Target("anthropic" if is_anthropic else "openai", path + (b"?" + query if query else b""))
+
+
+def refusal(method: str, path: str, query: bytes, headers: Headers) -> tuple[int, str] | None:
+    """Why a request goes to no provider, with the status of the answer; None where it does."""
+    is_googles = _GOOGLES_PATH.search(path) or _GOOGLES_KEY.search(query)
+    is_anthropics = path.startswith(("/v1/messages", "/messages"))  # whose server, a gateway perhaps, may ask for more
+    if is_googles or (not is_anthropics and any(name.startswith(b"x-goog-") for name, _ in headers)):
+        return 404, (
+            "a request of Google's protocol, which is not spoken here; it was sent to no provider. Take the proxy's "
+            "address out of the client's base URL for Google, such as GOOGLE_GEMINI_BASE_URL"
+        )
+    if method == "GET" and any(name == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
+        return 426, "no WebSocket is spoken here; ask the same by POST, whose reply may be a stream of events"
+    return None
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]], *, but: Iterable[bytes] = ()) -> Headers:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable
+import zlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 import httpx2
@@ -71,6 +72,22 @@ async def _parts(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
+def unpacked(data: bytes, coding: str, most: int) -> bytes | None:
+    """The body without its coding.
+
+    None where that is another than gzip or deflate, is broken, or hides more than `most` bytes or a hundred times its
+    own size.
+    """
+    most = min(most, 100 * len(data))
+    for bits in {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}.get(coding, ()):  # -15: as some clients write it
+        unpacking = zlib.decompressobj(bits)
+        with contextlib.suppress(zlib.error):
+            found = unpacking.decompress(data, most)
+            if unpacking.eof and not unpacking.unused_data:
+                return found
+    return None
+
+
 async def reply_error(send: Send, status: int, words: str) -> None:
     """An error of the proxy's own, in the form in which both providers' clients read errors."""
     error = {"type": "proxy_error", "message": f"summarizing-context proxy: {words}", "code": None, "param": None}
@@ -115,14 +132,14 @@ class Reply:
             return await self._error_of_stream()
         return None
 
-    async def pass_on(self, send: Send, see: Callable[[bytes], None]) -> None:
-        """Send it to the client as it comes; `see` is shown each piece.
+    async def pass_on(self, send: Send, see: Callable[[bytes], None], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        """Send it to the client as it comes, with `more` headers; `see` is shown each piece.
 
         Raises `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
         """
         if not 200 <= self.status < 600:
             raise httpx2.RemoteProtocolError(f"status {self.status} is not one that can be passed on")
-        headers = passed_on(self.headers.raw)
+        headers = [*passed_on(self.headers.raw), *more]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         while self._begun or await self._read_on():
             piece = bytes(self._begun)

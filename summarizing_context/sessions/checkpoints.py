@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
 
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.log.entries import Entry
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import Pin, PinList, encode_pins
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, Store, StoredCheckpoint
 
 _LONGEST_NAME = 200
+
+_BREATH = 250  # entries read between two turns of the event loop
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +51,7 @@ class Checkpoints:
         async with session.changing:
             there = await self._store.load(session.id, id)
             entries = await session.decoded(there.entries)
-            back = partial(self._go_back, entries, there)
+            back = partial(self._go_back, entries, await session.filled(entries), there)
             while True:
                 made = await self._store.restore(
                     session.id, there.checkpoint.id, session.place, session.provider_views(), back
@@ -55,8 +59,12 @@ class Checkpoints:
                 if made is not None:
                     break
             await session.worker.recall(everything=True)
-            stored, entries = session.log.rule_reader.stored, session.log.entries
-            await session.keep_rules([(at, row) for at, entry in enumerate(entries) for row in stored(entry)])
+            rows = []
+            for at, entry in enumerate(list(session.log.entries)):
+                rows += [(at, row) for row in session.log.rule_reader.stored(entry)]
+                if at % _BREATH == _BREATH - 1:
+                    await asyncio.sleep(0)
+            await session.keep_rules(rows)
         return made
 
     async def fork(self, id: str, session_id: str) -> str:
@@ -94,8 +102,8 @@ class Checkpoints:
             self._session.last_error = str(error)
             logger.warning("an automatic checkpoint could not be kept", exc_info=error)
 
-    def _go_back(self, log: Sequence[Entry], there: StoredCheckpoint) -> None:
-        self._session.go_back(log, there)
+    def _go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
+        self._session.go_back(log, filled, there)
         self._noted = self._session.place
 
 

@@ -13,7 +13,6 @@ import msgspec
 from summarizing_context.concurrency import finish_despite_cancellation
 from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.log.entries import Entry
-from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.validation import (
     Message,
     canonical_json,
@@ -24,6 +23,7 @@ from summarizing_context.messages.validation import (
 from summarizing_context.sessions.session import Session
 
 _BREATH = 1_000  # messages compared between two turns of the event loop
+_ADDED_BREATH = 250  # new messages read between two
 
 _encoder = msgspec.json.Encoder()
 
@@ -67,15 +67,19 @@ class Follower:
                 kept, rest = same, history[same:]
             else:
                 whole = list(history)
-                kept = await self._kept(whole, _in_order(log))
+                kept = await self._kept(whole, log.in_order())
                 rest = whole[kept:]
-            new = [await self._entry(message, at) for at, message in enumerate(rest, kept)]
+            new = []
+            for at, message in enumerate(rest, kept):
+                new.append(await self._entry(message, at))
+                if len(new) % _ADDED_BREATH == 0:
+                    await asyncio.sleep(0)
             if log.name == name:
                 break  # else somebody else changed the log meanwhile
         self._name = None
         lost = len(log) + len(log.ephemeral) > kept
         if lost:
-            await finish_despite_cancellation(self._session.replace([*_in_order(log)[:kept], *new]))
+            await finish_despite_cancellation(self._session.replace([*log.in_order()[:kept], *new]))
         elif new:
             await finish_despite_cancellation(self._session.append(new))
         if keys is not None and len(log) + len(log.ephemeral) == kept + len(new):
@@ -157,18 +161,6 @@ def _check_keys(keys: list[str], start: int) -> None:
     for at in range(start, len(keys)):
         if type(keys[at]) is not str:
             raise SettingsError(f"keys[{at}] is {briefly(keys[at])}; a key is a string")
-
-
-def _in_order(log: MessageLog) -> Sequence[Entry]:
-    """Every entry of a log, the ephemeral ones where they stand. To be read only."""
-    if not log.ephemeral:
-        return log.entries
-    found, at = list[Entry](), 0
-    for index, entry in log.ephemeral:
-        found += log.entries[at:index]
-        found.append(entry)
-        at = index
-    return found + log.entries[at:]
 
 
 def _is_same(message: object, entry: Entry, at: int) -> bool:

@@ -30,6 +30,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.counters import TokenCounter
+from summarizing_context.messages.validation import Message
 from summarizing_context.sessions.activations import ActivationHistory, last_to_undo, stored_form, usable_state
 from summarizing_context.sessions.announcements import Announce, Announced, Announcements
 from summarizing_context.sessions.memory_learner import MemoryLearner
@@ -46,19 +47,21 @@ from summarizing_context.stores.base import (
     StoredRules,
 )
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
+from summarizing_context.views.budget import USEFUL_ROOM
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
-from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
+from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
 from summarizing_context.worker.covered_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
-_BREATH = 1_000  # entries loaded between two turns of the event loop
+_BREATH = 250  # entries read between two turns of the event loop
+
+_MOST_AT_ONCE = 1_000  # entries that another log brings and that are worked out in one go
 
 _AT_ONCE = -1.0  # tokens, of which every log has more
 
 logger = logging.getLogger(__name__)
-
 _Decide = Callable[[], Change | None]
 
 
@@ -91,6 +94,7 @@ class Session:
         self.summaries = summaries
         self.ledger = ledger
         self.views = views
+        views.only_looks = read_only
         self.worker = worker
         self.learner = learner  # where memories are learnt
         self.store = store
@@ -112,6 +116,7 @@ class Session:
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
+        self._is_room_told = False  # that a budget leaves too little of it
         self._waking: asyncio.Handle | None = None  # the call of `wake` that is due
 
     async def load(self) -> None:
@@ -137,19 +142,30 @@ class Session:
         self.log.version = stored.log_version
         self.log.take_pins(decode_pins(stored.pins))
         self.views.reopened = bool(stored.entries)
+        self.log.loaded = len(self.log)
         for key, data in stored.activations:
             if (state := usable_state(self.log, data)) is not None:
+                self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
                     self.summaries.mark_read(hash)
         self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
         self.history.load(await self.store.list_activations(self.id))
         await self.worker.recall()
-        if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
+        if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
-            self.key, self.budget = latest.key, min(budget, most) if self.settings.max_tokens_is_set else budget
+            self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
         self.requested_at = self.clock.now()
         self.worker.start_tokens = self._start_tokens()
+
+    async def messages(self) -> list[Message]:
+        """Every message of the log as it stands now, in order, as fresh copies; the event loop turns meanwhile."""
+        found = []
+        for at, entry in enumerate(self.log.in_order(), 1):
+            found.append(entry.message())
+            if at % _BREATH == 0:
+                await asyncio.sleep(0)
+        return found
 
     async def decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
         """Entries as the log holds them; the event loop turns meanwhile."""
@@ -177,6 +193,11 @@ class Session:
         """Whether the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after
         return after is not None and self.clock.now() - self.requested_at > after
+
+    def is_cramped(self, budget: int) -> bool:
+        """Whether system rows and tools take most of a budget, and leave less than a useful view needs."""
+        fixed = self.views.system_rows.tokens
+        return 2 * fixed > budget and budget < fixed + USEFUL_ROOM
 
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
@@ -215,7 +236,7 @@ class Session:
                 return
             pinned = present.pinned
             with self.foreground.call():
-                await self._store_replacement(log, durable)
+                await self._store_replacement(log, durable, await self.filled(log))
             if present.pinned != pinned:
                 await self.store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             for one in self.views.provider_views:  # the store has forgotten all of them
@@ -223,12 +244,29 @@ class Session:
                     await self._save_state(one.key, one.encode(one.state))
             await self.worker.recall(everything=True)
 
-    async def _store_replacement(self, log: Sequence[Entry], durable: Sequence[Entry]) -> None:
+    async def filled(self, log: Sequence[Entry]) -> MessageLog | None:
+        """Return a log of these entries beside the present one, worked out while the event loop turns; None where few
+        of them are new: those are worked out when they are committed."""
+        new = len(log) - self.log.common_prefix(log)
+        if new <= max(_MOST_AT_ONCE, len(log) // 8):
+            return None
+        filled = self.log.beside()
+        for at, entry in enumerate(log, 1):
+            filled.extend(entry)
+            if at % _BREATH == 0:
+                await asyncio.sleep(0)
+        return filled
+
+    async def _store_replacement(
+        self, log: Sequence[Entry], durable: Sequence[Entry], filled: MessageLog | None
+    ) -> None:
         """Commit another log; where the present one holds what that does not, with a checkpoint of it."""
         store = self.store
         while True:
             keep = self.log.common_prefix(log)
-            rest, committed = self.intake.stored(durable[keep:]), partial(self.replaced, log)
+            rest, committed = await self.intake.all_stored(durable[keep:]), partial(self.replaced, log, filled)
+            if keep != self.log.common_prefix(log):  # added to meanwhile
+                continue
             if keep == len(self.log):
                 return await store.replace(self.id, keep, rest, committed)
             place, provider_views = self.place, self.provider_views()
@@ -250,11 +288,11 @@ class Session:
             for one in self.views.provider_views
         ]
 
-    def replaced(self, log: Sequence[Entry]) -> None:
+    def replaced(self, log: Sequence[Entry], filled: MessageLog | None) -> None:
         """A new log is committed: go on from it."""
         covered_histories = self.views.covered_histories()
         old = Replaced(list(self.log.entries), self.log.common_prefix(log))
-        self.log.replace(log)
+        self.log.replace(log, filled)
         self.replaced_by = len(self.log)
         self.ledger.keep(self.log.kept)
         self.summaries.reset()
@@ -265,13 +303,15 @@ class Session:
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
-    def go_back(self, log: Sequence[Entry], there: StoredCheckpoint) -> None:
+    def go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
         """The store is back at a checkpoint: so are the log in memory, the pins and the views."""
-        self.replaced(log)
+        self.replaced(log, filled)
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
+        self.log.interruptions = []  # those of then come with the states
         for key, data, marks in there.provider_views:
             if (state := usable_state(self.log, data)) is not None:
+                self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
         self.worker.start_tokens = self._start_tokens()
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
@@ -293,15 +333,25 @@ class Session:
         """Whether the next view, for the provider of the last one, would activate."""
         return self.views.would_compact(self.key, self.budget, "idle" if self.is_idle else None, memories)
 
-    async def view(
-        self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None] = lambda: None
-    ) -> View:
+    async def view(self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None]) -> View:
         """The next view of a provider, activated where that is due. For the arguments see `activate`."""
-        report = await self.activate(key, budget, "idle" if self.is_idle else None, memories, begin=begin)
+        known = {one.key: one.state.interruptions for one in self.views.provider_views}
+        idle: Reason | None = "idle" if self.is_idle else None
+        report = await self.activate(key, budget, idle, memories, begin=begin, for_request=True)
+        shown = next(one.state for one in self.views.provider_views if one.key == key)
+        if report is None and shown.serial and shown.interruptions != known.get(key, ()):
+            await self._save_state(key, encode_state(shown))  # so that a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
+        if self.is_cramped(budget) and not self._is_room_told:
+            self._is_room_told, fixed = True, self.views.system_rows.tokens
+            logger.warning(
+                "a budget of %s tokens leaves %s, for system rows and tools take %s: views show little of the session; "
+                "give at least %s, or fewer tools",
+                *(f"{tokens:,}" for tokens in (budget, budget - fixed, fixed, fixed + USEFUL_ROOM)),
+            )
         if self._waking is None:  # the view need not wait for it
             self._waking = self.loop.call_soon(self.wake)
-        return self.views.view(key, report)
+        return self.views.view(key, budget, report)
 
     async def activate(
         self,
@@ -313,11 +363,13 @@ class Session:
         focus: str | None = None,
         request: ActivationRequest | None = None,
         begin: Callable[[], None] = lambda: None,
+        for_request: bool = False,
     ) -> ActivationReport | None:
         """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
         `memories` of earlier sessions are shown by an activation, the most relevant first.
         `begin` runs first of what must not be parted. After waiting for summaries or hooks it is decided again."""
-        decide = partial(self.views.change, key, budget, reason, focus=focus, request=request, memories=memories)
+        change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
+        decide = partial(change_of, key, budget, reason)
         until, began = anyio.current_time() + self.settings.max_wait, self.clock.now()
         announced: Announced | None = None  # by a request that activates
         try:
@@ -334,7 +386,7 @@ class Session:
                     announced = announced or Announced(self._announcements)
                     waits = self._await_summaries(change, until)
                     if not waits and announced.may_activate():
-                        return await finish_despite_cancellation(self._make(key, change, decide, began))
+                        return await finish_despite_cancellation(self._make(change, decide, began))
                 finally:
                     self.changing.release()
                 if waits:
@@ -345,14 +397,14 @@ class Session:
             if announced is not None:
                 announced.end()
 
-    async def _make(self, key: str, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
+    async def _make(self, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         while change is not None:
             if self._announcements.announce is None:
                 self.notify("pre_compact", self._event_before(change))
             made = self._recorded(change)
             form = stored_form(made, change.provider_view.encode(change.before))
-            await self._save_state(key, change.provider_view.encode(change.state), form)
+            await self._save_state(change.provider_view.key, change.provider_view.encode(change.state), form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide)
@@ -362,7 +414,9 @@ class Session:
         """Take back the last activation. Raises `UndoError`, and `StoreError`, and then nothing is changed."""
         async with self.changing:
             began = self.clock.now()
-            undone = last_to_undo(self.history.records, self.log.version)
+            shown = None if self.views.latest is None else self.views.latest.key
+            own = [one for one in self.history.records if one.provider == shown]  # of the view that was shown last
+            undone = last_to_undo(own or self.history.records, self.log.version)
             data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else usable_state(self.log, data)
             if there is None:
@@ -374,7 +428,9 @@ class Session:
 
     def _undoing(self, key: str, there: ActivationState) -> Change | None:
         latest = next((one.state for one in self.views.provider_views if one.key == key), there)
-        budget = self.budget if key == self.key else latest.room + self.views.system_rows.tokens
+        shown = self.views.latest
+        is_asked = shown is not None and (shown.key, shown.provider) == (key, self.key)
+        budget = self.budget if is_asked else latest.room + self.views.system_rows.tokens
         return self.views.undo(key, there, budget)
 
     async def _undone(self, change: Change, made: ActivationRecord, began: float) -> ActivationReport:
@@ -443,6 +499,7 @@ class Session:
             cap_reached=calls.cap_ends_in > 0,
             cap_ends_in=calls.cap_ends_in if 0 < calls.cap_ends_in < inf else None,
             lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
+            least_useful_budget=self.views.system_rows.tokens + USEFUL_ROOM,
             token_counter=self.counter.name,
             store=self.store.name,
             last_error=calls.last_error

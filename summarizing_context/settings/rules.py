@@ -191,7 +191,14 @@ class Place:
             raise Refused
         if (scheme := unknown_scheme(value)) is not None:
             raise Refused(why_refused(scheme), shown=shown_store(value)[:SHOWN_CHARACTERS])
-        return StoreAddress(str(value)) if is_address(value) else value
+        if is_address(value):
+            return StoreAddress(str(value))
+        if not str(value).startswith("~"):
+            return value
+        try:
+            return type(value)(Path(value).expanduser())
+        except RuntimeError:
+            raise Refused("no home folder of that user is known") from None
 
     def parse(self, text: str) -> str:
         return text

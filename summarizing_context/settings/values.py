@@ -148,8 +148,6 @@ class Settings:
     base_url: str | None = _setting(None, _ADDRESS)
     api_key: str | None = _setting(None, _KEY, secret=True)
 
-    extractive_parameters: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # tuned figures
-
     prompts: str | Path | None = _setting(None, Maybe(Place("a path to a folder")))  # of a user's own, over the shipped
 
     summary_instructions: str | None = _setting(None, Maybe(Text(r"\s*\S.{0,1999}", "1-2000 characters")))
@@ -266,9 +264,9 @@ def _json_source(path: str | os.PathLike[str], table: str | None) -> Source:
 
 def _read(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any]) -> Any:
     try:
-        with Path(path).open("rb") as file:
+        with Path(path).expanduser().open("rb") as file:
             return load(file)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SettingsError(f"{path}: the settings cannot be read: {reason}") from error
 

@@ -191,7 +191,7 @@ class Store(Protocol):
         """All sessions, the newest change first."""
 
     async def delete_session(self, session_id: str) -> bool:
-        """Remove a session, and what only it used, so that its text is no longer in the file; False if unknown.
+        """Remove a session, and what only it used; False if unknown. The last bytes of its text go with `purge`.
 
         `SessionInUseError` while another writer has it.
         """

@@ -1,4 +1,4 @@
-"""Files and folders that nobody else may read: all that holds text of sessions is written here.
+"""Files and folders for their owner alone: all that holds text of sessions, or the token of a server, is written here.
 
 A folder that was there before keeps its rights; a file that was there loses those of others.
 """
@@ -6,11 +6,14 @@ A folder that was there before keeps its rights; a file that was there loses tho
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from summarizing_context.errors import SettingsError
 
 FOLDER, FILE = 0o700, 0o600
 
@@ -30,6 +33,18 @@ def write_private(path: Path, content: str | bytes) -> None:
         file.write(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
 
 
+def replace_private(path: Path, content: bytes) -> None:
+    """Write a file whole, or leave what it held: a process that ends halfway leaves no half of a file. Folders that
+    are missing are made."""
+    make_private_folder(path.parent)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        write_private(beside, content)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 @contextmanager
 def open_private(path: Path, *, append: bool = False, new: bool = False) -> Iterator[BinaryIO]:
     """A file to be written, emptied before unless it is appended to; `new` raises `FileExistsError` if it is there."""
@@ -39,3 +54,39 @@ def open_private(path: Path, *, append: bool = False, new: bool = False) -> Iter
         if stat.S_ISREG(known.st_mode) and stat.S_IMODE(known.st_mode) != FILE:
             os.fchmod(file.fileno(), FILE)  # before anything is in it; pipes and devices stay as they are
         yield file
+
+
+def token_file(name: str) -> Path:
+    """Where a server's token is kept for its clients; by the home alone, which a service and a shell agree on."""
+    return Path.home() / ".config" / "summarizing-context" / name
+
+
+_SHORTEST = 16  # characters of a token
+
+
+def checked_token(token: str) -> str:
+    """Return a token that may stand in an address. Raises `SettingsError` for others."""
+    if len(token) < _SHORTEST or not token.isascii() or not token.isalnum():
+        raise SettingsError(f"the token has to be {_SHORTEST} or more letters and digits")
+    return token
+
+
+def kept_token(path: Path) -> str:
+    """Return the token that a file holds; a file that is missing is made with a new one. Raises `SettingsError`."""
+    try:
+        if not path.exists():
+            make_private_folder(path.parent)
+            draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+            write_private(draft, f"{secrets.token_hex(20)}\n")
+            try:
+                os.link(draft, path)  # whole or not at all, and one, if others make it too
+            except FileExistsError:
+                pass
+            finally:
+                draft.unlink()
+        token, mode = path.read_text(encoding="utf-8", errors="replace").strip(), path.stat().st_mode
+    except OSError as error:
+        raise SettingsError(f"the token in {path} cannot be read or made: {error}; give --token") from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise SettingsError(f"{path} can be read by others; remove it, and start again for a new token")
+    return checked_token(token)

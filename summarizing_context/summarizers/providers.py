@@ -12,7 +12,6 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer, SummaryReply
-from summarizing_context.summarizers.extractive.parameters import load_parameters
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
@@ -26,6 +25,7 @@ class ChatModel(Summarizer, Protocol):
 
     model: str
     recipe: str
+    address: str  # of the server that is asked
     host: str  # of its server, with the port where one was given
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
@@ -45,8 +45,7 @@ def make_caller(
     """How summaries are made: by the object that is given, else by what the settings name, the extractive ones in the
     thread `background`."""
     if given is None and settings.summarizer == "extractive":
-        parameters = load_parameters(settings.extractive_parameters)
-        return ExtractiveSummarizer(count=estimate_text, parameters=parameters, thread=background)
+        return ExtractiveSummarizer(count=estimate_text, thread=background)
     limits = Limits(
         call_timeout=settings.call_timeout,
         job_timeout=settings.job_timeout,
@@ -64,6 +63,11 @@ def make_caller(
     if isinstance(given, HostSummarizer):
         return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text, held=given.held)
     return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text)
+
+
+def address_of(settings: Settings) -> str:
+    """Return the server that would be asked for the model that the settings name."""
+    return make_model(settings, read_only=True).address
 
 
 def make_model(settings: Settings, *, read_only: bool) -> ChatModel:

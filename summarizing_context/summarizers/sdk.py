@@ -93,6 +93,7 @@ class SdkSummarizer(ABC):
         self._options = check_options(options)
         address = base_url or os.environ.get(f"{provider.upper()}_BASE_URL") or official
         server = None if address.rstrip("/") == official else address
+        self.address = _shown_address(address)
         self.host = urlsplit(address).netloc.rpartition("@")[2]
         self.recipe = recipe_name(provider, model, server=server, options=self._options)
         self._connection = Connection(partial(connect, address), now=now)
@@ -176,6 +177,12 @@ async def _drop_error_body(response: Any) -> None:
     """Leave the body of an error unread: the SDKs would read it whole."""
     if not 200 <= response.status_code < 300:
         await response.aclose()
+
+
+def _shown_address(address: str) -> str:
+    """An address for people: an environment variable may hold a password in it."""
+    found = urlsplit(address)
+    return f"{found.scheme}://{found.netloc.rpartition('@')[2]}{found.path}"
 
 
 def fenced(job: SummaryJob) -> str:

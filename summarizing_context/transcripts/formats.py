@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedReader, BytesIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from summarizing_context.transcripts.responses import is_responses, read_respons
 STDIN = Path("-")
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"  # begins what gzip wrote
+_MOST_UNPACKED, _LINE_COST = 2**28, 32  # bytes of a compressed file, and of the object of each line
 _BEGINNING = 100_000  # bytes in which a file of messages names a role
 _SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|human|ai|gemini)"')
 
@@ -89,7 +91,8 @@ def _lines(path: Path) -> list[bytes]:
     lines: list[bytes] = []
     try:
         with _opened_stdin() if path == STDIN else _opened(path) as file:
-            lines.extend(file)  # keeps what came before an error
+            # keeps what came before an error
+            lines.extend(unpacked_lines(path, file) if isinstance(file, gzip.GzipFile) else file)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TranscriptError(
             f"{path}:{len(lines) + 1}: the gzip data is damaged ({error}); fetch the file again"
@@ -102,6 +105,22 @@ def _lines(path: Path) -> list[bytes]:
     if lines:
         lines[0] = lines[0].removeprefix(_BOM)
     return lines
+
+
+def unpacked_lines(path: Path, file: gzip.GzipFile) -> Iterator[bytes]:
+    """Yield the lines of a compressed file. Raise `TranscriptError` for one that takes more memory than a log does: a
+    megabyte may unpack to a gigabyte."""
+    room = _MOST_UNPACKED
+    for number in count(1):
+        if not (line := file.readline(room + 1)):
+            return
+        room -= len(line) + _LINE_COST
+        if room < 0:
+            raise TranscriptError(
+                f"{path}:{number}: unpacks to more than {_MOST_UNPACKED >> 20} MB, as no log should; if it is one, "
+                "unpack it first (gunzip) and name that file"
+            )
+        yield line
 
 
 def _is_document(lines: list[bytes]) -> bool:

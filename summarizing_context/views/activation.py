@@ -18,6 +18,7 @@ from summarizing_context.worker.topic_notes import Focus
 Reason = Literal[
     "high_water",
     "budget_lowered",
+    "budget_raised",
     "provider_changed",
     "system_changed",
     "log_replaced",
@@ -29,6 +30,7 @@ Reason = Literal[
 REASON_WORDS: dict[str, str] = {
     "high_water": "nearly full",
     "budget_lowered": "smaller budget",
+    "budget_raised": "larger budget",
     "provider_changed": "other provider",
     "system_changed": "other system prompt",
     "log_replaced": "log replaced",

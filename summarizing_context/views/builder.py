@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from math import inf
 
 import msgspec
@@ -37,6 +38,7 @@ from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
 from summarizing_context.views.tail import MessageReader, Tail, Tails, extend_tail, late_start
 from summarizing_context.views.view import (
+    ROOM_MARK,
     ActivationState,
     Change,
     ProviderView,
@@ -54,7 +56,9 @@ from summarizing_context.views.view import (
 from summarizing_context.worker.covered_ranges import CoveredRange, Foreseen, HeaderPlace
 from summarizing_context.worker.summary_cache import SummaryCache
 
-MAX_KEYS = 4  # providers whose state is kept
+MAX_KEYS = 4  # views whose state is kept
+
+_OTHER_ROOM = 1.5  # times the room of a view, or less than it by that, from where on a request is shown another view
 
 
 class Viewer:
@@ -85,6 +89,7 @@ class Viewer:
         self.repairs = RepairCounts()
         self.stand_ins_shown = 0
         self.latest: ProviderView | None = None
+        self.only_looks = False  # what was shown last is looked at, in whatever room
         self.reopened = False  # an earlier process has shown views of this log
 
     @property
@@ -126,7 +131,8 @@ class Viewer:
     def undo(self, key: str, there: ActivationState, budget: int) -> Change | None:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now.
         Raises `Pause` where the pace allows it."""
-        provider_view = self._provider_view(key, Room(there.room, self._policy.shares))
+        if (provider_view := self._provider_views.get(key)) is None:
+            provider_view = self._kept(self._first_view(key, Room(there.room, self._policy.shares)))
         there = restored_states.priced(there, self._price, self._counter)
         state = gone_back(there, provider_view.state, self._log.bounds())
         name = ("undo", state.serial, state.stop, self._log.name)
@@ -172,13 +178,14 @@ class Viewer:
         focus: str | None = None,
         request: ActivationRequest | None = None,
         memories: Sequence[str] = (),
+        for_request: bool = False,
     ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
         `reason` says why to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a `focus`
         its header gets a note about that topic; a `request` says what else is asked for. `memories` are what it shows
-        of earlier sessions, the most relevant first. Until a change is applied, the next decision
-        is the same.
+        of earlier sessions, the most relevant first. Where the view is `for_request`, calls that it cannot wait for are
+        given up. Until a change is applied, the next decision is the same.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
@@ -188,14 +195,19 @@ class Viewer:
             room = room.setting_aside(staying)
         if provider_view.state.system != self.system_rows.name:
             reason = self._note_prompt(provider_view) or reason
+        if for_request:
+            self._log.interrupt()
+        given_up = tuple(place for place in self._log.interruptions if place > provider_view.state.stop)
+        if given_up != provider_view.state.interruptions:
+            provider_view.state = msgspec.structs.replace(provider_view.state, interruptions=given_up)
         if provider_view.tail.bound and provider_view.has_turn_ended(self._log.bounds()):
             provider_view.pending = provider_view.pending or provider_view.state.reason
         return self._changed(provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories)))
 
     def _changed(self, provider_view: ProviderView, room: Room, budget: int, request: ViewRequest) -> Change | None:
         tail, skipped = self._fed(provider_view, room)
-        reason = provider_view.pending or request.reason
         now = self._situation(provider_view, tail, room, skipped, request)
+        reason = provider_view.pending or request.reason or ("budget_raised" if now.is_widened else None)
         decision = self._decided(provider_view, tail, now)
         if decision.change is None and skipped:  # it has to be looked at whole after all
             tail, was_attempt = provider_view.tail, decision.is_attempt
@@ -238,6 +250,7 @@ class Viewer:
         """What the planner decides by."""
         log, state = self._log, provider_view.state
         attempted_at, length = provider_view.attempted_at, len(log.entries)
+        newest = tail.items[-1] if tail.items and not self.only_looks else None
         return Situation(
             state=state,
             policy=self._policy,
@@ -260,6 +273,7 @@ class Viewer:
             is_first=not provider_view.last and provider_view.resumed is None,
             pins_changed=provider_view.pins_changed,
             system_changed=state.system != self.system_rows.name,
+            newest_whole=newest.tokens + newest.left_out if newest and newest.left_out else inf,
         )
 
     def _hides_newest(self, provider_view: ProviderView) -> bool:
@@ -288,7 +302,7 @@ class Viewer:
     ) -> Change:
         """The change to a view of `tokens` tokens that covers what is planned."""
         if reason is None:
-            before = self._room_of(provider_view.state)
+            before = self._room_of(provider_view.beside or provider_view.state)
             reason = "budget_lowered" if room.tokens < before.tokens and tokens <= before.high else "high_water"
         system = self.system_rows.tokens
         sizes = system + tokens, system + plan.tokens, tokens - plan.tokens
@@ -334,8 +348,7 @@ class Viewer:
         Raises `BudgetError` as `change` does.
         """
         provider_views = self._provider_views
-        copies = ((name, replace(one) if name == key else one) for name, one in provider_views.items())
-        self._provider_views = OrderedDict(copies)
+        self._provider_views = OrderedDict((name, replace(one)) for name, one in provider_views.items())
         try:
             with self.pace.decision():
                 return self.change(key, budget, reason, memories=memories) is not None
@@ -362,11 +375,10 @@ class Viewer:
         self._keep_shown()
         return True
 
-    def view(self, key: str, activation: ActivationReport | None) -> View:
+    def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
-        provider_view = self._provider_views[key]
-        self._provider_views.move_to_end(key)
-        self.latest = provider_view
+        self.latest = provider_view = self._provider_view(key, Room(self._room_tokens(budget), self._policy.shares))
+        self._provider_views.move_to_end(provider_view.key)
         system = self.system_rows.shown()
         stable = provider_view.show(system.messages, self.repairs)
         messages, tokens = (
@@ -384,17 +396,17 @@ class Viewer:
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
         room = Room(self._room_tokens(budget), self._policy.shares)
-        provider_view = self._provider_views.get(key) or self._new_provider_view(key, room)
+        provider_view = self._view_for(key, room) or self._new_view(key, room)
         room = room.setting_aside(provider_view.state.staying)
         tail, skipped = self._fed(provider_view, room)
         system = self.system_rows.tokens
         head = provider_view.state.head_tokens
         return system + head + tail.tokens + skipped, system + self._thresholds(room).high(head)
 
-    def raw_messages(self, key: str, request: ActivationRequest | None) -> int:
+    def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
         for a request, at a price."""
-        provider_view = self._provider_views.get(key)
+        provider_view = self._view_for(key, Room(self._room_tokens(budget), self._policy.shares))
         if provider_view is None:
             return 0
         least = 1 if request is None else request.keep_messages
@@ -433,20 +445,55 @@ class Viewer:
         return room
 
     def _provider_view(self, key: str, room: Room) -> ProviderView:
-        """What a provider is shown. A new one starts with the whole log; its first view is told if others were."""
-        provider_view = self._provider_views.get(key)
-        if provider_view is None:
-            provider_view = self._new_provider_view(key, room)
-            self._provider_views[key] = provider_view
-            while len(self._provider_views) > MAX_KEYS:
-                self._provider_views.popitem(last=False)
+        """What a provider is shown in about this room."""
+        return self._view_for(key, room) or self._kept(self._new_view(key, room))
+
+    def _view_for(self, key: str, room: Room) -> ProviderView | None:
+        """Of the views of a provider that whose room is nearest to this one; None where each is far from it."""
+
+        def distance(one: ProviderView) -> float:
+            return max(one.state.room, room.tokens) / max(1, min(one.state.room, room.tokens))
+
+        nearest = min(self._views_of(key), key=distance, default=None)
+        is_near = nearest is not None and (self.only_looks or distance(nearest) < _OTHER_ROOM)
+        return nearest if is_near else None
+
+    def _views_of(self, key: str) -> list[ProviderView]:
+        """The views of a provider, the latest first."""
+        return [one for one in reversed(self._provider_views.values()) if one.provider == key]
+
+    def _kept(self, provider_view: ProviderView) -> ProviderView:
+        self._provider_views[provider_view.key] = provider_view
+        while len(self._provider_views) > MAX_KEYS:
+            self._provider_views.popitem(last=False)
         return provider_view
 
-    def _new_provider_view(self, key: str, room: Room) -> ProviderView:
+    def _new_view(self, key: str, room: Room) -> ProviderView:
+        """A view for a room in which the provider was shown none. One in a smaller room goes on from what the latest
+        shows; one in a larger room starts with the whole log."""
+        latest = next(iter(self._views_of(key)), None)
+        if latest is None:
+            return self._first_view(key, room)
+        names = (f"{key}{ROOM_MARK}{tokens}" for tokens in count(room.tokens))
+        name = next(name for name in names if name not in self._provider_views)
+        made, was = self._first_view(name, room), latest.state
+        if room.tokens < was.room:
+            staying = room.setting_aside(was.staying).staying
+            made.state = msgspec.structs.replace(was, room=room.tokens, staying=staying)
+        else:
+            made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
+        made.tail = restored_states.tail_behind(made.state, self._policy.shares, self._price)
+        made.beside, made.pending = was, None
+        if not latest.is_plain:
+            made.pending = "budget_lowered" if room.tokens < was.room else "budget_raised"
+        return made
+
+    def _first_view(self, key: str, room: Room) -> ProviderView:
+        """A view that starts with the whole log. It is told if others were shown."""
         empty = ActivationState(room=room.tokens, system=self.system_rows.name)
         state = restored_states.first_state(self._log, empty, self._counter, system=empty.system)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
-        tail = Tail(self._log.leading_count, room, self._price, repeats_stop=state.repeats_stop)
+        tail = restored_states.tail_behind(state, self._policy.shares, self._price)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
 
     def _note_prompt(self, provider_view: ProviderView) -> Reason | None:

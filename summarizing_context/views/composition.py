@@ -129,13 +129,20 @@ class ProviderDrafts:
         now, tail, segments = self._now, self._tail, self._log.segments
         present = now.state.cut
         cuts = cuts_to_low_water(tail, now.room, present, segments, now.policy.keep_recent or 0)
-        low = self._allowed(self._with_foreseen(cuts))
+        low = self._allowed(self._with_foreseen([*self._shown_beside(cuts), *cuts]))
         keeps = now.request is not None or now.focus is not None
         to_keep = cuts_leaving(tail, present, segments, now.messages_to_keep) if keeps else ()
         fewest = cuts_leaving(tail, present, segments, now.fewest_messages) if now.has_too_many else ()
         last = last_cuts(tail, present, segments) if now.overflows else ()
         raw = [tail.after(cut.stop) for cut in low]
         return Candidates(low, raw, self._allowed(to_keep), self._allowed(fewest), self._allowed(last))
+
+    def _shown_beside(self, cuts: Sequence[Cut]) -> list[Cut]:
+        """The cut of the view that was shown in a smaller room, where it covers less than these do."""
+        beside, tail = self._provider_view.beside, self._tail
+        if beside is None or not max(tail.start, self._now.state.stop) < beside.stop <= tail.marks[-1].stop:
+            return []
+        return [] if any(cut.stop <= beside.stop for cut in cuts) else [cut_at(self._log.segments, beside.stop)]
 
     def _with_foreseen(self, cuts: list[Cut]) -> list[Cut]:
         """These cuts, and the one that was foreseen before all others inside a segment; before those at the end of one

@@ -53,6 +53,7 @@ class Situation(NamedTuple):
     is_first: bool = False  # no view was handed out since the context was opened
     pins_changed: bool = False  # by a call, since they were chosen
     system_changed: bool = False  # another system prompt leads
+    newest_whole: float = inf  # what the newest message costs, where the view shows it cut
 
     @property
     def room(self) -> Room:
@@ -66,8 +67,13 @@ class Situation(NamedTuple):
     @property
     def overflows(self) -> bool:
         """The view cannot be sent, or shows less than there is room for only because it could not before."""
-        widened = self.room.tokens > self.shown_room.tokens and self.shown_room.is_bare
-        return self.skipped > 0 or self.tokens > self.room.tokens or widened or self.hides_newest
+        return self.skipped > 0 or self.tokens > self.room.tokens or self.is_widened or self.hides_newest
+
+    @property
+    def is_widened(self) -> bool:
+        """The newest message had no room when the view began, and has it now."""
+        fits = self.shown_room.is_bare or self.newest_whole <= self.room.message_cap(0)
+        return self.room.tokens > self.shown_room.tokens and fits
 
     @property
     def is_high(self) -> bool:
@@ -302,7 +308,8 @@ def _reshaped(now: Situation, drafts: Drafts, made: Decision) -> Decision:
         pins = None  # the next activation will see to it
     shape: Reshape | None = None
     if pins is not None or now.pending is not None:
-        rebinds = pins is not None or now.system_changed or drafts.has_turn_ended()
+        other = now.system_changed or now.pending in ("budget_lowered", "budget_raised")
+        rebinds = pins is not None or other or drafts.has_turn_ended()
         shape = Reshape(now.pending or "explicit", pins, rebinds)
     if (block := _memories(now, drafts, pins)) is not None:
         shape = Reshape(now.pending or "restored", pins, shape is not None and shape.rebinds, block)

@@ -214,8 +214,9 @@ class _Measured(NamedTuple):
     thoughts: tuple[str, ...]
     has_thinking: bool
     extras: int
-    frames: int  # of calls
+    frames: int  # of calls, and of blocks that stay blocks
     images: int
+    loose: int  # tokens of frames that go with the first cut
     crowd: float  # tokens below which hardly a word of each text could stay; 0 where that does not matter
 
 
@@ -223,9 +224,8 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     read = [part for part in reading.parts if part.kind != "extra"]
     parts = [part for part in read if part.kind != "thinking"]
     thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
-    frames = sum(price.count(text) for part in parts for text in _frame_of(part)) + sum(
-        map(price.count, unpaid_frame(message))
-    )
+    named = sum(price.count(text) for part in parts for text in _frame_of(part))
+    frames = named + sum(map(price.count, unpaid_frame(message)))
     images = price.image_tokens * sum(len(part.media) for part in parts)
     words = max(1, tokens - MESSAGE_TOKENS - frames - images)
     scale = words / max(1, sum(len(text) for part in read for text in _within(part)))
@@ -234,7 +234,28 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     crowd = sum(min(size, least) for size in sizes) if sum(part.kind in _JOINED for part in parts) > 1 else 0.0
     extras = extras_cost(reading, price.count)
     has_thinking = len(parts) < len(read)
-    return _Measured(message, parts, sizes, (*thoughts, *reading.again), has_thinking, extras, frames, images, crowd)
+    kept = named + sum(map(price.count, unpaid_frame(_with_results_joined(message))))
+    unread = (*thoughts, *reading.again)
+    return _Measured(message, parts, sizes, unread, has_thinking, extras, kept, images, frames - kept, crowd)
+
+
+def _with_results_joined(message: Message) -> Message:
+    """The message without what its results hold: cut, each of them is one text, and the frames of its blocks go."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    if is_result(message):
+        return {**message, "content": ""}
+    keys = ("content", "output")
+    joined = [
+        {key: value for key, value in block.items() if key not in keys} if _holds_result(block) else block
+        for block in content
+    ]
+    return {**message, "content": joined}
+
+
+def _holds_result(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_result"
 
 
 def _frame_of(part: Part) -> tuple[str, ...]:
@@ -252,6 +273,8 @@ def _cut_to(measured: _Measured, cap: int, price: Price) -> Shrunk | None:
     if measured.crowd > cap:  # seen at once, where it would take long to find out
         return None
     share = cap - MESSAGE_TOKENS
+    if measured.loose:  # so low that something is cut
+        share = min(share, int(sum(measured.sizes)) + measured.frames + measured.images + measured.extras - 1)
     shown: Shrunk | None = None
     for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
         rebuilt = _rebuild(measured, max(0, share), price)

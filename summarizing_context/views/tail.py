@@ -132,7 +132,7 @@ class Tail:
         if pace is not None and work:
             pace.spend(work)
         if closed:
-            self.ephemeral_count += len(passing)
+            self.ephemeral_count += sum(each.message is not None for each in passing)
             self._close(group[-1].seq + 1)
 
     def folds_of(self, start: int) -> bool:
@@ -256,6 +256,7 @@ class Tail:
             self._open_tokens += self._append(piece, cost, self.room.message_cap(self._open_tokens))
 
     def _pass(self, passing: Passing) -> int:
+        assert passing.message is not None
         message, repairs = present(passing.message)
         return self._append(Piece(passing.before, message, repairs), passing.tokens, self.room.message_cap(0))
 
@@ -378,7 +379,7 @@ def extend_tail(reader: MessageReader, tail: Tail, most: float = inf) -> None:
         else:
             group, costs = reader.between(start, stop)
             left = reader.left(start, stop, tail)
-            passing = log.passing(tail.ephemeral_count, stop) if log.ephemeral else ()
+            passing = log.passing_within(tail.ephemeral_count, start, stop)
             tail.take(group, costs, closed=True, staying=staying, passing=passing, most=most, left=left, pace=pace)
         if tail.tokens > most:
             return
@@ -387,7 +388,7 @@ def extend_tail(reader: MessageReader, tail: Tail, most: float = inf) -> None:
     if stop > start:
         group, costs = reader.between(start, stop)
         left, staying = reader.left(start, stop, tail), log.staying(start, stop)
-        passing = log.passing(tail.ephemeral_count, stop) if log.ephemeral else ()
+        passing = log.passing_within(tail.ephemeral_count, start, stop)
         tail.take(group, costs, closed=False, staying=staying, passing=passing, most=most, left=left, pace=pace)
 
 

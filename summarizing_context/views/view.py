@@ -78,6 +78,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     bounds: Bounds = Bounds()
     repeats_stop: int = 0  # entries of which repeats are shown once; those that come later, each by itself
     held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
+    interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
 
     @property
     def cut(self) -> Cut:
@@ -134,6 +135,7 @@ def activated(
         system=system,
         bounds=proposal.tail.bounds,
         repeats_stop=proposal.tail.repeats_stop,
+        interruptions=before.interruptions,
     )
 
 
@@ -161,6 +163,7 @@ def gone_back(there: ActivationState, present: ActivationState, bounds: Bounds) 
         system=present.system,
         bounds=there.bounds if same else bounds,
         held_at=bounds.rewritten,
+        interruptions=present.interruptions,
     )
 
 
@@ -210,6 +213,8 @@ def _blocks(message: Message) -> list[Any]:
         return content
     return [{"type": "text", "text": content}] if content else []
 
+
+ROOM_MARK = " @"  # between a provider's key and tokens
 
 _BY_ACTIVATIONS = ("thinking_dropped", "chain_dropped", "repeats_joined")
 
@@ -312,9 +317,9 @@ class ViewMarks(NamedTuple):
 
 @dataclass(slots=True)
 class ProviderView:
-    """What one provider is shown."""
+    """What one provider is shown, at budgets that are about alike."""
 
-    key: str
+    key: str  # names it: the provider, and behind a mark the room where it is not the provider's first view
     state: ActivationState
     tail: Tail
     last: list[Message] = field(default_factory=list)  # the messages of the view handed out last
@@ -326,6 +331,7 @@ class ProviderView:
     pins_changed: bool = False  # by a call, since they were chosen for this view
     counted: int = 0  # items whose repairs are counted
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
+    beside: ActivationState | None = None  # of the view that the provider was shown before this one, until it is shown
     encoded: tuple[ActivationState, bytes] | None = None  # the state that was encoded last
 
     def encode(self, state: ActivationState) -> bytes:
@@ -345,7 +351,7 @@ class ProviderView:
         before = self.last
         if self.resumed is not None:
             before, self.resumed = messages[: self.resumed], None
-        self.last = messages
+        self.last, self.beside = messages, None
         return common_prefix(before, messages)
 
     def has_turn_ended(self, bounds: Bounds) -> bool:
@@ -370,6 +376,18 @@ class ProviderView:
                 min(self.attempted_at, size[0]),
                 min(self.attempted_length, size[1]),
             )
+
+    @property
+    def provider(self) -> str:
+        """The key of the provider."""
+        key, mark, room = self.key.rpartition(ROOM_MARK)
+        return key if mark and room.isdecimal() else self.key
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is known to show messages only, and each of them whole."""
+        is_known = bool(self.last) or not self.state.serial  # what an earlier process was shown is not looked at yet
+        return is_known and not self.state.head and not any(item.left_out for item in self.tail.items)
 
     @property
     def marks(self) -> ViewMarks:

@@ -73,7 +73,6 @@ def test_a_forecast_needs_no_key_and_sends_nothing(run: Runner, checkout: Path):
     ("arguments", "words"),
     [
         (("run", "real", "--arms", "hierarchical"), "there is no arm 'hierarchical'; there are ours"),
-        (("run", "real", "--accept"), "its bounds stand in its file"),
         (("record", "real"), "--reader-model"),
         (("record", "real", "--reader", "oracle", "--reader-model", "m"), "openai and anthropic"),
     ],

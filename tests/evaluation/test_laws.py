@@ -218,9 +218,10 @@ def test_a_row_that_begins_with_the_same_words_does_not_show_the_newest_message(
     assert hides(log, [HELLO, says("assistant", older)]) is not is_there
 
 
-def test_only_lines_of_split_calls_may_wait_behind_one_in_flight():
+def test_no_line_of_split_calls_waits_behind_one_in_flight():
     first, second = openai_call("a"), openai_call("b")
-    assert not hides([HELLO, first, second], [HELLO, first])
+    assert hides([HELLO, first, second], [HELLO, first])
+    assert not hides([HELLO, first, second], [HELLO, first, openai_result("a"), second])
     assert hides([HELLO, first, second, openai_result("b")], [HELLO, first])
     assert hides(
         [HELLO, openai_call("a", "c"), openai_result("a"), second], [HELLO, openai_call("a", "c"), openai_result("a")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -87,7 +88,8 @@ async def test_over_stdio_beside_the_writer(tmp_path: Path):
 def serving_http(store: Path) -> Iterator[str]:
     """The address of a server of its own process."""
     command = [sys.executable, "-m", "summarizing_context", "mcp", "--store", str(store), "--http", "127.0.0.1:0"]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+    own = {**os.environ, "HOME": str(store.parent)}  # the token is kept there
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=own) as process:
         try:
             assert process.stderr is not None
             yield process.stderr.readline().strip()
@@ -99,7 +101,7 @@ async def test_over_http_beside_the_writer(tmp_path: Path):
     store = tmp_path / "run.db"
     async with writing(store) as writer:
         with serving_http(store) as address:
-            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", address)
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/token/[0-9a-f]{40}/mcp", address)
             async with Client(address) as client, Client(address) as another:
                 await check_all_tools(client, writer)
                 assert "6543" in await ask(another, "context_recall", query="staging database port")

@@ -26,16 +26,36 @@ from tests.house import documents
 from tests.house.checkout import ROOT, run_python
 from tests.house.documents import IN_A_SESSION, NEEDS, Block
 from tests.providers.serve import serving_apart
-from tests.providers.server import Answer
+from tests.providers.server import Answer, Request
 
 PROGRAM = "summarizing-context"
+
+
+CALL = {"index": 0, "id": "call-1", "type": "function", "function": {"name": "read_file", "arguments": ""}}
+DELTAS: dict[str, list[dict[str, Any]]] = {
+    "call": [{"role": "assistant", "tool_calls": [CALL]}]
+    + [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in ('{"path":', ' "a.py"}')],
+    "text": [{"role": "assistant", "content": "It "}, {"content": "reads "}, {"content": "a file."}],
+}
+
+
+def answering(request: Request) -> Answer:
+    """A reply; where a stream is asked for, first a tool call and then a text, in pieces."""
+    if not request.body.get("stream"):
+        return Answer(model=lambda body: f"A reply to {len(body['messages'])} messages.")
+    is_answered = request.body["messages"][-1]["role"] == "tool"
+    choices = [[{"index": 0, "delta": delta}] for delta in DELTAS["text" if is_answered else "call"]]
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    events = [json.dumps({**chunk, "choices": listed}) for listed in [*choices, []]]
+    body = "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"]).encode()
+    return Answer(headers=(("content-type", "text/event-stream"),), body=body)
 
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """An empty folder, and both providers on the loopback; no key of the machine is left."""
     monkeypatch.chdir(tmp_path)
-    with serving_apart(lambda _: Answer(model=lambda body: f"A reply to {len(body['messages'])} messages.")) as server:
+    with serving_apart(answering) as server:
         for name in ("OPENAI", "ANTHROPIC"):
             monkeypatch.setenv(f"{name}_API_KEY", "test-key")
             monkeypatch.setenv(f"{name}_BASE_URL", f"{server.root}/v1" if name == "OPENAI" else server.root)
@@ -86,6 +106,21 @@ def test_the_first_block_of_the_readme_calls_a_real_client_and_runs_again(provid
     assert sent == sorted(set(sent)), "each request holds more of the session"
 
 
+def test_the_streaming_loop_of_the_quickstart_adds_whole_messages(provider: Any, tmp_path: Path):
+    (block,) = (one for one in documents.blocks("python") if "stream=True" in one.text)
+    run(block, {"__name__": "documented"})
+
+    async def messages() -> list[dict[str, Any]]:
+        async with open_context(Settings(store="streamed.db"), read_only=True) as context:
+            return await context.get_messages()
+
+    _, called, result, said = asyncio.run(messages())
+    assert called["tool_calls"] == [{**{name: CALL[name] for name in ("id", "type")}, "function": {
+        "name": "read_file", "arguments": '{"path": "a.py"}'}}]  # fmt: skip
+    assert result == {"role": "tool", "tool_call_id": "call-1", "content": "(the text of a.py)"}
+    assert (said["role"], said["content"]) == ("assistant", "It reads a file.")
+
+
 @cache
 def program() -> Any:
     return typer.main.get_command(build_app())
@@ -112,9 +147,15 @@ def test_a_documented_target_is_in_the_makefile(page: str, line: str):
 @pytest.mark.parametrize(("page", "line"), documents.commands("pip install "))
 def test_a_documented_extra_exists(page: str, line: str):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    named = re.findall(rf"{PROGRAM}(?:\[([\w,-]+)\])?", line)
+    named = re.findall(rf"(?:{PROGRAM}|(?<=[ '\"])\.)(?:\[([\w,-]+)\])?", line)
     assert named, page
     assert {extra for group in named for extra in group.split(",") if extra} <= extras.keys(), page
+
+
+def test_the_quickstart_lists_every_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    rows = [line for line in documents.read("docs/quickstart.md").splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])} == extras.keys()
 
 
 @pytest.mark.parametrize(("page", "line"), documents.commands("python -m "))

@@ -19,7 +19,7 @@ HOMES = {
     "bpe_openai": (),
     "chromadb": ("stores/chroma.py",),
     "filelock": ("evaluation/cassettes.py", "stores/"),
-    "gepa": ("evaluation/tuning/gepa_prompts.py",),
+    "gepa": ("evaluation/tune.py",),
     "langchain": ("adapters/langchain/",),
     "langchain_core": ("adapters/langchain/",),
     "httpx2": ("proxy/",),

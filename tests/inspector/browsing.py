@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.inspector.sessions import COOKIES
+
 api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = Path("/usr/bin/chromium")
 needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="chromium is not installed")
@@ -22,6 +24,13 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
+def enter(page: Any, url: str) -> None:
+    """Go to an inspector as a browser that has opened its link."""
+    name, _, value = COOKIES[url.partition("#")[0]].partition("=")
+    page.context.add_cookies([{"name": name, "value": value, "url": url.partition("#")[0], "sameSite": "Strict"}])
+    page.goto(url)
+
+
 class Opened:
     """A page, and what went wrong in it."""
 
@@ -33,7 +42,7 @@ class Opened:
         self.page.on("console", lambda line: line.type == "error" and self.troubles.append(line.text))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("dialog", lambda dialog: self.troubles.append(dialog.message))
-        self.page.goto(url)
+        enter(self.page, url)
         self.page.wait_for_selector("body[data-messages]")
 
     def __enter__(self) -> Any:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -73,9 +74,19 @@ def app_of(store: Path, **options: Any) -> Any:
     return inspector_app(store, settings=Settings(**SMALL), **options)
 
 
+COOKIES: dict[str, str] = {}  # that browsers get by the link of each inspector which was started, by its address
+
+
+def opened(link: str) -> str:
+    """The address of an inspector, whose link is opened by this."""
+    with urllib.request.urlopen(link, timeout=120) as page:
+        COOKIES[link.partition("?")[0]] = page.headers["Set-Cookie"].partition(";")[0]
+    return link.partition("?")[0]
+
+
 @contextmanager
 def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The command in a process of its own: its address, and the process."""
+    """The command in a process of its own: its address, whose cookie is in `COOKIES`, and the process."""
     config = folder / "inspector.toml"
     config.write_text(
         "[summarizing_context]\n" + "".join(f"{name} = {value}\n" for name, value in SMALL.items()), encoding="utf-8"
@@ -90,7 +101,7 @@ def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[s
     )
     try:
         assert process.stderr is not None
-        yield process.stderr.readline().split()[0], process
+        yield opened(process.stderr.readline().split()[0]), process
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.inspector.browsing import Opened, browser, needs_chromium
+from tests.inspector.browsing import Opened, browser, enter, needs_chromium
 from tests.inspector.sessions import fill_store, run_apart, started, writing
 
 __all__ = ["browser"]
@@ -184,7 +184,7 @@ INJECTED = {
 @pytest.mark.parametrize("way", INJECTED)
 def test_a_script_that_gets_in_finds_every_way_to_more_closed(browser: Any, url: str, way: str) -> None:
     page = browser.new_page()
-    page.goto(url)
+    enter(page, url)
     page.wait_for_selector("body[data-messages]")
     refused = page.evaluate(
         f"() => {{ try {{ ({INJECTED[way]})(); return '' }} catch (error) {{ return String(error) }} }}"
@@ -223,7 +223,7 @@ SENT = {
 @pytest.mark.parametrize("way", SENT)
 def test_nothing_is_loaded_from_or_sent_to_another_host(browser: Any, url: str, way: str) -> None:
     page = browser.new_page()
-    page.goto(url)
+    enter(page, url)
     page.wait_for_selector("body[data-messages]")
     with another_origin() as (port, asked):
         tried = f"(to) => ({SENT[way]})(to).then(() => 'sent', () => 'refused')"
@@ -269,7 +269,7 @@ def test_pages_of_other_origins_read_nothing_and_undo_nothing(browser: Any, url:
         told = page.evaluate("JSON.parse(document.body.dataset.told)")
     assert told.pop("plain") in ("", "refused")  # that page may not read the refusal
     assert set(told.values()) == {"refused"}
-    page.goto(url)
+    enter(page, url)
     page.wait_for_selector("body[data-messages]")
     assert "undo of" not in page.inner_text("#panel-activations")
     page.close()

@@ -21,7 +21,7 @@ from starlette.routing import Mount
 from summarizing_context.cli import main
 from summarizing_context.errors import SettingsError
 from summarizing_context.inspector import bound_socket
-from tests.inspector.sessions import HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
+from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
 
 pytestmark = pytest.mark.anyio
 HERE = "http://127.0.0.1:8378"
@@ -297,12 +297,15 @@ async def test_nothing_is_left_beside_a_store_that_nobody_has_open(store: Path) 
 
 def test_changes_are_told_as_they_come_and_the_server_stops_with_streams_open(tmp_path: Path) -> None:
     store = fill_store(tmp_path / "run.db", "s1", 5)
-    with started(store, tmp_path) as (url, process), urllib.request.urlopen(f"{url}api/events", timeout=120) as events:
+    with started(store, tmp_path) as (url, process):
+        asked = urllib.request.Request(f"{url}api/events", headers={"Cookie": COOKIES[url]})
+        events = urllib.request.urlopen(asked, timeout=120)
         first = next(line for line in events if line.startswith(b"data:"))
         fill_store(store, "s2", 3)
         assert next(line for line in events if line.startswith(b"data:")) != first
         process.send_signal(signal.SIGINT)
         assert process.wait(10) in (0, 130)
+        events.close()
 
 
 def test_only_loopback_addresses_are_listened_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

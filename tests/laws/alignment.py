@@ -179,9 +179,9 @@ class _Walk:
                 self.at += 1
 
     def _may_be_held_back(self, index: int) -> bool:
-        """Only lines of split calls, behind the first that waits."""
+        """Only lines of split calls, behind the first that waits; never the newest message."""
         waiting = [group.call for group in self.reading.open_groups()]
-        return index in waiting[1:]
+        return index in waiting[1:] and index < len(self.log) - 1
 
 
 def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | str:

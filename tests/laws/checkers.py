@@ -18,6 +18,7 @@ from .shapes import Message, answered_ids, called_ids, canonical_once, identity_
 
 __all__ = [
     "find_tail",
+    "goes_on",
     "group_spans",
     "order_problems",
     "pin_problems",
@@ -88,9 +89,9 @@ def _result_order_problems(
     return problems
 
 
-def find_tail(view: Sequence[Message], log: Sequence[Message]) -> Tail | str:
-    """Where the raw tail begins, or why there is none."""
-    reading = read_log(log)
+def find_tail(view: Sequence[Message], log: Sequence[Message], interrupted: Collection[int] = ()) -> Tail | str:
+    """Where the raw tail begins, or why there is none. `interrupted` is as in `read_log`."""
+    reading = read_log(log, interrupted)
     folded = find_fold(view, log, reading)
     return align(view, log, reading) if folded is None else folded
 
@@ -211,6 +212,12 @@ def _first_equal(row: Message, log: Sequence[Message], among: range) -> list[int
     places = entry_places(log)
     equal = places.of_text.get(canonical_once(row), []) if row.get("content") else []
     return [index for index in equal if index in among and index not in places.of_pins][:1]
+
+
+def goes_on(view: Sequence[Message], then: Sequence[Message]) -> bool:
+    """The view is that of then; calls that were in flight at its end have stand-ins, for another process made them."""
+    rest = view[len(then) :]
+    return list(view[: len(then)]) == list(then) and all("[no result of this call" in str(row) for row in rest)
 
 
 def pin_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from .alignment import Tail, align_whole
-from .grouping import CallGroup, Reading
+from .grouping import CallGroup, Reading, read_log
 from .repairs import FOLDED
 from .shapes import CALL_BLOCKS, Message, answered_ids, called_ids
 
@@ -37,6 +37,8 @@ def _explained(
 ) -> Tail | None:
     start, stop = atom
     groups = [reading.groups[index] for index in range(start, stop) if index in reading.groups]
+    # What goes with a call is what answers it in the log, also where a view has given the call up before.
+    paired = [group for index, group in read_log(log).groups.items() if start <= index < stop]
     rows_called = [ids for shown in view[row + 1 :] if (ids := called_ids(shown))]
     later = sum(bool(called_ids(entry)) for entry in log[stop:])
     candidates = [rows_called, rows_called[: max(0, len(rows_called) - later)]]  # later groups may use the ids again
@@ -44,14 +46,15 @@ def _explained(
         gone = {(group.call, id) for group in groups for id in called_ids(log[group.call])} - shown
         waiting = {(group.call, id) for group in groups for id in group.waiting if not group.abandoned}
         last = max((call for call, _ in gone), default=0)
-        shown_answered = shown - waiting - _newest_answered(log, groups)  # which stays, for the newest message is shown
+        shown_answered = shown - waiting - _newest_answered(log, paired)  # which stays, for the newest message is shown
         if len(gone) != told or (gone & waiting and any(call <= last for call, _ in shown_answered)):
             continue
         rest = {
-            index: entry for index in range(start, stop) if (entry := _without(log, index, groups, gone)) is not None
+            index: entry for index in range(start, stop) if (entry := _without(log, index, paired, gone)) is not None
         }
         claimed = [*rest.values(), *log[stop:]]
-        tail = align_whole(view[row + 1 :], claimed, _without_gone(reading, [*rest, *range(stop, len(log))], gone))
+        kept = _without_gone(reading, [*rest, *range(stop, len(log))], gone, paired)
+        tail = align_whole(view[row + 1 :], claimed, kept)
         if tail is not None:
             return Tail(row, start, tail.repairs + Counter({FOLDED: told}), tail.held_back, (start, stop))
     return None
@@ -62,7 +65,7 @@ def _newest_answered(log: Sequence[Message], groups: Sequence[CallGroup]) -> set
     return {(group.call, id) for group in groups for at, id in group.results if at == len(log) - 1}
 
 
-def _without_gone(reading: Reading, kept: Sequence[int], gone: set[Call]) -> Reading:
+def _without_gone(reading: Reading, kept: Sequence[int], gone: set[Call], paired: Sequence[CallGroup]) -> Reading:
     """The reading of the entries that are kept: what became of their calls, as the whole log tells it."""
     at = {index: place for place, index in enumerate(kept)}
     groups = {
@@ -75,7 +78,12 @@ def _without_gone(reading: Reading, kept: Sequence[int], gone: set[Call]) -> Rea
         for group in reading.groups.values()
         if group.call in at
     }
-    orphans = {at[index]: ids for index, ids in reading.orphans.items() if index in at}
+    left = {(index, id) for group in paired for index, id in group.results if (group.call, id) in gone}
+    orphans = {
+        at[index]: [id for id in ids if (index, id) not in left]
+        for index, ids in reading.orphans.items()
+        if index in at
+    }
     return Reading(groups, orphans, len(kept), ())
 
 

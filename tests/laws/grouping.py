@@ -4,11 +4,12 @@ A call waits for its results. Call rows one after the other wait together, up to
 and those that wait are abandoned.
 A result is paired with the nearest call of its id that still waits; without one it is an orphan. It abandons the rows
 before the one that it answers. Whatever else comes abandons all that wait: words, an orphan, a call after a result.
+A request interrupts what it cannot wait for, in views only: see `interrupts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 
@@ -44,9 +45,31 @@ class Reading:
         return [group for group in self.groups.values() if group.waiting and not group.abandoned]
 
 
-def read_log(log: Sequence[Message]) -> Reading:
-    """Pair results with calls."""
-    return _read(log).reading()
+def read_log(log: Sequence[Message], interrupted: Collection[int] = ()) -> Reading:
+    """Pair results with calls, as views show them: before these entries all that waited was abandoned. What may not be
+    parted depends on the log alone."""
+    if not interrupted:
+        return _read(log).reading()
+    whole, reader = _read(log).reading(), _Reader()
+    ends = {*interrupted, *(place for run in whole.runs for place in run)}
+    for index, message in enumerate(log):
+        if index in ends:
+            reader.interrupt()
+        reader.read(message)
+    if len(log) in interrupted:
+        reader.interrupt()
+    shown = reader.reading()
+    return Reading(shown.groups, shown.orphans, whole.size, whole.runs)
+
+
+def interrupts(log: Sequence[Message], loaded: int, interrupted: Collection[int]) -> int | None:
+    """Where a request abandons calls, if it does: those before a newest message that makes calls itself, for that is
+    shown; and those of the first `loaded` entries, which an earlier process has made."""
+    waiting = [group.call for group in read_log(log, interrupted).open_groups()]
+    newest = len(log) - 1
+    if waiting and waiting[-1] == newest >= loaded:
+        return newest if waiting[:-1] else None
+    return len(log) if waiting and waiting[0] < loaded else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +125,13 @@ class _Reader:
     def reading(self) -> Reading:
         last = [] if self.began is None else [(self.began, len(self.log))]
         return Reading(self.groups, self.orphans, len(self.log), (*self.runs, *last))
+
+    def interrupt(self) -> None:
+        """All that waits is abandoned here."""
+        _abandon(self.waiting)
+        if self.began is not None:
+            self.runs.append((self.began, len(self.log)))
+        self.waiting, self.began = [], None
 
     def read(self, message: Message) -> None:
         index, calls, answers = len(self.log), called_ids(message), answered_ids(message)

@@ -24,15 +24,17 @@ from .checkers import (
     tool_safe_problems,
     view_tokens,
 )
+from .grouping import interrupts
 from .places import kept_at
 from .repairs import ALL_REPAIRS
 from .shapes import answered_ids, called_ids, canonical_once, copied, leading_system_rows
 
 REASONS = {
-    "high_water", "budget_lowered", "provider_changed", "system_changed", "log_replaced", "idle",
+    "high_water", "budget_lowered", "budget_raised", "provider_changed", "system_changed", "log_replaced", "idle",
     "explicit", "restored",
 }  # fmt: skip
 IMAGE_TOKENS = 1600
+OTHER_ROOM = 1.5  # times as much room: another view
 SMALL = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
 ECONOMY = {"band": "economy", "segment_min": 50, "segment_target": 150, "segment_max": 300, "summary_max_tokens": 16}
 
@@ -67,11 +69,14 @@ class Judge:
         self.headers = headers
         self.keeps = keeps  # whether covered groups may stand word for word before the tail
         self.log: list[Message] = []
+        self.loaded = 0  # entries of an earlier process
+        self.interrupted: list[int] = []  # before these entries requests have given up what waited
+        self._unsure = False  # an earlier process has: whether this one knows is the next view's to tell
         self.views = self.refused = self.covered = self.in_tail = self.held_back = 0
         self.activations = 0
         self.repairs: Counter[str] = Counter()
         self.last: list[Message] = []
-        self.shown: dict[str, Shown] = {}  # of each provider that with which its next view must begin
+        self.shown: dict[tuple[str, int], Shown] = {}  # of each provider and room that with which the next must begin
         self._activations_before = 0
         self._replaced = False
         self._prices: dict[str, int] = {}
@@ -94,7 +99,7 @@ class Judge:
 
     async def clear(self) -> None:
         await self.context.clear()
-        self.log = []
+        self.log, self.interrupted, self.loaded = [], [], 0
         self.last = []
         self.shown = {}
 
@@ -113,13 +118,31 @@ class Judge:
 
     def replaced(self, before: list[Message]) -> None:
         """The log was replaced, or may have been: views stay as they were up to the first difference."""
-        self.shown = {key: _begun(shown, before, self.log) for key, shown in self.shown.items()}
+        self.shown = {key: self._begun(shown, before) for key, shown in self.shown.items()}
+        same = next((at for at, pair in enumerate(zip(before, self.log, strict=False)) if pair[0] != pair[1]), None)
+        same = min(len(before), len(self.log)) if same is None else same
+        self.loaded, self.interrupted = min(self.loaded, same), [at for at in self.interrupted if at <= same]
         self._replaced = True
+
+    def _begun(self, shown: Shown, before: list[Message]) -> Shown:
+        """With what the next view has to begin though the log is another one from some entry on: what stands before the
+        raw tail, and the untouched messages of that up to the difference."""
+        view, known, now = shown.rows, before[: shown.entries], self.log
+        same = next((at for at, (old, new) in enumerate(zip(known, now, strict=False)) if old != new), None)
+        same = min(len(known), len(now)) if same is None else same
+        tail = find_tail(view, known, self.interrupted)
+        if isinstance(tail, str):
+            return Shown([], 0)
+        rows, at = tail.view_start, tail.log_start
+        while at < same and rows < len(view) and canonical_once(view[rows]) == canonical_once(known[at]):
+            rows, at = rows + 1, at + 1
+        return Shown(view[:rows], at)
 
     def reopened(self, context: Any) -> None:
         """Go on with another context of the same session; its counters begin at zero."""
         self.context = context
         self._activations_before = 0
+        self.loaded, self._unsure = len(self.log), bool(self.interrupted)
 
     async def check_log(self) -> None:
         kept = await self.context.get_messages()
@@ -140,13 +163,27 @@ class Judge:
             return []
         own = [self._own(row) for row in view]
         self.views += 1
+        self._note_interruption(own)
         problems = self._problems(own, wanted, key)
         if problems:
             raise LawBroken("; ".join(problems))
         vandalise(view)
-        self.last, self.shown[key] = own, Shown(own, len(self.log))
+        self.last, self.shown[key, self._room()] = own, Shown(own, len(self.log))
         self._replaced = False
         return own
+
+    def _note_interruption(self, view: list[Message]) -> None:
+        """A request gives up what it cannot wait for. An earlier process may have done so before anything was kept of
+        its views: then the first view of this one, an activation, shows results in their places again."""
+        ways = [[*known, *self._new(known)] for known in ([self.interrupted, []] if self._unsure else ())]
+        if [isinstance(find_tail(view, self.log, way), str) for way in ways] == [True, False]:
+            self.interrupted = []
+        self._unsure = False
+        self.interrupted += self._new(self.interrupted)
+
+    def _new(self, interrupted: list[int]) -> list[int]:
+        place = interrupts(self.log, self.loaded, interrupted)
+        return [] if place is None else [place]
 
     def _own(self, row: Message) -> Message:
         """A copy; of rows with the same bytes always the same one, so that it is read once only."""
@@ -181,7 +218,7 @@ class Judge:
         return problems + self._prefix_problems(view, key)
 
     def _tail_problems(self, view: list[Message]) -> list[str]:
-        tail = find_tail(view, self.log)
+        tail = find_tail(view, self.log, self.interrupted)
         if not isinstance(tail, str):
             self.covered = max(self.covered, tail.log_start)
             self.in_tail += len(view) - tail.view_start
@@ -227,10 +264,22 @@ class Judge:
         problems = [f"append_only: unknown reasons {sorted(unknown)}"] if unknown else []
         if fresh > told:
             self.untold()
-        if told or key not in self.shown:
+        room = max(1, self._room())
+        near = [
+            one for one in self.shown if one[0] == key and max(one[1], room) < OTHER_ROOM * max(1, min(one[1], room))
+        ]
+        broken = {one: prefix_problems(self.shown[one].rows, view) for one in near}
+        for one in near:
+            if told or not broken[one]:
+                del self.shown[one]
+        if told or not near or not all(broken.values()):
             return problems
-        broken = prefix_problems(self.shown[key].rows, view)
-        return [*problems, f"append_only: {broken[0]} without an activation"] if broken else problems
+        return [*problems, f"append_only: {broken[near[-1]][0]} without an activation"]
+
+    def _room(self) -> int:
+        """The last request's tokens beside the system rows: at about as many a provider is shown the same view."""
+        system = sum(map(self._price, self.log[: leading_system_rows(self.log)]))
+        return int(self.context.budget().max_tokens) - system
 
 
 @asynccontextmanager
@@ -273,21 +322,6 @@ def vandalise(value: Any) -> None:
         for item in value:
             vandalise(item)
         value.append("vandal")
-
-
-def _begun(shown: Shown, before: list[Message], now: list[Message]) -> Shown:
-    """With what the next view has to begin though the log is another one from some entry on: what stands before the raw
-    tail, and the untouched messages of that up to the difference."""
-    view, known = shown.rows, before[: shown.entries]
-    same = next((at for at, (old, new) in enumerate(zip(known, now, strict=False)) if old != new), None)
-    same = min(len(known), len(now)) if same is None else same
-    tail = find_tail(view, known)
-    if isinstance(tail, str):
-        return Shown([], 0)
-    rows, at = tail.view_start, tail.log_start
-    while at < same and rows < len(view) and canonical_once(view[rows]) == canonical_once(known[at]):
-        rows, at = rows + 1, at + 1
-    return Shown(view[:rows], at)
 
 
 def _first_difference(kept: list[Message], wanted: list[Message]) -> str:

@@ -162,6 +162,28 @@ class Operations(RuleBasedStateMachine):
         ids = self.called[-1:] if reuse and self.called else self.fresh(calls)
         self.add(call(self.dialect, *((i, "read", {"path": "a"}) for i in ids)), look=look)
 
+    @rule(
+        lines=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+        results=st.integers(0, 4),
+        look=st.booleans(),
+        ends=st.booleans(),
+    )
+    def killed(self, lines: list[int], results: int, look: bool, ends: bool) -> None:
+        """Calls one after the other, seen as they come or not, results for some of them, and the end of the process;
+        another may have the results that are missing."""
+        assert self.judge is not None
+        self.count("killed")
+        ids = self.fresh(sum(lines))
+        for at, calls in enumerate(lines):
+            made = ids[sum(lines[:at]) :][:calls]
+            self.add(call(self.dialect, *((i, "read", {"path": "a"}) for i in made)), look=look)
+        for identity in ids[::-1][:results]:
+            self.add(result(self.dialect, identity, "in time"), look=look)
+        if self.in_file and ends:
+            self.reopened(look=look)
+        for identity in ids[: results % 3]:
+            self.add(result(self.dialect, identity, "late or not"), look=True)
+
     @rule(back=st.integers(1, 6), size=st.integers(0, 80), look=st.booleans())
     def answer(self, back: int, size: int, look: bool) -> None:
         """A result for one of the last calls, whether it waits or not."""
@@ -303,10 +325,15 @@ class Operations(RuleBasedStateMachine):
         assert self.judge is not None
         self.count("reopen")
         if self.in_file and sure == 0:
-            self.judge.closing()
-            self.run(self.door.__aexit__(None, None, None))
-            self.judge.reopened(self.run(self.opened()))
-            self.run(self.judge.check_log())
+            self.reopened(look=True)
+
+    def reopened(self, look: bool) -> None:
+        assert self.judge is not None
+        self.judge.closing()
+        self.run(self.door.__aexit__(None, None, None))
+        self.judge.reopened(self.run(self.opened()))
+        self.run(self.judge.check_log())
+        if look:
             self.run(self.judge.view())
 
     def teardown(self) -> None:

@@ -168,7 +168,9 @@ def test_a_call_that_still_waits_gets_no_stand_in() -> None:
 def test_split_lines_behind_one_that_waits_may_be_held_back_and_nothing_else() -> None:
     a, b = call("openai", ("a", "read", {})), call("openai", ("b", "read", {}))
     log = [user("go"), a, b, result("openai", "b", "two")]
-    assert judged(log[:2], log[:3]) == []
+    both = [log[0], call("openai", ("a", "read", {}), ("c", "read", {})), result("openai", "a", "one")]
+    assert judged(both, [*both[:2], b, both[2]]) == []
+    assert judged(log[:2], log[:3])  # the newest message
     assert judged(log[:2], log)
     assert judged([*log[:2], result("openai", "a", "no result"), *log[2:]], log) == []
     assert judged(log[:1], [user("go"), user("more")])

@@ -37,13 +37,13 @@ async def test_a_copy_of_the_file_at_any_moment_gives_the_same_view(tmp_path: Pa
         for number, message in enumerate(session(51, 240 if sizes is SMALL else 120)):
             await judge.add(message)
             view = await judge.view()
-            if number % 5 == 0:
+            if number % 3 == 0 and not judge.context.open_calls():  # another process gives them stand-ins
                 images += 1
                 again, log = await seen_in(copied(store, tmp_path / f"image{images}"), sizes)
                 assert log == judge.log
                 assert again == view
         assert judge.activations > 5
-        assert images > 20
+        assert images > 15
 
 
 def copied(store: Path, folder: Path) -> Path:

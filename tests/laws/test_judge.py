@@ -38,6 +38,9 @@ class Lying:
         self.last_view = SimpleNamespace(tokens=tokens, activation=None)
         return view
 
+    def budget(self) -> SimpleNamespace:
+        return SimpleNamespace(max_tokens=100_000)
+
     def statistics(self) -> SimpleNamespace:
         return SimpleNamespace(activations=self.activations, activations_by_reason={}, repairs={})
 
@@ -128,12 +131,13 @@ async def test_after_a_restart_an_empty_log_begins_anew_for_those_that_were_not_
     judge = Judge(context, budget=100_000)
     await judge.add(user("first"), user("second"))
     await judge.view()
-    judge.shown["other"] = judge.shown[""]._replace(rows=[HEADER])  # who has not been shown that it was cleared
-    context.log, judge.log, judge.shown[""] = [], [], judge.shown[""]._replace(rows=[], entries=0)
+    ((_, room), shown), *_ = judge.shown.items()
+    judge.shown = {("other", room): shown._replace(rows=[HEADER]), ("", room): shown._replace(rows=[], entries=0)}
+    context.log, judge.log = [], []  # which the other has not been shown
     judge.closing()
     judge.reopened(context)
     assert await judge.view() == []
-    assert "other" not in judge.shown
+    assert ("other", room) not in judge.shown
 
 
 async def test_a_log_that_the_caller_can_reach_is_caught() -> None:

@@ -69,15 +69,30 @@ async def test_split_parallel_calls_are_shown_one_after_the_other() -> None:
         for turn in range(10):
             ids = [f"p{turn}_{n}" for n in range(5)]
             await judge.add(user("again"))
+            await judge.view()
             for identity in ids:
-                await judge.view()
                 await judge.add(call("anthropic", (identity, "read", {})))
-            for identity in reversed(ids):
-                await judge.view()
+            for identity in ids:
                 await judge.add(result("anthropic", identity, words_of(turn)))
+                await judge.view()
             view = await judge.view()
             assert [called_ids(row) for row in view if called_ids(row)][-5:] == [[identity] for identity in ids]
         assert judge.held_back > 0
+        assert not judge.repairs
+
+
+async def test_a_view_between_split_calls_gives_up_the_earlier_ones_and_shows_the_newest() -> None:
+    async with watched(Counting(), budget=4_000) as judge:
+        for turn in range(10):
+            ids = [f"p{turn}_{n}" for n in range(3)]
+            await judge.add(user("again"))
+            for identity in ids:
+                await judge.add(call(DIALECTS[turn % len(DIALECTS)], (identity, "read", {})))
+                assert called_ids((await judge.view())[-1]) == [identity]
+            for identity in reversed(ids):
+                await judge.add(result(DIALECTS[turn % len(DIALECTS)], identity, words_of(turn)))
+                assert words_of(turn)[:9] in str((await judge.view())[-1])
+        assert min(judge.repairs["stand_in_result"], judge.repairs["late_result_note"]) > 20
 
 
 async def test_a_long_run_of_split_calls_stays_tool_safe() -> None:

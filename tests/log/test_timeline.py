@@ -33,7 +33,7 @@ from tests.making import (
 def facts(log: MessageLog) -> dict[str, object]:
     """All that is derived from the log."""
     return {
-        "messages": log.messages(),
+        "messages": [entry.message() for entry in log.in_order()],
         "tokens": list(log.tokens),
         "history": log.history_tokens,
         "step": log.step_tokens,
@@ -71,7 +71,7 @@ def test_tokens_count_the_whole_log_ephemeral_messages_included():
     messages = [user("a"), user("passing") | {"ephemeral": True}, assistant("b")]
     log = timeline(messages)
     assert log.history_tokens == sum(map(PRICE.message, messages))
-    assert (len(log), log.messages()) == (2, messages)
+    assert (len(log), [entry.message() for entry in log.in_order()]) == (2, messages)
 
 
 def test_a_step_is_an_answer_with_what_it_brought():
@@ -85,8 +85,8 @@ def test_a_step_is_an_answer_with_what_it_brought():
 
 def test_messages_come_out_as_fresh_copies():
     log = timeline([user([{"type": "text", "text": "a"}])])
-    log.messages()[0]["content"].clear()
-    assert log.messages() == [user([{"type": "text", "text": "a"}])]
+    log.in_order()[0].message()["content"].clear()
+    assert [entry.message() for entry in log.in_order()] == [user([{"type": "text", "text": "a"}])]
 
 
 def test_a_group_too_large_for_one_leaf_is_read_in_parts_that_hold_all_of_it():

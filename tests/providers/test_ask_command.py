@@ -17,17 +17,12 @@ from summarizing_context.summarizers.prompts import latest, write_prompt
 from tests.cli.commands import write_transcript
 from tests.privacy import open_to_others
 
-from .protocols import KEY, OPENAI, Json, completion, system_text, user_text
-from .serve import honest, serving_apart
+from .asking import JUDGE, QUESTIONS, WRITER, answering, kind_of, says
+from .protocols import KEY, OPENAI, completion, system_text
+from .serve import serving_apart
 from .server import Answer, ProviderServer, Request
 
 SDKS = (anthropic, openai)  # imported before the clock of a call runs
-WRITER, JUDGE = "gpt-5.4-mini", "gpt-5.4"
-QUESTIONS = [
-    {"category": "rule", "question": "What is forbidden?", "answer": "Restarts by day.", "evidence": [0, 2]},
-    {"category": "fact", "question": "Which port is used?", "answer": "8080", "evidence": [3]},
-    {"category": "absent", "question": "Who pays?", "answer": "not in the record", "evidence": []},
-]
 SECRET = "sk-abcdefghijklmnop1234"
 
 
@@ -38,32 +33,6 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "80")
     messages = [{"role": "user", "content": f"The key is {SECRET}."}, *demo_session(turns=6)]
     return write_transcript(tmp_path / "run.jsonl", messages)
-
-
-def kind_of(body: Json) -> str:
-    beginnings = {"You write a memory": "questions", "You take a memory": "reader", "You grade": "judge"}
-    return next((kind for words, kind in beginnings.items() if system_text(body).startswith(words)), "summary")
-
-
-def says(body: Json, questions: object = None) -> str:
-    """Three questions; the first one answered from every view; every answer right, an abstention that."""
-    content = user_text(body)
-    match kind_of(body):
-        case "questions":
-            return f"Here they are:\n{json.dumps({'questions': questions or QUESTIONS})}"
-        case "reader":
-            listed = json.loads(content[content.rindex("Questions: ") + len("Questions: ") :])
-            return json.dumps({listed[0]["id"]: "Restarts by day."})
-        case "judge":
-            asked = json.loads(content[content.index("{") : content.rindex("}") + 1])["questions"]
-            assert all(set(one["answers"]) == {"A", "B", "C", "D"} for one in asked)
-            marks = {"rule": 2, "fact": 0, "absent": 2}
-            return json.dumps({one["id"]: dict.fromkeys(one["answers"], marks[one["category"]]) for one in asked})
-    return honest(body)
-
-
-def answering(request: Request) -> Answer:
-    return Answer(body=json.dumps(completion(says(request.body))).encode())
 
 
 def ask(log: Path, server: ProviderServer | None, *more: object, budget: object = "3k") -> int:
@@ -101,7 +70,7 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines()[:-1])) <= 80
     judged = sum(request.body["model"] == JUDGE for request in server.requests)  # equal views are read once
-    assert f"Recorded with {JUDGE}: {judged} calls" in shown.err
+    assert f"Recorded with {JUDGE} at {OPENAI.base_url(server.root)}: {judged} calls" in shown.err
     folder = Path("eval-ask")
     assert SECRET not in "".join(path.read_text("utf8") for path in folder.rglob("*.json*") if path.suffix != ".gz")
     assert folder.stat().st_mode & 0o077 == 0

@@ -13,10 +13,8 @@ import openai
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.evaluation.cases.sources import write_case
-from summarizing_context.evaluation.report import HTML, JSON, MARKDOWN
 from summarizing_context.summarizers.prompts import latest, write_prompt
-from tests.evaluation.scored.building import generated
+from tests.evaluation.sessions import write
 
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol, system_text
 from .serve import serving_apart
@@ -28,17 +26,15 @@ SDKS = (anthropic, openai)  # imported before the clock of a call runs
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = generated(tokens=6_000)
-    planted = tuple(probe for probe in made.probes if probe.kind != "used")  # hindsight is found anew when it is read
-    return write_case(replace(made, probes=planted), tmp_path_factory.mktemp("case"))
+    return write(tmp_path_factory.mktemp("case"), 1, turns=16)
 
 
 def command(
     name: str, case: Path, tmp_path: Path, *more: object, provider: str = "openai", model: str = MODEL
 ) -> list[str]:
     asked = ["--summarizer", provider, "--model", model]
-    place = ["--cassette", tmp_path / "c.jsonl", "--out", tmp_path / name, "--arms", "tail"]
-    return [str(word) for word in ["eval", name, "--cases", case, "--budget", "3k", *asked, *place, *more]]
+    place = ["--cassette", tmp_path / "c.jsonl", "--out", tmp_path / name]
+    return [str(word) for word in ["eval", name, "--cases", case, "--budget", "2k", *asked, *place, *more]]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
@@ -58,10 +54,10 @@ def test_a_recorded_run_is_replayed_to_the_byte(
     monkeypatch.delenv(key)
     assert main(run("run")) == 0
     assert len(server.requests) == asked
-    for name in (HTML, JSON, MARKDOWN):
+    for name in ("report.html", "report.json"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "record" / name).read_bytes()
-    assert MODEL in (tmp_path / "run" / JSON).read_text("utf8")
-    assert "127.0.0.1" not in (tmp_path / "run" / HTML).read_text("utf8")
+    assert MODEL in (tmp_path / "run" / "report.json").read_text("utf8")
+    assert "127.0.0.1" not in (tmp_path / "run" / "report.html").read_text("utf8")
 
     capsys.readouterr()
     assert main(run("run", model="another-model")) == 2
@@ -79,7 +75,7 @@ def test_a_summarizer_of_ones_own_is_recorded_and_replayed(case: Path, tmp_path:
     own = ("--summarizer", "openai", "--model", MODEL, "--prompts", prompt.parent.parent)
 
     def run(name: str, *more: object) -> int:
-        place = ("--cases", case, "--budget", "3k", "--arms", "tail", "--cassette", tmp_path / "c.jsonl", *own)
+        place = ("--cases", case, "--budget", "2k", "--cassette", tmp_path / "c.jsonl", *own)
         return main([str(word) for word in ("eval", name, *place, "--out", tmp_path / name, *more)])
 
     with serving_apart(answering) as server:
@@ -89,7 +85,7 @@ def test_a_summarizer_of_ones_own_is_recorded_and_replayed(case: Path, tmp_path:
     monkeypatch.delenv("OPENAI_API_KEY")
     assert run("run", "--jobs", 1) == 0
     assert len(server.requests) == asked
-    assert (tmp_path / "run" / HTML).read_bytes() == (tmp_path / "record" / HTML).read_bytes()
+    assert (tmp_path / "run" / "report.html").read_bytes() == (tmp_path / "record" / "report.html").read_bytes()
 
 
 def test_a_dry_run_tells_the_price_and_sends_nothing(

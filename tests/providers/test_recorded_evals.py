@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +21,14 @@ from summarizing_context.errors import (
     SummarizerError,
 )
 from summarizing_context.evaluation import models
-from summarizing_context.evaluation.cases.sources import read_case
 from summarizing_context.evaluation.cassettes import Cassette, Mode
-from summarizing_context.evaluation.models import CassetteFile, Chat, ModelPlan, RecordedModel
-from summarizing_context.evaluation.outcomes import SessionOutcome
+from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
 from summarizing_context.evaluation.requests import Caps
 from summarizing_context.evaluation.requests import Request as Asked
-from summarizing_context.evaluation.runner import Plan, run_case
+from summarizing_context.evaluation.retention import Log, SessionOutcome, run_log
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.providers import make_model
+from tests.evaluation.sessions import write
 
 from .protocols import KEY, MODEL, OPENAI, PROTOCOLS, Json, Protocol, spoken_at, system_text
 from .serve import honest
@@ -39,15 +36,7 @@ from .server import Answer, ProviderServer, Request, serving, storm
 
 pytestmark = pytest.mark.anyio
 SDKS = (anthropic, openai)  # imported before the clock of a call runs
-WHOLE = read_case(Path(__file__).parents[2] / "evals" / "data" / "support-broken-import.jsonl", budget=1)
-CASE = replace(WHOLE, probes=WHOLE.probes[::2])
 SMALL = {"segment_min": 150, "segment_target": 360, "segment_max": 600, "summary_max_tokens": 40}
-SMALL |= {
-    "low_water": 0.16,
-    "high_water": 0.85,
-    "header_target": 0.12,
-    "header_share": 0.28,
-}  # cover whole segments only
 ASKED = Asked(kind="reader", maker="m", system="Answer.", user=("Which port?",), max_tokens=50)
 
 
@@ -66,16 +55,20 @@ def answering(request: Request, text: Callable[[Json], str] = says) -> Answer:
     return Answer(body=json.dumps(reply).encode())
 
 
-def plan(path: Path, protocol: Protocol, server: ProviderServer | None = None, **settings: Any) -> Plan:
-    model = {"summarizer": protocol.name, "model": MODEL}
-    model["base_url"] = None if server is None else protocol.base_url(server.root)
-    return Plan(Settings(**{**SMALL, **model, **settings}), ("tail", "everything"), CassetteFile(path / "c.jsonl"))
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(write(tmp_path / "logs", 1, turns=16) / "session-1.jsonl", name="one")
 
 
-async def ran(plan: Plan, mode: Mode, caps: Caps | None = None) -> SessionOutcome:
-    assert plan.cassette_file is not None
-    with Cassette.open(plan.cassette_file.path, mode, caps=caps, today=lambda: "2026-11-21") as cassette:
-        return await run_case(CASE, plan, cassette)
+def settings(protocol: Protocol, server: ProviderServer | None = None, **more: Any) -> Settings:
+    base_url = None if server is None else protocol.base_url(server.root)
+    model = {"summarizer": protocol.name, "model": MODEL, "base_url": base_url, "max_tokens": 1_500}
+    return Settings(**{**SMALL, **model, **more})
+
+
+async def ran(log: Log, settings: Settings, mode: Mode, caps: Caps | None = None) -> SessionOutcome:
+    with Cassette.open(log.path.parent / "c.jsonl", mode, caps=caps, today=lambda: "2026-11-21") as cassette:
+        return await run_log(log, settings, cassette)
 
 
 @pytest.fixture(autouse=True)
@@ -86,56 +79,44 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 async def test_what_was_recorded_is_replayed_to_the_byte_without_a_key(
-    protocol: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    protocol: Protocol, log: Log, monkeypatch: pytest.MonkeyPatch
 ):
     async with serving(answering) as server:
-        recorded = await ran(plan(tmp_path, protocol, server), "record")
+        recorded = await ran(log, settings(protocol, server), "record")
         kinds = [kind_of(request.body) for request in server.requests]
-        assert await ran(plan(tmp_path, protocol, server), "record") == recorded
+        assert await ran(log, settings(protocol, server), "record") == recorded
         assert len(server.requests) == len(kinds)
     assert kinds.count("segment") > 2
-    assert KEY not in (tmp_path / "c.jsonl").read_text("utf8")
+    assert recorded.probes
+    assert recorded.model_tokens > 0
+    assert KEY not in (log.path.parent / "c.jsonl").read_text("utf8")
     monkeypatch.delenv(f"{protocol.name.upper()}_API_KEY")
-    replayed = await ran(plan(tmp_path, protocol), "replay")
+    replayed = await ran(log, settings(protocol), "replay")
     assert msgspec.json.encode(replayed) == msgspec.json.encode(recorded)
 
 
-async def test_lines_with_inventions_are_dropped_and_counted(tmp_path: Path):
-    def inventing(body: Json) -> str:
-        told = "## Done\n- The import was looked at, and the customer was answered.\n- Edited src/never/said.py"
-        return told if kind_of(body) == "segment" else says(body)
-
-    async with serving(partial(answering, text=inventing)) as server:
-        recorded = await ran(plan(tmp_path, OPENAI, server), "record")
-    of, sessions = recorded.sums["hierarchical"]["dropped_lines"]
-    assert of > 1
-    assert sessions == 1
-    assert "dropped_lines" not in recorded.sums["tail"]
-    assert recorded.sums["hierarchical"]["unsupported"][0] == 0
-
-
-async def test_a_cap_and_an_interrupt_keep_what_was_recorded_and_it_goes_on(tmp_path: Path):
+async def test_a_cap_and_an_interrupt_keep_what_was_recorded_and_it_goes_on(log: Log):
+    cassette = log.path.parent / "c.jsonl"
     async with serving(answering) as server:
         for _ in range(2):
             with pytest.raises(CassetteLimitError):
-                await ran(plan(tmp_path, OPENAI, server), "record", caps=Caps(max_calls=1))
-        stopped = len(server.requests)
-        assert stopped == len(Cassette.open(tmp_path / "c.jsonl")) == 2
-        whole = await ran(plan(tmp_path, OPENAI, server), "record")
-    assert len(server.requests) == len(Cassette.open(tmp_path / "c.jsonl")) > 2
-    assert await ran(plan(tmp_path, OPENAI), "replay") == whole
+                await ran(log, settings(OPENAI, server), "record", caps=Caps(max_calls=1))
+        assert len(server.requests) == len(Cassette.open(cassette)) == 2
+        whole = await ran(log, settings(OPENAI, server), "record")
+    assert len(server.requests) == len(Cassette.open(cassette)) > 2
+    assert await ran(log, settings(OPENAI), "replay") == whole
 
 
-async def test_a_forecast_needs_no_key_and_tells_what_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_forecast_needs_no_key_and_tells_what_is_asked(log: Log, monkeypatch: pytest.MonkeyPatch):
     async with serving(answering) as server:
-        await ran(plan(tmp_path, OPENAI, server), "record")
+        await ran(log, settings(OPENAI, server), "record")
         monkeypatch.delenv("OPENAI_API_KEY")
-        other = CassetteFile(tmp_path / "other.jsonl")
-        with Cassette.open(other.path, "forecast") as cassette:
-            await run_case(CASE, replace(plan(tmp_path, OPENAI, server), cassette_file=other), cassette)
+        other = log.path.parent / "other.jsonl"
+        with Cassette.open(other, "forecast") as cassette:
+            await run_log(log, settings(OPENAI, server), cassette)
     firsts = [one.body for one in server.requests if "last answer could not be used" not in system_text(one.body)]
     assert cassette.spent.by_kind["segment"] == Counter(map(kind_of, firsts))["segment"] > 2
-    assert not other.path.exists()
+    assert not other.exists()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
@@ -145,34 +126,34 @@ async def test_a_recorded_model_is_asked_again_in_bad_weather(
     monkeypatch.setattr(models, "_backoff", lambda _: 0.0)
     faults = {0: storm("rate_limited"), 1: storm("overloaded")}
     async with serving(lambda request: faults.get(request.number) or answering(request, lambda _: "8080")) as server:
-        settings = Settings(summarizer=protocol.name, model=MODEL, base_url=protocol.base_url(server.root))
         chat = Chat(provider=protocol.name, model=MODEL)
         with Cassette.open(tmp_path / "c.jsonl", "record") as cassette:
-            model = make_model(settings, read_only=False)
+            model = make_model(settings(protocol, server), read_only=False)
             reply = await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(ASKED)
             await model.close()
     assert reply.text == "8080"
     assert len(server.requests) == 3
 
 
-async def test_a_model_that_is_down_ends_the_recording_and_is_told(tmp_path: Path):
+async def test_a_model_that_is_down_ends_the_recording_and_is_told(log: Log):
     async with serving(lambda _: Answer(401, body=b"{}")) as server:
         with pytest.raises(CassetteError, match=r"were not recorded \(.*401"):
-            await ran(plan(tmp_path, OPENAI, server, attempts=1), "record")
-        model = make_model(plan(tmp_path, OPENAI, server).settings, read_only=False)
+            await ran(log, settings(OPENAI, server, attempts=1), "record")
+        model = make_model(settings(OPENAI, server), read_only=False)
         chat = Chat(provider=OPENAI.name, model=MODEL)
-        with Cassette.open(tmp_path / "c.jsonl", "record") as cassette, pytest.raises(SummarizerError, match="key"):
+        cassette_file = log.path.parent / "c.jsonl"
+        with Cassette.open(cassette_file, "record") as cassette, pytest.raises(SummarizerError, match="key"):
             await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(ASKED)
         await model.close()
 
 
-async def test_summaries_that_are_not_recorded_are_no_stand_ins(tmp_path: Path):
-    with Cassette.open(tmp_path / "c.jsonl", "record") as cassette:
+async def test_summaries_that_are_not_recorded_are_no_stand_ins(log: Log):
+    with Cassette.open(log.path.parent / "c.jsonl", "record") as cassette:
         await cassette.reply(ASKED, lambda _: _text("8080"))
     with pytest.raises(CassetteMissError, match=r"(segment|rules) request"):
-        await ran(plan(tmp_path, OPENAI), "replay")
+        await ran(log, settings(OPENAI), "replay")
     with pytest.raises(SettingsError, match="through a cassette"):
-        await run_case(CASE, Plan(Settings(summarizer="openai", model=MODEL)))
+        await run_log(log, settings(OPENAI))
 
 
 async def _text(text: str) -> str:

@@ -10,12 +10,10 @@ from typing import Literal
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.evaluation.tuning.gepa_prompts import HindsightAdapter
-from summarizing_context.evaluation.tuning.trials import SessionScore
-from summarizing_context.evaluation.tuning.variants import Variant
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import latest, names, write_prompt
+from tests.evaluation.sessions import write
 
 from .protocols import KEY, MODEL, OPENAI, Json, completion, system_text, user_text
 from .serve import serving_apart
@@ -23,21 +21,13 @@ from .server import Answer, Request
 
 Kind = Literal["segment", "rollup"]
 BETTER = "- Keep every id that a call used."
-OPTIONS = ("--model", MODEL, "--jobs", 1, "--evaluations", 3, "--cassette", "c.jsonl")
-SUITE = """
-name = "tiny"
-claim = "A better prompt wins."
-[settings]
+OPTIONS = ("--model", MODEL, "--budget", "2k", "--proposals", 3, "--cassette", "c.jsonl", "--config", "small.toml")
+SMALL = """
+[summarizing_context]
 segment_min = 200
 segment_target = 540
 segment_max = 900
 summary_max_tokens = 60
-[[generate]]
-seeds = [3, 4]
-tokens = 9_000
-budgets = [1_600]
-domains = ["software"]
-cuts = [0.6, 0.95]
 """
 
 
@@ -62,8 +52,8 @@ def answering(request: Request) -> Answer:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "evals" / "suites").mkdir(parents=True)
-    (tmp_path / "evals" / "suites" / "tiny.toml").write_text(SUITE, encoding="utf8")
+    write(tmp_path / "logs", 1, 2, 3, 4, turns=16)
+    (tmp_path / "small.toml").write_text(SMALL, encoding="utf8")
     (tmp_path / "mine" / "segment").mkdir(parents=True)
     prompt = replace(latest("segment"), version=7, text=better())
     (tmp_path / "mine" / "segment" / "v7.md").write_text(write_prompt(prompt), encoding="utf8")
@@ -73,7 +63,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tune(*arguments: object) -> int:
-    return main(["tune", "tiny", *map(str, (*OPTIONS, *arguments))])
+    return main(["tune", "logs", *map(str, (*OPTIONS, *arguments))])
 
 
 def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same(
@@ -86,17 +76,16 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         asked = len(server.requests)
         assert asked > 8
     run = json.loads((checkout / "one.json").read_text("utf8"))
-    assert run["tried"][run["winner"]]["name"] == "segment/v7"
-    assert run["paired"] == run["winner"]
+    assert run["winner"] == "segment/v7"
     assert all(pair["old"] != pair["new"] for pair in run["pairs"])
     assert run["pairs"]
-    assert run["cost"].startswith("tokens a model reads and writes")
-    assert run["tried"][run["winner"]]["validation"]["cost"] > 0
+    assert all(tried["model_tokens"] > 0 for tried in run["tried"])
+    assert "Too few held-out sessions to tell" in run["verdict"]
     next_version = latest("segment").version + 1
     assert names(checkout / "new") == [f"segment/v{next_version}"]
     monkeypatch.delenv("OPENAI_API_KEY")
     assert tune(*tried, "--out", "two") == 0
-    for name in ("tune.html", "tune.md", "tune.json"):
+    for name in ("tune.html", "tune.json"):
         assert (checkout / "one" / name).read_bytes() == (checkout / "two" / name).read_bytes()
 
 
@@ -119,12 +108,12 @@ def test_a_dry_run_tells_what_a_recording_then_takes(
         assert tune("--dry-run", *where, "--gepa", "--json", "-") == 0
         proposed = json.loads(capsys.readouterr().out)
         assert server.requests == []
-        assert sorted(path.name for path in checkout.iterdir()) == ["evals", "mine"]
+        assert sorted(path.name for path in checkout.iterdir()) == ["logs", "mine", "small.toml"]
         assert tune("--record", *where, *tried) == 0
         shown = capsys.readouterr().out
-        assert shown.index("What changed most") < shown.index("held out")
+        assert shown.index("old") < shown.index("held out")
         assert told["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
-    assert {"segment", "rollup"} <= set(told["by_kind"])
+    assert "segment" in told["by_kind"]
     assert proposed["calls"] < told["calls"]
     assert proposed["proposals"] == 3
 
@@ -140,20 +129,17 @@ def test_prompts_of_ones_own_are_the_start_and_a_cap_stops_before_one_call_more(
         assert "the cap max_calls is reached" in capsys.readouterr().err
         assert tune("--record", *where, *own) == 0
     told = json.loads((checkout / "told.json").read_text("utf8"))
-    assert told["start"] == told["winner"]
-    assert told["start"] != told["shipped"]
-    assert main(["tune", "tiny", "--prompts", "mine"]) == 2
+    assert told["start"] == told["winner"] == "start"
+    assert main(["tune", "logs", "--cassette", "c.jsonl", "--prompts", "mine"]) == 2
     assert "name the model that they are for" in capsys.readouterr().err
-    assert main(["tune", "tiny", "--summarizer", "extractive", "--model", "m"]) == 2
-    assert "extractive asks no model" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--try", "mine", "--gepa"], "give one of them"),
+        (["--try", "mine", "--gepa"], "say what to try"),
         ([], "say what to try"),
-        (["--try", "nowhere"], "neither a file of figures"),
+        (["--try", "nowhere"], "neither a prompt"),
     ],
 )
 def test_what_cannot_be_tuned_is_bad_input(
@@ -171,43 +157,10 @@ def test_gepa_lets_the_model_write_a_better_prompt_from_hindsight(
         where = ("--base-url", OPENAI.base_url(server.root))
         assert tune("--record", *where, "--gepa", "--out", "one", "--write", "new") == 0
         told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
-    assert "used later at message" in told
+    assert "used at message" in told
     assert "was dropped" in told
     written = checkout / "new" / "segment" / f"v{latest('segment').version + 1}.md"
     assert BETTER in written.read_text("utf8")
     monkeypatch.delenv("OPENAI_API_KEY")
     assert tune("--gepa", "--out", "two") == 0
     assert (checkout / "one" / "tune.html").read_bytes() == (checkout / "two" / "tune.html").read_bytes()
-
-
-class Told:
-    """A trial in which every session has lost one value."""
-
-    sessions = 2
-
-    def accept(self, variant: Variant) -> None:
-        raise AssertionError("gepa chooses by itself")
-
-    def quality_of(self, variant: Variant) -> float:
-        return 0.5
-
-    def scores(self, variant: Variant) -> list[SessionScore]:
-        sums = {"used": (1.0, 2.0)}
-        lost = ["'A-1' (used), used later at message 9, was dropped"]
-        return [SessionScore("a", sums, 100, 10, 1, lost=lost), SessionScore("b", sums, 100, 10, 1, lost=lost)]
-
-
-def test_a_proposal_against_the_rules_is_worth_nothing_and_is_told_why():
-    adapter = HindsightAdapter(Variant(name="start"), Told())
-    for text, said in (
-        ("Summarize.", "must have the placeholders {{max_tokens}}"),
-        (latest("segment").text.replace("## Done", "## Finished"), "lacks ## Done"),
-        (latest("segment").text + " word" * 400, "at most 400 are allowed"),
-    ):
-        variant, complaints = adapter.variant({"segment": text})
-        assert variant is None
-        assert said in complaints[0]
-    variant, complaints = adapter.variant({"segment": better()})
-    assert variant is not None
-    assert not complaints
-    assert variant.prompts[0].text == better()

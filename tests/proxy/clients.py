@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anthropic
 import httpx2
@@ -39,6 +40,11 @@ async def proxied(
             finally:
                 while OPEN:
                     await OPEN.pop().close()
+
+
+def port_of(line: str) -> str:
+    """The port of the base URL that a proxy prints first; its path holds the token."""
+    return str(urlsplit(line.split(": ")[0]).port)
 
 
 async def status(address: str) -> dict[str, Any]:

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("model", "betas", "tokens"),
     [
-        ("claude-sonnet-5", "", 200_000),
-        ("claude-sonnet-5", "oauth-2025-04-20,context-1m-2025-08-07", 1_000_000),
-        ("anthropic/claude-opus-5[1m]", "", 1_000_000),
+        ("claude-sonnet-4-5", "", 200_000),
+        ("claude-sonnet-4-5", "oauth-2025-04-20,context-1m-2025-08-07", 1_000_000),
+        ("anthropic/claude-opus-4-1[1m]", "", 1_000_000),
         ("gpt-5.1-codex", "context-1m-2025-08-07", 272_000),
         ("openai/gpt-3.5-turbo", "", 16_000),
         ("a-model-of-ones-own", "", 128_000),

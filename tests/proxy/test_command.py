@@ -14,6 +14,7 @@ import pytest
 
 from summarizing_context import MissingExtraError
 from summarizing_context.cli import main
+from tests.proxy.clients import port_of
 
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy"]
 
@@ -50,7 +51,7 @@ def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest
     command = [*PROGRAM, "--store", str(tmp_path / "run.db"), "--listen", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        port = process.stderr.readline().split(": ")[0].rpartition(":")[2]
+        port = port_of(process.stderr.readline())
         try:
             for _ in range(100):
                 if main(["proxy", "status", "--listen", port, "--json", "-"]) == 0:

@@ -138,9 +138,12 @@ async def test_the_inspector_shows_the_sessions(tmp_path: Path):
         for step in range(3):
             await client.step(f"step {step}")
         async with httpx2.AsyncClient(trust_env=False) as browser:
-            page = await browser.get(f"{address}/inspect/")
-            sessions = await browser.get(f"{address}/inspect/api/sessions")
-            refused = await browser.get(f"{address}/inspect/", headers={"host": "evil.example"})
+            link = (await browser.get(f"{address}/_status?link=1")).json()["inspector"]
+            base = link.partition("?")[0]
+            assert base.startswith(f"{address}/inspect/")
+            page = await browser.get(link)
+            sessions = await browser.get(f"{base}api/sessions")
+            refused = await browser.get(base, headers={"host": "evil.example"})
         told = await status(address)
     assert (page.status_code, refused.status_code) == (200, 403)
     assert "text/html" in page.headers["content-type"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import plistlib
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.proxy.installation import add_lines, remove_lines, service_of
+from summarizing_context.proxy.installation import service_of
 
+TOKEN = Path(".config/summarizing-context/proxy-token")
 UNIT = Path(".config/systemd/user/summarizing-context-proxy.service")
 
 MANAGER = """#!/bin/sh
@@ -49,9 +51,9 @@ def calls(home: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("shell", "file", "line"),
     [
-        ("bash", ".bashrc", "export ANTHROPIC_BASE_URL=http://127.0.0.1:8377"),
-        ("zsh", ".zshrc", "export OPENAI_BASE_URL=http://127.0.0.1:8377/v1"),
-        ("fish", ".config/fish/config.fish", "set -gx OPENAI_BASE_URL http://127.0.0.1:8377/v1"),
+        ("bash", ".bashrc", 'export ANTHROPIC_BASE_URL="http://127.0.0.1:8377/token/$(cat {token})"'),
+        ("zsh", ".zshrc", 'export OPENAI_BASE_URL="http://127.0.0.1:8377/token/$(cat {token})/v1"'),
+        ("fish", ".config/fish/config.fish", "set -gx OPENAI_BASE_URL http://127.0.0.1:8377/token/(cat {token})/v1"),
     ],
 )
 def test_both_are_shown_in_full_and_written(
@@ -62,7 +64,9 @@ def test_both_are_shown_in_full_and_written(
     for path in (file, UNIT):
         assert str(home / path) in shown
         assert (home / path).read_text().strip() in shown
-    assert line in (home / file).read_text().splitlines()
+    assert line.format(token=home / TOKEN) in (home / file).read_text().splitlines()
+    assert (home / TOKEN).stat().st_mode & 0o777 == 0o600
+    assert (home / TOKEN).read_text().strip() not in shown + (home / file).read_text() + (home / UNIT).read_text()
     unit = (home / UNIT).read_text()
     assert f'"--store" "{home}/p.db" "--budget" "60k" "--listen" "127.0.0.1:8377"' in unit
     assert calls(home)[-1] == "systemctl --user restart summarizing-context-proxy.service"
@@ -76,7 +80,8 @@ def test_a_home_is_afterwards_as_it_was_before(before: bytes | None, home: Path)
     (home / ".zshrc").write_text("# of another shell\n")
     there = contents(home)
     assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 0
-    assert contents(home).keys() - there.keys() == {"calls", str(UNIT)} | ({".bashrc"} if before is None else set())
+    new = {"calls", str(UNIT), str(TOKEN)} | ({".bashrc"} if before is None else set())
+    assert contents(home).keys() - there.keys() == new
     assert main(["proxy", "disable", "--yes"]) == 0
     assert "systemctl --user disable --now summarizing-context-proxy.service" in calls(home)
     (home / "calls").unlink()
@@ -171,11 +176,19 @@ def test_a_file_of_somebody_else_and_a_half_block_are_left_alone(home: Path, cap
     assert contents(home) == {name: held for name, held in there.items() if name != ".bashrc"}
 
 
-def test_a_service_manager_that_fails_is_told(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "programs" / "systemctl").write_text("#!/bin/sh\necho no bus >&2\nexit 1\n")
+@pytest.mark.parametrize("fails", ["daemon-reload", "start|restart"])
+def test_where_no_service_can_start_the_proxy_nothing_is_left_and_the_way_out_is_told(
+    fails: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    manager = f"#!/bin/sh\ncase $2 in {fails}) echo no bus >&2; exit 1;; esac\n"
+    (tmp_path / "programs" / "systemctl").write_text(manager)
+    (home / ".bashrc").write_text("# mine\n")
     assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 4
-    assert "daemon-reload failed (no bus)" in capsys.readouterr().err
-    assert (home / UNIT).exists()
+    told = capsys.readouterr().err
+    assert "failed (no bus)" in told
+    assert "--no-service" in told
+    assert "proxy run" in told
+    assert contents(home) == {".bashrc": b"# mine\n"}
 
 
 def test_words_reach_the_service_as_they_are(tmp_path: Path):
@@ -188,15 +201,50 @@ def test_words_reach_the_service_as_they_are(tmp_path: Path):
     assert [call.words[1] for call in (*agent.restart, *agent.stop)] == ["bootout", "bootstrap", "bootout"]
 
 
-def test_the_lines_are_read_by_a_real_shell(tmp_path: Path):
-    file = tmp_path / ".bashrc"
-    edit = add_lines(file, "bash", "http://127.0.0.1:8377")
-    assert edit is not None
-    edit.apply()
-    asking = f". {file}; echo $ANTHROPIC_BASE_URL $OPENAI_BASE_URL"
+def test_the_lines_are_read_by_a_real_shell(home: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["proxy", "enable", "--store", "p.db", "--yes", "--no-service"]) == 0
+    assert "proxy --store" in capsys.readouterr().err, "how the proxy is started by hand"
+    asking = f". {home}/.bashrc; echo $ANTHROPIC_BASE_URL $OPENAI_BASE_URL"
     said = subprocess.run(["bash", "-c", asking], capture_output=True, text=True, timeout=120, check=True).stdout
-    assert said.split() == ["http://127.0.0.1:8377", "http://127.0.0.1:8377/v1"]
-    undone = remove_lines(file)
-    assert undone is not None
-    undone.apply()
-    assert not file.exists()
+    base = f"http://127.0.0.1:8377/token/{(home / TOKEN).read_text().strip()}"
+    assert said.split() == [base, f"{base}/v1"]
+
+
+def test_codex_is_sent_by_its_own_configuration_which_becomes_private(home: Path, capsys: pytest.CaptureFixture[str]):
+    (home / ".codex").mkdir()
+    config = home / ".codex" / "config.toml"
+    before = b'model = "gpt-x"\n[features]\nshell_tool = true\n'
+    config.write_bytes(before)
+    config.chmod(0o644)
+    assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    url = f"http://127.0.0.1:8377/token/{(home / TOKEN).read_text().strip()}/v1"
+    told = tomllib.loads(config.read_text())
+    assert told == {"openai_base_url": url, **tomllib.loads(before.decode())}
+    assert config.stat().st_mode & 0o777 == 0o600
+    assert f'openai_base_url = "{url}"' in shown
+    assert main(["proxy", "enable", "--store", "p.db", "--yes", "--listen", "9000"]) == 0
+    assert tomllib.loads(config.read_text())["openai_base_url"] == url.replace("8377", "9000")
+    assert main(["proxy", "disable", "--yes"]) == 0
+    assert config.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("config", "login", "words"),
+    [
+        ('model_provider = "azure"\n', "{}", "model_provider is 'azure'"),
+        ('openai_base_url = "https://gateway.example/v1"\n', "{}", "gateway.example"),
+        ("", '{"tokens": {"access_token": "a"}, "OPENAI_API_KEY": null}', "login of ChatGPT"),
+    ],
+)
+def test_a_codex_that_asks_elsewhere_is_left_as_it_is_and_that_is_told(
+    config: str, login: str, words: str, home: Path, capsys: pytest.CaptureFixture[str]
+):
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(config)
+    (home / ".codex" / "auth.json").write_text(login)
+    assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 0
+    told = capsys.readouterr().err
+    assert words in told
+    assert "Codex goes on without the proxy" in told
+    assert (home / ".codex" / "config.toml").read_text() == config

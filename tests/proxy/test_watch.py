@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from summarizing_context.cli.proxy_watch import Watched, watch_lines
-from tests.proxy.clients import AnthropicAgent, proxied
+from tests.proxy.clients import AnthropicAgent, port_of, proxied
 from tests.proxy.fake import Fake, served
 
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy"]
@@ -92,7 +92,7 @@ def test_it_watches_a_running_proxy_and_ends_with_ctrl_c(tmp_path: Path):
     with serving:
         assert serving.stderr is not None
         try:
-            port = serving.stderr.readline().split(": ")[0].rpartition(":")[2]
+            port = port_of(serving.stderr.readline())
             watching = subprocess.Popen(
                 [*PROGRAM, "watch", "--listen", port], stdout=subprocess.PIPE, env={**os.environ, "COLUMNS": "80"}
             )

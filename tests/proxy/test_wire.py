@@ -177,7 +177,8 @@ async def test_with_a_token_only_who_knows_it_may_ask_and_it_is_not_passed_on():
         refused = [await post(address), await post(address, f"/token/{TOKEN[:-1]}x/v1/messages")]
         header = await post(address, **{"x-summarizing-context-token": TOKEN})
         path = await post(address, f"/token/{TOKEN}/v1/messages?beta=true")
-    assert [answer.status_code for answer in refused] == [403, 403]
+    assert [answer.status_code for answer in refused] == [401, 401]
+    assert "the proxy printed it" in refused[0].text.lower()
     assert [header.status_code, path.status_code] == [200, 200]
     assert [(each["path"], each["query"]) for each in fake.seen] == [
         ("/v1/messages", ""),

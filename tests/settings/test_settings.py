@@ -26,7 +26,6 @@ UNSET = [
     "model",
     "base_url",
     "api_key",
-    "extractive_parameters",
     "prompts",
     "summary_instructions",
     "prices",

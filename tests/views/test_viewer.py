@@ -40,7 +40,7 @@ class Host:
         if change is not None:
             assert self.viewer.apply(change)
             self.reasons.append(change.report.reason)
-        return self.viewer.view(key, change.report if change else None)
+        return self.viewer.view(key, budget, change.report if change else None)
 
     def run(self, messages: list[dict], key: str = "") -> View:
         """Add messages one by one, with a view after each."""
@@ -165,7 +165,7 @@ def test_a_restored_state_gives_the_same_view():
     again = host.fresh()
     again.restore("", host.viewer.latest.state)
     assert again.change("", BUDGET) is None
-    assert again.view("", None).messages == view.messages
+    assert again.view("", BUDGET, None).messages == view.messages
 
 
 def test_a_restored_state_is_priced_by_the_present_counter():
@@ -175,7 +175,7 @@ def test_a_restored_state_is_priced_by_the_present_counter():
     again = host.fresh("other")
     again.restore("", state.__class__(**{**_fields(state), "head_tokens": 1}))
     assert again.change("", BUDGET) is None
-    assert again.view("", None).tokens == host.view().tokens
+    assert again.view("", BUDGET, None).tokens == host.view().tokens
 
 
 def _fields(state: object) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from summarizing_context.errors import SettingsError
@@ -112,23 +111,12 @@ def _settings(given: Mapping[str, Any], store: Any, problems: list[str]) -> Sett
         if name in values and values[name] != value:
             problems.append(f"{key} is given twice, as {called[name]} too; leave one out")
         values[name], called[name] = value, key
-    source = Source(_at_home(values), label=lambda name: called.get(name, name))
+    source = Source(values, label=lambda name: called.get(name, name))
     try:
         return Settings(**accepted(fields(Settings), [source]))
     except SettingsError as error:
         problems.extend(error.problems)
         return None
-
-
-def _at_home(values: dict[str, Any]) -> dict[str, Any]:
-    """`~` in the path of the store stands for the home folder, as in other places of a mount plan."""
-    store = values.get("store")
-    if isinstance(store, str) and store.startswith("~"):
-        try:
-            return {**values, "store": str(Path(store).expanduser())}
-        except RuntimeError:
-            return values
-    return values
 
 
 def _persistence(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:

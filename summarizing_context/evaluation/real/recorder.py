@@ -8,6 +8,7 @@ keep replies and count the cost. A forecast goes the same way on a copy, with as
 from __future__ import annotations
 
 import json
+import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -40,8 +41,8 @@ from summarizing_context.evaluation.real.recording import (
 )
 from summarizing_context.evaluation.real.rendering import Message
 from summarizing_context.evaluation.real.views import Request
+from summarizing_context.evaluation.requests import Reply as ModelReply
 from summarizing_context.evaluation.requests import Request as Asked
-from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.providers import make_model
 
@@ -53,6 +54,8 @@ _REPLY_TOKENS = 4_000
 _ANSWER = "word " * 15  # that a forecast assumes
 
 Value = TypeVar("Value")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -89,24 +92,15 @@ class AnswerRecorder:
         """Have questions written, if the case has none."""
         if not self.questions or self.recording.questions(case):
             return
-        messages, complaint = self.recording.messages(case), ""
-        for replicate in range(_TRIES):
-            request = questions_request(self.writer.maker, case, messages, number=self.questions, replicate=replicate)
-            reply = await self.writer.ask(request, assumed=str(assumed_questions(self.questions)))
-            if self._forecasts:
-                self.recording.asked[case.name] = assumed_questions(self.questions)
-                return
-            try:
-                found = read_questions(reply.text, case, number=self.questions)
-            except ValueError as error:
-                complaint = reply.fault or str(error)
-            else:
-                self.recording.write_questions(case, found)
-                return
-        raise TranscriptError(
-            f"{case.name}: no usable questions in {_TRIES} replies of the model, in the last one {complaint}; "
-            "take another model"
+        request = questions_request(self.writer.maker, case, self.recording.messages(case), number=self.questions)
+        assumed = assumed_questions(self.questions)
+        found = await self._readable(
+            self.writer, case, request, partial(read_questions, case=case, number=self.questions), assumed=str(assumed)
         )
+        if found is None:
+            self.recording.asked[case.name] = assumed
+        else:
+            self.recording.write_questions(case, found)
 
     async def _written(self, case: Case, arms: Sequence[str]) -> Built:
         """The views of a case, with every summary written that they need."""
@@ -126,9 +120,13 @@ class AnswerRecorder:
             user=(request.user,),
             max_tokens=request.max_tokens,
         )
-        reply = await self.summarizer.ask(asked, assumed="word " * (request.max_tokens // 2))
+        assumed = "word " * (request.max_tokens // 2)
+        reply = await self.summarizer.ask(asked, assumed=assumed, is_usable=lambda kept: not kept.fault)
         if reply.fault:
-            raise CassetteError(f"{request.case}: the model gave no {request.purpose} summary ({reply.fault})")
+            raise CassetteError(
+                f"{request.case}: {self.summarizer.where} gave no {request.purpose} summary ({reply.fault}); the same "
+                "command asks again"
+            )
         model = self.plan.summarizes.model
         self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
 
@@ -141,13 +139,13 @@ class AnswerRecorder:
         async def read(arm: str) -> None:
             view = built.views[arm]
             user = (view_text([view.text]), f"Questions: {listed}")
-            found = await self._object(self.reader, "reader", (system, *user), dict[str, str])
-            if self._forecasts:
+            asked = self._request("reader", self.reader, (system, *user))
+            found = await self._readable(self.reader, case, asked, partial(read_answers, questions=questions))
+            if found is None:
                 found = {question.id: _ANSWER for question in questions}
-            if found is not None:
-                answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
-                line = Answers(case.name, arm, view.digest, view.tokens, answers, self.plan.reader.model, READING)
-                self.recording.add_answers(line)
+            answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
+            line = Answers(case.name, arm, view.digest, view.tokens, answers, self.plan.reader.model, READING)
+            self.recording.add_answers(line)
 
         known = self.recording.answers
         unread = [
@@ -166,30 +164,50 @@ class AnswerRecorder:
         document, letters = judging(self.recording, case)
         names = {"right": RIGHT, "partly": PARTLY, "abstained": ABSTAINED, "wrong": WRONG}
         texts = (latest("marks").render(**names), view_text([json.dumps(document, ensure_ascii=False)]))
-        given = await self._object(self.judge, "judge", texts, dict[str, dict[str, int]])
-        if given is not None:
-            self.recording.add_marks(marks_of(case.name, given, letters, self.plan.judge.model))
 
-    async def _object(self, model: RecordedModel, kind: str, texts: Sequence[str], of: type[Value]) -> Value | None:
-        """A reply that is one JSON object; None in a forecast. Raises `TranscriptError` where none can be read."""
-        for replicate in range(_TRIES):
-            asked = Asked(
-                kind=kind,
-                maker=model.maker,
-                system=texts[0],
-                user=tuple(texts[1:]),
-                max_tokens=_REPLY_TOKENS,
-                replicate=replicate,
-            )
-            reply = await model.ask(asked, assumed="word " * (_REPLY_TOKENS // 4))
+        def read_marks(text: str) -> list[Mark]:
+            return marks_of(case.name, _object(text, dict[str, dict[str, int]]), letters, self.plan.judge.model)
+
+        marks = await self._readable(self.judge, case, self._request("judge", self.judge, texts), read_marks)
+        self.recording.add_marks(marks or [])
+
+    def _request(self, kind: str, model: RecordedModel, texts: Sequence[str]) -> Asked:
+        return Asked(kind=kind, maker=model.maker, system=texts[0], user=tuple(texts[1:]), max_tokens=_REPLY_TOKENS)
+
+    async def _readable(
+        self,
+        model: RecordedModel,
+        case: Case,
+        asked: Asked,
+        read: Callable[[str], Value],
+        *,
+        assumed: str = "word " * (_REPLY_TOKENS // 4),
+    ) -> Value | None:
+        """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is told
+        and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
+
+        def is_usable(reply: ModelReply) -> bool:
+            try:
+                read(reply.text)
+            except ValueError:
+                return False
+            return True
+
+        for _ in range(_TRIES):
+            reply = await model.ask(asked, assumed=assumed, is_usable=is_usable)
             if self._forecasts:
                 return None
-            start, stop = reply.text.find("{"), reply.text.rfind("}") + 1
             try:
-                return msgspec.json.decode(reply.text[start:stop], type=of)
-            except msgspec.MsgspecError:
-                continue
-        raise TranscriptError(f"the {kind} gave no JSON object in {_TRIES} replies; take another model")
+                return read(reply.text)
+            except ValueError as error:
+                complaint = reply.fault or str(error)
+                logger.warning(
+                    "%s: the %s reply of %s cannot be used: %s", case.name, asked.kind, model.where, complaint
+                )
+        raise TranscriptError(
+            f"{case.name}: no usable {asked.kind} reply in {_TRIES} of {model.where}, in the last one {complaint}; "
+            "the same command asks again, or take another model"
+        )
 
     async def _all(self, jobs: Sequence[Callable[[], Awaitable[None]]]) -> None:
         """Run jobs, some side by side. The first failure is raised once those under way have ended."""
@@ -228,19 +246,15 @@ async def open_recorder(
 
         def opened(chat: Chat) -> RecordedModel:
             cassette = cassette_of(chat)
-            wanted = Settings(
-                summarizer=chat.provider, model=chat.model, base_url=chat.base_url, call_timeout=plan.call_timeout
-            )
-            model = make_model(wanted, read_only=not cassette.sends)
+            model = make_model(chat.settings(call_timeout=plan.call_timeout), read_only=not cassette.sends)
             stack.push_async_callback(model.close)
             return RecordedModel(model, cassette, plan)
 
-        chats = (plan.summarizes, plan.writes, plan.reader, plan.judge)
-        summarizer, writer, reader, judge = map(opened, chats)
+        summarizer, writer, reader, judge = map(opened, plan.chats)
         try:
             yield AnswerRecorder(recording, plan, summarizer, writer, reader, judge, questions)
         finally:
-            if any(cassette_of(chat).sends for chat in chats):
+            if any(cassette_of(chat).sends for chat in plan.chats):
                 recording.save()
 
 
@@ -259,7 +273,7 @@ class _Reply(msgspec.Struct, frozen=True):
     questions: list[_Written]
 
 
-def questions_request(maker: str, case: Case, messages: Sequence[Message], *, number: int, replicate: int) -> Asked:
+def questions_request(maker: str, case: Case, messages: Sequence[Message], *, number: int) -> Asked:
     """The request for so many questions about a case."""
     prompt = latest("questions")
     return Asked(
@@ -269,17 +283,12 @@ def questions_request(maker: str, case: Case, messages: Sequence[Message], *, nu
         user=(view_text([compact_request(case, messages).user]),),
         max_tokens=_TOKENS + number * _TOKENS_EACH,
         prompt=f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}",
-        replicate=replicate,
     )
 
 
 def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
     """The questions of a reply, with ids. Raises `ValueError` that says what is wrong with the first bad one."""
-    start, stop = text.find("{"), text.rfind("}") + 1
-    try:
-        written = msgspec.json.decode(text[start:stop], type=_Reply).questions
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"not a JSON object with questions ({error})") from error
+    written = _object(text, _Reply, "not a JSON object with questions").questions
     if not written:
         raise ValueError("no question at all")
     for at, one in enumerate(written, 1):
@@ -291,6 +300,23 @@ def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
         Question(f"q{at}", one.category, one.question.strip(), one.answer.strip(), one.evidence)
         for at, one in enumerate(written[:number], 1)
     ]
+
+
+def read_answers(text: str, questions: Sequence[Question]) -> dict[str, str]:
+    """Return the answers of a reply by question. Raise `ValueError` for one that answers none."""
+    found = _object(text, dict[str, str])
+    if questions and not any(question.id in found for question in questions):
+        raise ValueError("an answer to none of the questions")
+    return found
+
+
+def _object(text: str, of: type[Value], complaint: str = "not a JSON object as asked for") -> Value:
+    """Return the one JSON object of a reply, whatever words are around it."""
+    start, stop = text.find("{"), text.rfind("}") + 1
+    try:
+        return msgspec.json.decode(text[start:stop], type=of)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"{complaint} ({error})") from error
 
 
 def assumed_questions(number: int) -> list[Question]:

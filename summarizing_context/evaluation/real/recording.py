@@ -10,7 +10,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import tomllib
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,9 +24,10 @@ from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.outcomes import changed_settings, indented
 from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of, tokens_of
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.private_files import make_private_folder, write_private
+from summarizing_context.stores.private_files import replace_private
 from summarizing_context.summarizers.prompts import names
 from summarizing_context.transcripts import AUTO, read_session
+from summarizing_context.transcripts.formats import unpacked_lines
 
 Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
 CATEGORIES: tuple[Category, ...] = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
@@ -132,9 +135,13 @@ class Recording:
 
     def messages(self, case: Case) -> list[dict[str, Any]]:
         """The messages before the cut."""
-        messages = list(read_session(self.folder / "logs" / case.log).messages)
+        path = self.folder / "logs" / case.log
+        messages = list(read_session(path).messages)
         if len(messages) < case.cut:
-            raise TranscriptError(f"{case.log}: {len(messages)} messages, but {case.name} is cut at {case.cut}")
+            raise TranscriptError(
+                f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}; bring the file back, or "
+                "ask again into a new folder"
+            )
         return messages[: case.cut]
 
     def read_questions(self) -> None:
@@ -151,9 +158,8 @@ class Recording:
     def write_questions(self, case: Case, questions: Sequence[Question]) -> None:
         """Write the questions of a case into its file."""
         path = self.folder / "questions" / f"{case.name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
         document = {"transcript": case.name, "cut": case.cut, "questions": questions}
-        path.write_bytes(indented(document))
+        replace_private(path, indented(document))
         self.asked[case.name] = list(questions)
 
     def copy(self) -> Recording:
@@ -209,14 +215,25 @@ def _lines(path: Path, kind: type[Line]) -> list[Line]:
     if not path.exists():
         return []
 
-    def decoded(data: bytes) -> list[Line]:
-        return [msgspec.json.decode(line, type=kind) for line in gzip.decompress(data).splitlines() if line.strip()]
-
-    return _read(path, decoded)
+    found: list[Line] = []
+    at = 0
+    try:
+        with gzip.open(path) as file:
+            for line in unpacked_lines(path, file):
+                at += 1
+                if line.strip():
+                    found.append(msgspec.json.decode(line, type=kind))
+    except TranscriptError:
+        raise
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damaged(path, at + 1, error) from error
+    except ValueError as error:
+        raise _damaged(path, at, error) from error
+    return found
 
 
 def _write(path: Path, lines: Iterable[Reply | Answers | Mark]) -> None:
-    path.write_bytes(gzipped(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)))
+    replace_private(path, gzipped(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)))
 
 
 def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
@@ -224,12 +241,20 @@ def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
         return decode(path.read_bytes())
     except OSError as error:
         raise TranscriptError(f"{path}: cannot be read ({error.strerror}); name a folder with a {CASES}") from error
-    except (msgspec.MsgspecError, tomllib.TOMLDecodeError, EOFError, ValueError) as error:
-        raise TranscriptError(f"{path}: holds something else than it should ({error}); see its README") from error
+    except ValueError as error:
+        line = re.search(r"at line (\d+)", str(error))  # of TOML; else it is one JSON value
+        raise _damaged(path, int(line[1]) if line else 1, error) from error
 
 
-SETTINGS, PROMPTS, PARAMETERS = "settings.json", "prompts", "extractive.toml"
-_PATHS = ("prompts", "extractive_parameters", "prices")
+def _damaged(path: Path, line: int, error: Exception) -> TranscriptError:
+    return TranscriptError(
+        f"{path}:{line}: holds something else than it should ({error}); bring the file back, or delete it and record "
+        "again: replies that are kept in the cassettes are not sent again"
+    )
+
+
+SETTINGS, PROMPTS = "settings.json", "prompts"
+_PATHS = ("prompts", "prices")
 _SHAPE_NO_VIEW = (  # of the session, the machine and the model; the budget is that of the case
     *("session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "allow_download", "idle_after"),
     *("concurrency", "call_timeout", "job_timeout", "attempts", "breaker_failures", "breaker_cooldown"),
@@ -247,8 +272,7 @@ def settle(own: Settings, folder: Path, *, is_new: bool) -> Settings | None:
     files = _files(own)
     if is_new:
         for name, content in files.items():
-            make_private_folder((folder / name).parent)
-            write_private(folder / name, content)
+            replace_private(folder / name, content)
     found = read_settings(folder)
     if (_files(found) if found is not None else {}) != files:
         raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
@@ -263,14 +287,10 @@ def read_settings(folder: Path) -> Settings | None:
     try:
         values: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError) as error:
-        raise TranscriptError(f"{path}: cannot be read ({error}); ask again into a new folder") from error
+        raise TranscriptError(f"{path}:1: cannot be read ({error}); ask again into a new folder") from error
     settings = Settings.from_mapping(values)
-    prompts, figures = folder / PROMPTS, folder / PARAMETERS
-    return replace(
-        settings,
-        prompts=prompts if prompts.is_dir() else None,
-        extractive_parameters=figures if figures.exists() else None,
-    )
+    prompts = folder / PROMPTS
+    return replace(settings, prompts=prompts if prompts.is_dir() else None)
 
 
 def _files(settings: Settings) -> dict[str, bytes]:
@@ -284,8 +304,6 @@ def _files(settings: Settings) -> dict[str, bytes]:
     if settings.prompts is not None:
         root = Path(settings.prompts)
         files = {f"{PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)}
-    if settings.extractive_parameters is not None:
-        files[PARAMETERS] = Path(settings.extractive_parameters).read_bytes()
     if changed or files:
         files[SETTINGS] = msgspec.json.format(msgspec.json.encode(changed, order="sorted"), indent=1) + b"\n"
     return files
@@ -331,13 +349,12 @@ def add_case(
     if not 0 < at <= len(messages) or f"name = {json.dumps(name)}\n" in known:
         raise TranscriptError(f"{log}: {name!r} cannot be cut at {at} of {len(messages)}, or is a case already")
     path = folder / "logs" / case.log
-    path.parent.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(message, ensure_ascii=False) + "\n" for message in messages[:at])
-    path.write_bytes(gzipped("".join(lines).encode("utf8", "surrogatepass")))
+    replace_private(path, gzipped("".join(lines).encode("utf8", "surrogatepass")))
     rows = [
         f"{field} = {json.dumps(getattr(case, field))}\n" for field in case.__struct_fields__ if getattr(case, field)
     ]
-    listed.write_text(f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}", encoding="utf8")
+    replace_private(listed, f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}".encode())
     return case
 
 
@@ -377,12 +394,12 @@ def with_own_case(
             f"{log}: the {at} messages before the cut have {size} tokens, so all views hold them all; "
             f"take a budget below {size}, or a later cut"
         )
+    if is_new or to != folder:  # first: a folder with a case and without its settings would be another one
+        settle(own, to, is_new=True)
     case = add_case(
         to, log, name=name, cut=at, budget=budget, source=_OWN, licence=_UNPUBLISHED, session=_stem(log),
         messages=messages,
     )  # fmt: skip
-    if is_new or to != folder:
-        settle(own, to, is_new=True)
     return replace(Recording.open(to), cases=[case])
 
 

@@ -13,11 +13,11 @@ import msgspec
 
 from summarizing_context.evaluation import html
 from summarizing_context.evaluation.html import Cell, Html
-from summarizing_context.evaluation.outcomes import DRAWS, GateOutcome, Interval, indented
+from summarizing_context.evaluation.outcomes import DRAWS, GateOutcome, indented
 from summarizing_context.evaluation.real.arms import COMPACT, OURS
 from summarizing_context.evaluation.real.recording import ABSENT, ABSTAINED, CATEGORIES, PARTLY, RIGHT, WRONG
 from summarizing_context.evaluation.real.scores import ArmScore, Count, RealOutcome, Shown, ViewRead
-from summarizing_context.evaluation.report_page import gates_section
+from summarizing_context.evaluation.report import bounds, gates_section, percent
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
 JSON, HTML = "report.json", "report.html"
@@ -77,19 +77,6 @@ _WORDS = (
     "Never said: abstentions where the record has no answer."
 )
 _CATEGORY_WORDS = f"Points out of questions, and how many points of a hundred ahead of {COMPACT} with the interval."
-
-
-def percent(interval: Interval | None) -> str:
-    """A share as people read it."""
-    return f"{interval.mean:.1%}" if interval is not None else "–"
-
-
-def bounds(interval: Interval | None, *, points: bool = False) -> str:
-    """The ends of an interval, of shares or of points; nothing where one session has none."""
-    if interval is None or interval.sessions < 2:
-        return ""
-    low, high = (f"{100 * value:+.1f}" if points else f"{value:.1%}" for value in (interval.low, interval.high))
-    return f"{low} … {high}"
 
 
 def ahead(count: Count) -> str:

@@ -2,6 +2,7 @@
 
 Clients mark the newest message for the cache and take the mark away later; so marks enter neither keys nor the log.
 A view gets two of them: one where its header ends, which stays until the next activation, and one at its end.
+No request goes on with more than four, or with one of an hour behind one of five minutes: the provider refuses both.
 
 What a client's system says before the model's first words belongs to its system prompt: the machine, its agents, the
 effort. Every view has it, where providers allow it: behind the user and before the model.
@@ -9,7 +10,7 @@ effort. Every view has it, where providers allow it: behind the user and before 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -40,6 +41,12 @@ _EFFORT = "output_config"  # of a message of the system: holds from there on
 
 _MOST_MARKS = 4  # of a request
 
+_SHORT: Mapping[str, Any] = {"type": "ephemeral"}  # five minutes
+
+_HOUR = "1h"
+
+_BESIDE = ("tools", "system")  # fields with marks, in the order in which they stand before the messages
+
 _UNMARKABLE = ("thinking", "redacted_thinking")
 
 
@@ -50,13 +57,16 @@ class Anthropic:
 
     def read(self, fields: Fields, memory: Memory) -> Asked:
         made = listed(self.name, fields, "messages", memory, _row).made
-        rows = [row for row, _ in made]
-        start = 1 + max((at for at, (_, is_compacted) in enumerate(made) if is_compacted), default=-1)
+        rows = [row for row, *_ in made]
+        start = 1 + max((at for at, (_, is_compacted, _) in enumerate(made) if is_compacted), default=-1)
         if start == len(rows):
             raise PassUnchanged("the server's own compaction ends the history")
         opening, others = _opened(rows[start:])
         system, tools = decoded(fields, "system", memory), objects(decoded(fields, "tools", memory))
         prompt = [{"type": "text", "text": system}] if isinstance(system, str) else objects(system)
+        marks = [block[_MARK] for block in _marked_blocks([*tools, *prompt])]
+        marks += [mark for *_, of_row in made for mark in of_row]
+        marks += [auto] if (auto := decoded(fields, _MARK, memory)) else []
         return Asked(
             fields=fields,
             lead=[row.sent[0] for row in rows[:start]],
@@ -66,17 +76,17 @@ class Anthropic:
             model=str(decoded(fields, "model", memory) or ""),
             max_output=whole(decoded(fields, "max_tokens", memory)),
             has_tools=bool(tools),
+            must_change=len(marks) > _MOST_MARKS or marks != _lawful(marks),
         )
 
     def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         items = [bare(message) if row is None else row.sent[0] for message, row in shown]
-        header = next((at for at, (message, _) in enumerate(shown) if KEY not in message), None)
+        header = next((items[at] for at, (message, _) in enumerate(shown) if KEY not in message), None)
         if (opening := _opening(asked, shown)) is not None:
             at = next((at for at, (message, _) in enumerate(shown) if message["role"] == "assistant"), len(items))
             beside_it = bool(at) and shown[at - 1][0]["role"] == "system"  # two may not stand beside each other
             items[at - beside_it : at] = [_joined([opening, items[at - 1]]) if beside_it else opening]
-        beside = [_MARK in asked.fields, *(_MARK in block for block in asked.beside)]
-        return encoded(asked.fields, "messages", [*asked.lead, *_marked(items, header, sum(beside))])
+        return _marked(asked.fields, [*asked.lead, *items], header)
 
 
 def _opened(rows: Sequence[Row]) -> tuple[list[Row], Sequence[Row]]:
@@ -109,15 +119,18 @@ def _joined(items: Sequence[Out]) -> Message:
     return {"role": "system", "content": blocks, **effort}
 
 
-def _row(data: bytes) -> tuple[Row, bool]:
-    """The row of a message, and whether the server's compaction stands in it, which stands for all before it."""
-    message = _unmarked(check_message(msgspec.json.decode(data)))
+def _row(data: bytes) -> tuple[Row, bool, list[Any]]:
+    """The row of a message, whether the server's compaction stands in it, which stands for all before it, and the
+    message's marks."""
+    marked = check_message(msgspec.json.decode(data))
+    marks = [block[_MARK] for block in _marked_blocks(marked.get("content"))] if _MARK.encode() in data else []
+    message = _unmarked(marked)
     is_compacted = any(block.get("type") == "compaction" for block in objects(message.get("content")))
     if message["role"] == "system":  # a reminder among the messages, which the client wrote by itself
         message = {**message, "metadata": HOOK}
     said = msgspec.json.encode(bare(message), order="deterministic")
     key = digest(said)
-    return Row({**message, KEY: key}, (data,), key), is_compacted
+    return Row({**message, KEY: key}, (data,), key), is_compacted, marks
 
 
 def _unmarked(message: Message) -> Message:
@@ -137,36 +150,74 @@ def _without_mark(block: Message) -> Message:
     return {name: value for name, value in block.items() if name != _MARK}
 
 
-def _marked(items: list[Out], header: int | None, others: int) -> list[Out]:
-    """The items with as many marks as a request may have: at the end, at the header, and the newest of the client's.
-
-    `others` are the marks outside of the messages.
-    """
-    theirs = {at: mark for at, item in enumerate(items) if isinstance(item, bytes) and (mark := _mark_of(item))}
-    kind = theirs[max(theirs)] if theirs else {"type": "ephemeral"}
-    wanted = [len(items) - 1, *([] if header is None else [header]), *sorted(theirs, reverse=True)]
-    chosen = list(dict.fromkeys(wanted))[: max(0, _MOST_MARKS - others)]
-    for at in {*chosen, *theirs}:
-        if (at in chosen) != (at in theirs):
-            items[at] = _with_mark(items[at], kind if at in chosen else None)
-    return items
+def _marked_blocks(blocks: object) -> Iterator[dict[str, Any]]:
+    """The blocks or tools that have a mark, those inside of others too, in the order of the request."""
+    for block in objects(blocks):
+        inner = block.get("source")
+        yield from _marked_blocks(inner.get("content") if isinstance(inner, Mapping) else None)
+        yield from _marked_blocks(block.get("content"))
+        if isinstance(block, dict) and isinstance(block.get(_MARK), dict):
+            yield block
 
 
-def _mark_of(item: bytes) -> Mapping[str, Any] | None:
-    if _MARK.encode() not in item:
-        return None
-    blocks = objects(msgspec.json.decode(item).get("content"))
-    return next((block[_MARK] for block in reversed(blocks) if isinstance(block.get(_MARK), dict)), None)
+def _lawful(marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The marks of a request in their order, those of an hour behind one of five minutes made as short."""
+    first = next((at for at, mark in enumerate(marks) if mark.get("ttl") != _HOUR), len(marks))
+    return [_SHORT if at > first and mark.get("ttl") == _HOUR else mark for at, mark in enumerate(marks)]
 
 
-def _with_mark(item: Out, mark: Mapping[str, Any] | None) -> Out:
-    """A message with this mark at its last block that may have one, and no other."""
-    message = _unmarked(msgspec.json.decode(item) if isinstance(item, bytes) else item)
+def _marked(fields: Fields, items: Sequence[Out], header: Out | None) -> bytes:
+    """The request with these messages, and with as many marks as it may have: of the client's tools and system, at its
+    end, at the end of its header, and the newest of the client's messages."""
+    parts: list[Out] = [*(bytes(fields[name]) if name in fields else b"" for name in _BESIDE), *items]
+    is_read = [not isinstance(part, bytes) or _MARK.encode() in part for part in parts]
+    read = {
+        at: msgspec.json.decode(part) if isinstance(part, bytes) else part
+        for at, part in enumerate(parts)
+        if is_read[at]
+    }
+    found = [
+        (at, block)
+        for at, value in read.items()
+        for block in _marked_blocks(value.get("content") if isinstance(value, dict) else value)
+    ]
+    blocks = {(at, number): block for number, (at, block) in enumerate(found)}
+    theirs = {place: block[_MARK] for place, block in blocks.items()}
+    newest = sorted(blocks, reverse=True)
+    auto = msgspec.json.decode(fields[_MARK]) if _MARK in fields else None  # stands for one at the end
+    ends = [*([] if auto else [len(parts) - 1]), *(at for at, part in enumerate(parts) if part is header)]
+    wanted = [place for place in newest if place[0] < len(_BESIDE)]
+    wanted += [next((place for place in newest if place[0] == at), (at, len(found))) for at in ends]
+    chosen = sorted(list(dict.fromkeys([*wanted, *newest]))[: _MOST_MARKS - bool(auto)])
+    usual = auto or next((theirs[place] for place in newest if place[0] >= len(_BESIDE)), _SHORT)
+    marks = [  # one of ours lasts as long as the next of the client's behind it
+        theirs.get(place) or next((theirs[other] for other in chosen[at:] if other in theirs), usual)
+        for at, place in enumerate(chosen)
+    ]
+    *marks, last = _lawful([*marks, auto or _SHORT])
+    given = dict(zip(chosen, marks, strict=True))
+    for place, block in blocks.items():
+        if given.get(place) != theirs[place]:
+            block |= {_MARK: given.get(place)}
+            parts[place[0]] = read[place[0]]
+        if place not in given:
+            del block[_MARK]
+    for place in given.keys() - blocks.keys():
+        parts[place[0]] = _with_mark(parts[place[0]], given[place])
+    beside = {name: parts[at] for at, name in enumerate(_BESIDE) if name in fields} | ({_MARK: last} if auto else {})
+    raw = {name: part if isinstance(part, bytes) else msgspec.json.encode(part) for name, part in beside.items()}
+    own = {name: msgspec.Raw(part) for name, part in raw.items()}
+    return encoded({**fields, **own}, "messages", parts[len(_BESIDE) :])
+
+
+def _with_mark(item: Out, mark: Mapping[str, Any]) -> Out:
+    """A message without marks with this one at its last block that may have one."""
+    message = msgspec.json.decode(item) if isinstance(item, bytes) else item
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
     for at in range(len(blocks) - 1, -1, -1):
         block = blocks[at]
-        if mark and isinstance(block, dict) and block.get("type") not in _UNMARKABLE and block.get("text") != "":
+        if isinstance(block, dict) and block.get("type") not in _UNMARKABLE and block.get("text") != "":
             blocks[at] = {**block, _MARK: mark}
             return {**message, "content": blocks}
     return message

@@ -6,6 +6,7 @@ Pure. A row keeps the JSON that the client sent for it. Where a view shows the r
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -53,6 +54,7 @@ class Asked:
     model: str
     max_output: int | None  # tokens
     has_tools: bool
+    must_change: bool = False  # the provider would refuse it as it is, and with a view of all rows it would not
 
 
 @dataclass(slots=True)
@@ -178,6 +180,18 @@ def digest(*texts: bytes) -> str:
     return made.hexdigest()
 
 
+def without_halves(data: bytes) -> bytes:
+    """JSON with U+FFFD in place of halves of characters, which no provider reads and no client ever takes back."""
+    return _ESCAPED.sub(lambda found: rb"\ufffd" if len(found[0]) == _LONE else found[0], data)
+
+
+_ESCAPED = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.DOTALL
+)
+
+_LONE = 6  # bytes of an escape that is no pair
+
+
 def listed(kind: str, fields: Fields, name: str, memory: Memory, make: Callable[[bytes], Value]) -> History[Value]:
     """The items of a field that is a list. Raises `PassUnchanged` where it is none, and as `make` does."""
     if name not in fields or not (data := bytes(fields[name])).startswith(b"["):
@@ -202,7 +216,7 @@ def whole(value: object) -> int | None:
 
 def bare(message: Mapping[str, Any]) -> Message:
     """A view's message without what is never sent."""
-    return {name: value for name, value in message.items() if name[0] != "_" and name != "metadata"}
+    return {name: value for name, value in message.items() if not name.startswith("_") and name != "metadata"}
 
 
 def encoded(fields: Fields, name: str, items: Sequence[Out]) -> bytes:

@@ -6,6 +6,7 @@ A file is created privately, set up, and brought up to date; what may not be ope
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sqlite3
@@ -15,9 +16,9 @@ import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from summarizing_context.errors import StoreError, StoreReadOnlyError
-from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.private_files import FILE, make_private_folder
 from summarizing_context.stores.relational.writer import Engine
 from summarizing_context.stores.sqlite.faults import gone, not_private, not_writable, translate
@@ -46,11 +47,16 @@ logger = logging.getLogger(__name__)
 
 _CLOSING_WAIT = 200  # milliseconds that closing waits for a locked file
 
+BUSY_TIMEOUT = 30.0  # seconds that a write waits for another process; one that writes the file anew takes so long
+
+_BUSY_TIMEOUT_BEHIND = 5.0  # seconds; hosts that flush behind answer a request without the store then
+
 
 class SqliteEngine(Engine):
     """The engine of one file, or of memory.
 
-    `busy_timeout` is in seconds. `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would.
+    `busy_timeout` is in seconds: 30 by default, 5 with `flushes_behind`.
+    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would.
     With `flushes_behind` a commit is acknowledged before the disk has it, and flushed right after: a power cut in
     between loses it, the end of the process does not.
     """
@@ -60,13 +66,13 @@ class SqliteEngine(Engine):
         path: str | Path,
         *,
         read_only: bool = False,
-        busy_timeout: float = 5.0,
+        busy_timeout: float | None = None,
         max_pages: int | None = None,
         flushes_behind: bool = False,
     ) -> None:
         self.path = None if path == ":memory:" else Path(os.path.realpath(path))
         super().__init__(str(self.path or ":memory:"), read_only=read_only)
-        self.busy_timeout = busy_timeout
+        self.busy_timeout = busy_timeout or (_BUSY_TIMEOUT_BEHIND if flushes_behind else BUSY_TIMEOUT)
         self.claimed: list[Claims] = []  # of the stores that are open
         self._max_pages = max_pages
         self._flushes_behind = flushes_behind
@@ -141,11 +147,22 @@ class SqliteEngine(Engine):
             logger.warning("a store could not be flushed behind", extra={"cause": type(error).__name__})
 
 
-def engine_of(path: str | Path, *, flushes_behind: bool = False) -> SqliteEngine | None:
-    """What the sessions of one process share of a file. None where each has its own, or the store shares by itself."""
-    if is_address(path) or str(path) == ":memory:":
+_shared: WeakValueDictionary[tuple[object, ...], SqliteEngine] = WeakValueDictionary()
+
+
+def shared_engine(path: str | Path, *, read_only: bool = False, flushes_behind: bool = False) -> SqliteEngine | None:
+    """Return the engine that all stores of the running event loop on this file share; None for a store in memory.
+
+    One that has ended, or whose file was removed or replaced, is not returned again. Open the store before anything
+    else is awaited: else the engine may have ended with its last store meanwhile.
+    """
+    if str(path) == ":memory:":
         return None
-    return SqliteEngine(path, flushes_behind=flushes_behind)
+    key = (asyncio.get_running_loop(), os.path.realpath(path), read_only, flushes_behind)
+    engine = _shared.get(key)
+    if engine is None or not engine.is_usable or engine.gone() is not None:
+        engine = _shared[key] = SqliteEngine(path, read_only=read_only, flushes_behind=flushes_behind)
+    return engine
 
 
 _copying = threading.Lock()  # the empty store serves all threads

@@ -6,11 +6,13 @@ One lock file for each session says which process may write to it, as long as th
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
 
@@ -27,6 +29,8 @@ from summarizing_context.stores.sqlite.schema import (
 _WAIT = 0.25  # seconds; another process may hold the lock for a moment to see whether it is held
 
 _POLL = 0.02  # seconds
+
+_held_here: WeakValueDictionary[tuple[int, str], FileLock] = WeakValueDictionary()  # by process and lock file
 
 
 class Claims:
@@ -46,10 +50,13 @@ class Claims:
             return False
         lock = self._lock(session_id)
         if lock is not None:
+            if (os.getpid(), lock.lock_file) in _held_here:  # also where the file was removed
+                return False
             try:
                 lock.acquire(timeout=_WAIT, poll_interval=_POLL)
             except Timeout:
                 return False
+            _held_here[os.getpid(), lock.lock_file] = lock
         self.sessions[session_id] = lock
         return True
 
@@ -58,6 +65,22 @@ class Claims:
         lock = self.sessions.pop(session_id, None)
         if lock is not None:
             _remove(lock)
+            _held_here.pop((os.getpid(), lock.lock_file), None)
+
+    def is_held_without_its_file(self, session_id: str, pid: int | None) -> bool:
+        """Return whether a process still holds the lock of a session though the lock file was removed.
+
+        Linux tells which files a process has open. Elsewhere this is False, and the next write of that process fails.
+        """
+        lock = self._lock(session_id)
+        if lock is None or pid is None:
+            return False
+        with suppress(OSError):  # no such process, or not one that may be looked at
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):  # closed meanwhile
+                    if os.readlink(f"/proc/{pid}/fd/{number}") == f"{lock.lock_file} (deleted)":
+                        return True
+        return False
 
     def is_claimed(self, session_id: str) -> bool:
         """Whether a living process, this one included, has the session."""

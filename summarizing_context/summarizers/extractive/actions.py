@@ -15,7 +15,7 @@ from summarizing_context.extraction.error_lines import first_error_line, line_at
 from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, LOOKS, PATCH_VERBS, PATCHED, looks_only, verb_of
 from summarizing_context.messages.text import GONE, cleaned, clip, shown
 from summarizing_context.settings.ledger_rules import COMMAND_KEYS
-from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters, Ranks
+from summarizing_context.summarizers.extractive.figures import CALLED_CHARS, CHANGED_CHARS, LOOKED_CHARS, RANKS, Ranks
 from summarizing_context.summarizers.extractive.sections import Block, Line
 
 _PARSED = 200_000  # characters; larger arguments are searched instead of parsed
@@ -180,11 +180,11 @@ _ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,39}\Z")
 class Listings:
     """What has been dealt with, and how it was dealt with last."""
 
-    def __init__(self, by: ExtractiveParameters) -> None:
+    def __init__(self) -> None:
         self._last: dict[str, str] = {}  # name: verb, the newest last
-        self._lengths = {LOOKED: by.lengths.looked, CALLED: by.lengths.called}
-        self._ranks = {LOOKED: by.ranks.looked, CALLED: by.ranks.called}
-        self._changed = by.lengths.changed, by.ranks.changed
+        self._lengths = {LOOKED: LOOKED_CHARS, CALLED: CALLED_CHARS}
+        self._ranks = {LOOKED: RANKS.looked, CALLED: RANKS.called}
+        self._changed = CHANGED_CHARS, RANKS.changed
 
     def add(self, verb: str, name: str) -> None:
         """Note a name. What was changed stays changed when it is looked at later."""
@@ -263,10 +263,10 @@ class Action(NamedTuple):
     rank: int
 
 
-def find_actions(steps: Sequence[Step], by: ExtractiveParameters = SHIPPED) -> list[Line]:
+def find_actions(steps: Sequence[Step]) -> list[Line]:
     """What the steps changed or checked, oldest first; an action done again stands once, with its last outcome."""
     actions: dict[str, tuple[Action, int]] = {}
-    listed = Listings(by)
+    listed = Listings()
     for step in steps:
         for id in ids_in(value for _, value in step.items):
             listed.add(CALLED, id)
@@ -274,7 +274,7 @@ def find_actions(steps: Sequence[Step], by: ExtractiveParameters = SHIPPED) -> l
             if step.path:
                 listed.add(LOOKED, step.path)
             continue
-        for action in _actions_of(step, by.ranks) if step.answered >= 0 else ():
+        for action in _actions_of(step, RANKS) if step.answered >= 0 else ():
             if not action.outcome and listed.read(action.key):
                 continue
             times = actions.pop(action.key)[1] if action.key in actions else 0

@@ -1,7 +1,7 @@
 """Lines and sentences that may be kept: how much each is worth, and the choice among them.
 
 Pure, in whole numbers. A linear model tells the worth of a line, learnt from notes that a language model wrote of real
-sessions. Its weights are data, in `salience.toml`; `evals/salience.py` learns them.
+sessions. Its weights are data, in `salience.toml`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
 from summarizing_context.messages.text import LINES_TABLE, LONGEST, Words, bare, list_whole, shown, split_lines
-from summarizing_context.summarizers.extractive.parameters import ExtractiveParameters, Facts
+from summarizing_context.summarizers.extractive.figures import FACTS, NAMES_CHARS, Facts
 from summarizing_context.summarizers.extractive.sections import Line
 
 PROSE = frozenset(("user", "assistant", "thinks"))
@@ -316,14 +316,14 @@ def newest_of_each_pattern(lines: Iterable[Said]) -> list[Said]:
     return kept[::-1]
 
 
-def find_names(found: Sequence[Candidate], by: ExtractiveParameters) -> list[Line]:
+def find_names(found: Sequence[Candidate]) -> list[Line]:
     """What the newest files that were read define, a line for each file."""
     names: dict[str, dict[str, None]] = {}
     for line in found:
         if line.source and not _DEFINING.isdisjoint(line.words) and (defined := _DEFINITION.search(line.text)):
             names.setdefault(line.source, {})[defined[1]] = None
     return [
-        Line(f"{source} defines " + list_whole(names[source], by.lengths.names), by.facts.most // 2)
+        Line(f"{source} defines " + list_whole(names[source], NAMES_CHARS), FACTS.most // 2)
         for source in list(names)[-_FILES:]
     ]
 

@@ -14,6 +14,9 @@ from typing import NamedTuple
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.text import words_of
 from summarizing_context.summarizers.extractive.actions import Listings, add_up
+from summarizing_context.summarizers.extractive.figures import FACTS as FACT_FIGURES
+from summarizing_context.summarizers.extractive.figures import LEAF
+from summarizing_context.summarizers.extractive.figures import STRICT_SHARE as STRICT
 from summarizing_context.summarizers.extractive.lines import (
     Candidate,
     Vocabulary,
@@ -21,7 +24,6 @@ from summarizing_context.summarizers.extractive.lines import (
     newest_of_each_pattern,
     salience,
 )
-from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
     DECISIONS,
@@ -54,13 +56,11 @@ _OLDEST = 4  # parts that the oldest line counts where the newest counts one mor
 _BASE = 1_000  # what any line is worth that a child kept, in thousandths
 
 
-def rollup_sections(
-    content: str, max_tokens: int, count: Count, by: ExtractiveParameters = SHIPPED, yield_now: YieldNow = never_yield
-) -> Sections:
+def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: YieldNow = never_yield) -> Sections:
     """All lines that the merged summary may hold, ranked within their sections."""
     texts = split_children(content)
     share = max(max_tokens // max(len(texts), 1), 40)
-    children = [_read_child(unescape_labels(text), share, count, by, yield_now) for text in texts]
+    children = [_read_child(unescape_labels(text), share, count, yield_now) for text in texts]
     sections = empty_sections()
     sections[INTENT] = _merge_intents([child[INTENT] for child in children])
     sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
@@ -75,24 +75,24 @@ def rollup_sections(
     done, decided, facts = (
         [line.text for child in children for line in child[section]] for section in (DONE, DECISIONS, FACTS)
     )
-    listed = Listings(by)
+    listed = Listings()
     others = [text for text in done if not listed.read(text)]
     facts += [line.text for child in stated[:-1] for line in child[STATE] if not line.text.startswith(PASSING)]
     asked = (line.text for child in children for line in child[INTENT])
     vocabulary = Vocabulary([*(sentence(text, 0) for text in asked), *_told((*others, *decided, *facts))])
-    sections[DONE] = [*listed.lines(), *_thin(add_up(others), vocabulary, by)]
-    sections[DECISIONS] = _thin(decided, vocabulary, by)
-    sections[FACTS] = _thin(facts, vocabulary, by)
+    sections[DONE] = [*listed.lines(), *_thin(add_up(others), vocabulary)]
+    sections[DECISIONS] = _thin(decided, vocabulary)
+    sections[FACTS] = _thin(facts, vocabulary)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
 
 
-def _read_child(text: str, share: int, count: Count, by: ExtractiveParameters, yield_now: YieldNow) -> Sections:
+def _read_child(text: str, share: int, count: Count, yield_now: YieldNow) -> Sections:
     """A child's sections. A segment so short that its own text stands for it is summarized first."""
     yield_now(len(text))
     if is_rendered(text):
-        text = fit(leaf_sections(text, by, yield_now), by.leaf, share, count, strict=by.room.strict)
+        text = fit(leaf_sections(text, yield_now), LEAF, share, count, strict=STRICT)
     return read_sections(text)
 
 
@@ -123,13 +123,11 @@ def _told(texts: Iterable[str]) -> list[Candidate]:
     return [one if not _SPOKEN.isdisjoint(one.words) else one._replace(kind="result") for one in found]
 
 
-def _thin(texts: Iterable[str], words: Vocabulary, by: ExtractiveParameters) -> list[Line]:
+def _thin(texts: Iterable[str], words: Vocabulary) -> list[Line]:
     """Each line once, ranked by worth, news and age; what says nothing new is left out."""
     found = _told(_last_of_each(texts))
-    scores = [
-        worth(_BASE + salience(one, words), one, by) * (_OLDEST * len(found) + at) for at, one in enumerate(found)
-    ]
-    most = by.facts._replace(most=_POOL, pool=_POOL, lines=_POOL)
+    scores = [worth(_BASE + salience(one, words), one) * (_OLDEST * len(found) + at) for at, one in enumerate(found)]
+    most = FACT_FIGURES._replace(most=_POOL, pool=_POOL, lines=_POOL)
     return [line for _, line in choose_lines(found, scores, words, most, merges=True)]
 
 

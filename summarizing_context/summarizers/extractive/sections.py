@@ -11,11 +11,10 @@ from typing import Literal, NamedTuple
 
 from summarizing_context.messages.authorship import split_words
 from summarizing_context.messages.text import GONE, clip, shown
-from summarizing_context.summarizers.extractive.parameters import SHIPPED
+from summarizing_context.summarizers.extractive.figures import STRICT_SHARE
 
 Count = Callable[[str], int]
 
-STRICT_SHARE = SHIPPED.room.strict
 
 INTENT, CONSTRAINTS, DONE, DECISIONS, ERRORS, STATE, FACTS = range(7)
 

@@ -23,6 +23,7 @@ from summarizing_context.summarizers.extractive.actions import (
     read_steps,
     render_call,
 )
+from summarizing_context.summarizers.extractive.figures import FACTS as FACT_FIGURES
 from summarizing_context.summarizers.extractive.lines import (
     PROSE,
     Candidate,
@@ -34,7 +35,6 @@ from summarizing_context.summarizers.extractive.lines import (
     salience,
     without_count,
 )
-from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
     DECISIONS,
@@ -73,7 +73,7 @@ _LONG = 6  # sentences of a long message
 _DONE_WORDS = frozenset({"completed", "complete", "done", "cancelled", "canceled", "closed"})
 
 
-def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: YieldNow = never_yield) -> Sections:
+def leaf_sections(content: str, yield_now: YieldNow = never_yield) -> Sections:
     """All lines that a segment's summary may hold, ranked within their sections. `yield_now` is called all along."""
     blocks = split_blocks(content)
     steps = read_steps(blocks)
@@ -88,11 +88,11 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     sections[INTENT] = find_intent(human, {line.text for line in sections[CONSTRAINTS]})
     sections[ERRORS] = _error_lines(blocks, steps, [one for _, one in spoken])
     sections[STATE] = _state_lines(steps, spoken)
-    sections[DONE] = find_actions(steps, by)
+    sections[DONE] = find_actions(steps)
     told = "\n".join(line.text for section in sections for line in section)
-    chosen = choose_lines(found, [worth(score, one, by) for score, one in scored], vocabulary, by.facts)
+    chosen = choose_lines(found, [worth(score, one) for score, one in scored], vocabulary, FACT_FIGURES)
     chosen = [(one, line) for one, line in chosen if without_count(line.text) not in told]
-    sections[FACTS] = find_names(found, by)
+    sections[FACTS] = find_names(found)
     for one, line in chosen:
         sections[DECISIONS if is_choice(one) else FACTS].append(line)
     if not any(sections):
@@ -100,11 +100,11 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     return sections
 
 
-def worth(score: int, one: Candidate, by: ExtractiveParameters) -> int:
+def worth(score: int, one: Candidate) -> int:
     """Sentences count whole, lines of results and arguments in part: what they repeat can be read again."""
-    if one.kind == "user" or (one.kind in PROSE and score < by.facts.least):
+    if one.kind == "user" or (one.kind in PROSE and score < FACT_FIGURES.least):
         return 0
-    return score * 100 if one.kind in PROSE else score * by.facts.share
+    return score * 100 if one.kind in PROSE else score * FACT_FIGURES.share
 
 
 def read_lines(

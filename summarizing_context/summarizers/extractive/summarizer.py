@@ -11,7 +11,7 @@ from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.summarizers.base import NO_CALLS, CallStatistics, SummaryJob, SummaryReply
-from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
+from summarizing_context.summarizers.extractive.figures import LEAF, ROLLUP, STRICT_SHARE
 from summarizing_context.summarizers.extractive.rollups import rollup_sections
 from summarizing_context.summarizers.extractive.sections import (
     NAMES,
@@ -35,7 +35,7 @@ _LEAST = 6  # tokens for which another bullet is worth a try
 
 _AT_HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 
-_SHARES = {f"## {name}": share for name, share in zip(NAMES, SHIPPED.rollup, strict=True)}  # by heading
+_SHARES = {f"## {name}": share for name, share in zip(NAMES, ROLLUP, strict=True)}  # by heading
 
 
 def brief_sections(summary: str, max_tokens: int, count: Count) -> str:
@@ -82,7 +82,6 @@ def summarize_extractively(
     kind: Literal["segment", "rollup"] = "segment",
     max_tokens: int,
     count: Callable[[str], int],
-    parameters: ExtractiveParameters = SHIPPED,
     yield_now: YieldNow = never_yield,
 ) -> str:
     """The summary of a job's content in the fixed sections, at most `max_tokens` (at least 1) by `count`.
@@ -91,12 +90,11 @@ def summarize_extractively(
     """
     if not content:
         return ""
-    strict = parameters.room.strict
     if kind == "rollup":
-        merged = rollup_sections(content, max_tokens, count, parameters, yield_now)
-        return fit(merged, parameters.rollup, max_tokens, count, strict=strict)
-    sections = leaf_sections(content, parameters, yield_now)
-    return fit(sections, parameters.leaf, max_tokens, count, strict=strict)
+        merged = rollup_sections(content, max_tokens, count, yield_now)
+        return fit(merged, ROLLUP, max_tokens, count, strict=STRICT_SHARE)
+    sections = leaf_sections(content, yield_now)
+    return fit(sections, LEAF, max_tokens, count, strict=STRICT_SHARE)
 
 
 def skim(content: str, *, max_tokens: int, count: Callable[[str], int]) -> str:
@@ -117,7 +115,7 @@ def brief_of(content_or_summary: str, *, max_tokens: int = 60, count: Callable[[
 def cut_to(summary: str, *, max_tokens: int, count: Callable[[str], int]) -> str:
     """A summary without the last lines of those sections that take most for their share; a brief where none is left."""
     parts = [part.rstrip("\n").split("\n") for part in _AT_HEADING.split(summary)]
-    shares = [_SHARES.get(part[0], min(SHIPPED.rollup)) for part in parts]
+    shares = [_SHARES.get(part[0], min(ROLLUP)) for part in parts]
     costs = [[count(f"{line}\n") for line in part] for part in parts]
     while any(len(part) > 1 for part in parts):
         text = "\n\n".join("\n".join(part) for part in parts if len(part) > 1)
@@ -139,12 +137,10 @@ class ExtractiveSummarizer:
         self,
         *,
         count: Callable[[str], int],
-        parameters: ExtractiveParameters = SHIPPED,
         thread: WorkerThread | None = None,
     ) -> None:
-        self.recipe = f"{RECIPE}, {parameters.name}" if parameters.name else RECIPE
+        self.recipe = RECIPE
         self._count = count
-        self._parameters = parameters
         self._thread = WorkerThread("extractive") if thread is None else thread
         self._closed = False
 
@@ -172,7 +168,6 @@ class ExtractiveSummarizer:
             kind="rollup" if job.kind == "rollup" else "segment",
             max_tokens=job.max_tokens,
             count=self._count,
-            parameters=self._parameters,
             yield_now=self._thread.yield_now,
         )
 
@@ -199,11 +194,11 @@ class Extracts(NamedTuple):
     excerpt: LinesAbout
 
 
-def make_extracts(parameters: ExtractiveParameters) -> Extracts:
+def make_extracts() -> Extracts:
     """The passes by these parameters."""
 
     def thorough(content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = never_yield) -> str:
-        made = partial(summarize_extractively, kind="rollup" if kind == "rollup" else "segment", parameters=parameters)
+        made = partial(summarize_extractively, kind="rollup" if kind == "rollup" else "segment")
         return made(content, max_tokens=max_tokens, count=estimate_text, yield_now=yield_now)
 
     return Extracts(

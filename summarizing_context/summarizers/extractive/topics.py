@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from summarizing_context.extraction.error_lines import error_lines
 from summarizing_context.messages.text import cleaned, lower_words, shown, split_lines, words_of
+from summarizing_context.summarizers.extractive.figures import FACTS as FACT_FIGURES
 from summarizing_context.summarizers.extractive.lines import (
     STOP_WORDS,
     Vocabulary,
@@ -14,7 +15,6 @@ from summarizing_context.summarizers.extractive.lines import (
     find_in_lines,
     salience,
 )
-from summarizing_context.summarizers.extractive.parameters import SHIPPED
 
 Count = Callable[[str], int]
 
@@ -149,7 +149,7 @@ def key_lines(text: str, *, max_tokens: int, count: Callable[[str], int]) -> lis
     found = find_in_lines(body, "result")
     vocabulary = Vocabulary(found)
     scores = [salience(one, vocabulary) for one in found]
-    facts = [line for _, line in choose_lines(found, scores, vocabulary, SHIPPED.facts) if line.text not in errors]
+    facts = [line for _, line in choose_lines(found, scores, vocabulary, FACT_FIGURES) if line.text not in errors]
     by_rank = sorted(range(len(facts)), key=lambda at: -facts[at].rank)
     joined, left = "", max_tokens
     taken: set[str] = set()

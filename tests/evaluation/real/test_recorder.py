@@ -107,7 +107,7 @@ def test_a_cap_ends_the_recording(tmp_path):
 
 def test_a_reader_without_json_is_asked_three_times(tmp_path):
     recording, model = copied(tmp_path), Model("no object, {0:.0}")
-    with pytest.raises(TranscriptError, match="no JSON object"):
+    with pytest.raises(TranscriptError, match="not a JSON object"):
         ask(recording, model, tmp_path)
     assert model.asked.count("reader") >= 3
 

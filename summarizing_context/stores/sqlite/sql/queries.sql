@@ -60,14 +60,18 @@ delete from entries where branch = :branch and position >= :stop;
 -- remove_branch: a branch that nothing needs
 delete from branches where id = :branch;
 
--- remove_own_summaries: those that this session uses and no other
-delete from summaries where exists (
-    select 1 from summary_uses as uses where uses.session_id = :session_id
-    and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-) and not exists (
+-- branch_end: one past the last entry of a branch
+select coalesce(max(position) + 1, 0) from entries where branch = :branch;
+
+-- own_summaries: some that this session uses and no other
+select summaries.id from summary_uses as own join summaries using (range_hash, recipe_hash)
+where own.session_id = :session_id and not exists (
     select 1 from summary_uses as uses where uses.session_id <> :session_id
     and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-);
+) limit :most;
+
+-- remove_summaries: those of the ids, a JSON list
+delete from summaries where id in (select value from json_each(:ids));
 
 -- remove_unused_summaries: those that no session uses
 delete from summaries where not exists (
@@ -104,6 +108,9 @@ insert into memory_words (rowid, content) values (:id, spaced(:content));
 
 -- unindex_memory: its words, as they were indexed
 insert into memory_words (memory_words, rowid, content) values ('delete', :id, spaced(:content));
+
+-- merge_memory_words: so many pages of their index; fewer than none: of all its parts
+insert into memory_words (memory_words, rank) values ('merge', :pages);
 
 -- tidy_memories: merge the parts of their index, so that words of what was removed are in none of them
 insert into memory_words (memory_words) values ('optimize');

@@ -58,15 +58,10 @@ where branch = :branch and position >= :stop and position < (select indexed from
 -- note_unindexed: a branch is indexed up to here at most
 update branches set indexed = min(indexed, :stop) where id = :branch;
 
--- unindex_own_summaries: those that `remove_own_summaries` will remove
+-- unindex_summaries: those of the ids, a JSON list
 insert into search (search, rowid, text)
-select 'delete', -id, spaced(text) from summaries where id <= (select summaries from search_progress) and exists (
-    select 1 from summary_uses as uses where uses.session_id = :session_id
-    and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-) and not exists (
-    select 1 from summary_uses as uses where uses.session_id <> :session_id
-    and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-);
+select 'delete', -id, spaced(text) from summaries
+where id <= (select summaries from search_progress) and id in (select value from json_each(:ids));
 
 -- unindex_unused_summaries: those that `remove_unused_summaries` will remove
 insert into search (search, rowid, text)
@@ -75,6 +70,9 @@ where id <= (select summaries from search_progress) and not exists (
     select 1 from summary_uses as uses
     where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 );
+
+-- merge_search: so many pages of it; fewer than none: of all its parts
+insert into search (search, rank) values ('merge', :pages);
 
 -- tidy_index: merge its parts, so that words of what was removed are in none of them
 insert into search (search) values ('optimize');

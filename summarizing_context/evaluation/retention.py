@@ -1,0 +1,327 @@
+"""What views still hold at cuts of a session, beside views without summaries at equal tokens. No model judges.
+
+    outcomes = run_logs([Log(path)], Settings(max_tokens=8_000))
+
+At each cut our view says how many tokens all arms get: `tail` shows the newest messages, `masking` takes old results
+out so that calls and words reach further back. The probes are those of `probes`, or the questions of a data set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import msgspec
+
+from summarizing_context.assembly import open_context
+from summarizing_context.context import SummarizingContext
+from summarizing_context.errors import BudgetError, MessageError, SettingsError, TranscriptError
+from summarizing_context.evaluation.cassettes import Cassette
+from summarizing_context.evaluation.datasets import dataset_session
+from summarizing_context.evaluation.models import CassetteFile, open_summarizer, summarizes_by_model
+from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
+from summarizing_context.evaluation.probes import Hindsight, Message, Probe, Read, Text, cuts_of, read_session
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.reading import is_reminder, message_text_parts, read_message
+from summarizing_context.messages.search_terms import query_terms
+from summarizing_context.messages.validation import check_message
+from summarizing_context.settings.values import Settings
+from summarizing_context.transcripts import AUTO, find_transcripts, read
+from summarizing_context.transcripts import read_session as read_transcript
+
+ARMS = {
+    "ours": "this package with the settings that were given",
+    "tail": "the newest messages alone",
+    "masking": "old tool results taken out, words and calls kept",
+}
+OURS = "ours"
+RAW_SHARE = 0.4  # of a masked view: results that stay whole where not all calls fit
+PAGE_TOKENS = 2_000  # of one recall
+NEVER = 1_000  # failures of a model in a row that open the breaker: with one, views would depend on an order
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One session to measure: of a transcript, or of a data set."""
+
+    path: Path
+    session_id: str = ""  # where the file holds several
+    format: str = AUTO
+    dataset: str = ""
+    number: int = 0  # in the file of a data set
+    name: str = ""
+
+    def load(self) -> tuple[list[Message], list[Probe] | None]:
+        """Return the messages, and the probes at their end where a data set brings some."""
+        if self.dataset:
+            return dataset_session(self.dataset, self.path, self.number)
+        return list(read_transcript(self.path, session_id=self.session_id, format=self.format).messages), None
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One probe, and which arms hold it."""
+
+    cut: int
+    question: str
+    literals: list[str]
+    evidence: list[tuple[int, str]]  # message, its words around the answer
+    used_at: int | None
+    kept: dict[str, bool]  # by arm
+    words: str  # of our view, around the answer
+
+
+class SessionOutcome(msgspec.Struct, frozen=True):
+    """What the views of one session held."""
+
+    name: str
+    messages: int
+    tokens: int
+    view_tokens: list[int]  # of ours, at each cut that was scored
+    probes: list[Asked]
+    recalled: tuple[int, int] = (0, 0)  # of the values that a view lacked at their use, those on one page of recall
+    model_tokens: int = 0  # read and written for summaries
+
+    def share(self, arm: str) -> tuple[float, float]:
+        """Return how many probes an arm holds, out of how many."""
+        return sum(asked.kept[arm] for asked in self.probes), len(self.probes)
+
+
+class ArmScore(msgspec.Struct, frozen=True):
+    """The retention of one arm: a mean over sessions with its interval, and by how much ours is ahead."""
+
+    arm: str
+    retention: Interval | None
+    ours_ahead: Interval | None
+
+
+def scores_of(outcomes: Sequence[SessionOutcome]) -> list[ArmScore]:
+    """Return the score of each arm."""
+    values = {arm: ratios((outcome.name, outcome.share(arm)) for outcome in outcomes) for arm in ARMS}
+    return [
+        ArmScore(arm, mean_of(values[arm]), None if arm == OURS else difference(values[OURS], values[arm]))
+        for arm in ARMS
+    ]
+
+
+def logs_of(paths: Sequence[Path], format: str = AUTO) -> tuple[list[Log], list[str]]:
+    """Return each session of these files and folders, and the lines that were skipped.
+
+    Raise `TranscriptError`, which names all files that cannot be read, before anything is run.
+    """
+    found: list[Log] = []
+    skipped: list[str] = []
+    wrong: list[str] = []
+    for path in find_transcripts(paths):
+        try:
+            sessions = [log for log in read(path, format=format) if log.messages]
+            for log in sessions:
+                for index, message in enumerate(log.messages):
+                    try:
+                        check_message(message)
+                    except MessageError as error:
+                        raise TranscriptError(f"{log.where(index)}: {error}") from error
+        except TranscriptError as error:
+            wrong.append(str(error))
+            continue
+        skipped += [line for log in sessions for line in log.unreadable]
+        for log in sessions:
+            name = path.stem if len(sessions) == 1 else f"{path.stem}#{log.session_id}"
+            found.append(Log(path, log.session_id if len(sessions) > 1 else "", format, name=name))
+    if wrong:
+        others = f"; {len(wrong) - 1} more cannot be read" if len(wrong) > 1 else ""
+        raise TranscriptError(f"{wrong[0]}{others}")
+    return found, skipped
+
+
+def run_logs(
+    logs: Sequence[Log],
+    settings: Settings,
+    *,
+    jobs: int = 1,
+    cassette: Cassette | None = None,
+    cassette_file: CassetteFile | None = None,
+) -> Iterator[SessionOutcome]:
+    """Yield the outcome of each session in order, `jobs` at a time. With an open cassette they run one by one; without
+    one, what a model says is replayed from `cassette_file`."""
+    jobs = min(jobs, len(logs))
+    if jobs <= 1 or cassette is not None:
+        for log in logs:
+            yield anyio.run(run_log, log, settings, _opened(cassette, cassette_file))
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(partial(_run_apart, settings=settings, file=cassette_file), logs)
+
+
+def _run_apart(log: Log, settings: Settings, file: CassetteFile | None) -> SessionOutcome:
+    return anyio.run(run_log, log, settings, _opened(None, file))
+
+
+def _opened(cassette: Cassette | None, file: CassetteFile | None) -> Cassette | None:
+    return cassette if cassette is not None or file is None else Cassette.open(file.path, redact=file.redaction())
+
+
+async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None) -> SessionOutcome:
+    """Measure one session; what a model says comes through the cassette."""
+    if cassette is None and summarizes_by_model(settings):
+        raise SettingsError("summaries by a model are measured through a cassette; name its file with --cassette")
+    messages, given = log.load()
+    if cassette is not None:
+        messages = [cassette.scrub(message) for message in messages]
+        given = given and [one for one in given if all(cassette.clean(text) == text for text in one.literals)]
+    reads, budget = read_session(messages), settings.max_tokens
+    hindsight = Hindsight(reads) if given is None else None
+    asked: list[Asked] = []
+    view_tokens: list[int] = []
+    async with open_summarizer(settings, cassette) as summarizer, open_arm(settings, summarizer) as context:
+        for cut in cuts_of(messages) if given is None else [len(messages)]:
+            if sum(read.tokens for read in reads[:cut]) <= budget:
+                continue  # everything before it fits: nothing is left out
+            await feed(context, messages[:cut], cassette)
+            view = await view_texts(context, budget)
+            tokens = context.last_view.tokens if context.last_view is not None else 0
+            texts = {
+                OURS: Text(view),
+                "tail": Text(tail(reads[:cut], tokens)),
+                "masking": Text(masking(reads[:cut], tokens)),
+            }
+            view_tokens.append(tokens)
+            probes = hindsight.probes(cut, budget) if hindsight is not None else given or []
+            asked += [_asked(probe, cut, reads, texts) for probe in probes]
+        statistics = context.statistics()
+    recalled = (0, 0)
+    if hindsight is not None and summarizer is None:  # with a model each use would have to be recorded
+        async with open_arm(settings, None) as context:
+            recalled = await recall(context, messages, asked, budget)
+    model_tokens = statistics.model_input_tokens + statistics.model_output_tokens
+    total = sum(read.tokens for read in reads)
+    return SessionOutcome(log.name or log.path.stem, len(messages), total, view_tokens, asked, recalled, model_tokens)
+
+
+def open_arm(settings: Settings, summarizer: Any) -> Any:
+    """Return a context in memory that counts by the estimate that stays as it is, with summaries of everything."""
+    changed: dict[str, Any] = {"store": ":memory:", "session_id": "eval", "image_tokens": 0, "idle_after": None}
+    if summarizer is not None:
+        changed |= {"breaker_failures": NEVER, "max_calls_per_hour": None}
+    made = replace(settings, start_at=0.0, **changed)
+    return open_context(made, summarizer=summarizer, count_tokens=estimate_text)
+
+
+async def feed(context: SummarizingContext, messages: Sequence[Message], cassette: Cassette | None) -> None:
+    """Give a context these messages, and let every summary be made."""
+    await context.set_messages(messages)
+    await context.wait_idle()
+    if cassette is not None:
+        cassette.check()  # a context makes good what is missing; an eval must not
+
+
+async def view_texts(context: SummarizingContext, budget: int) -> list[str]:
+    """Return the words of a view that follows an activation, with all merges that a model has to make for it."""
+    for number in range(2):  # a merge that the first view lacks is in the second
+        provider = SimpleNamespace(name=f"{len(context)}-{number}")
+        try:
+            await context.get_messages_for_request(token_budget=budget, provider=provider)
+        except BudgetError:
+            return []
+        nodes = context.explain(drops=False)
+        await context.wait_idle()
+        if not any(node.segments > 1 and node.made_by == "stand-in" for node in nodes):
+            break
+    assert context.last_view is not None
+    return [word for read in read_session(context.last_view.messages) for word in read.words]
+
+
+async def recall(
+    context: SummarizingContext, messages: Sequence[Message], asked: Sequence[Asked], budget: int
+) -> tuple[int, int]:
+    """Return how many of the values that a view lacks at their use stand on one page of recall, out of how many."""
+    held = missing = 0
+    for at in sorted({one.used_at for one in asked if one.used_at is not None}):
+        await feed(context, messages[:at], None)
+        shown = Text(await view_texts(context, budget))
+        wanted = [one.literals[0] for one in asked if one.used_at == at and not shown.holds(one.literals[0])]
+        query = _query_before(messages, at)
+        if wanted and query_terms(query):
+            page = Text([_with_folder_paths((await context.recall(query, PAGE_TOKENS)).text)])
+            held += sum(page.holds(value) for value in wanted)
+        missing += len(wanted)
+    return held, missing
+
+
+_FOLDER = re.compile(r"(\S*/)\{([^\s{}]+)\}")
+
+
+def _with_folder_paths(page: str) -> str:
+    """A page with the paths of a folder, `src/{app.py,page.py}`, one by one, as its reader understands them."""
+    return "\n".join([page, *(folder + name for folder, names in _FOLDER.findall(page) for name in names.split(","))])
+
+
+def _query_before(messages: Sequence[Message], at: int) -> str:
+    """The newest words of the human and of the assistant before a message."""
+    found: dict[str, str] = {}
+    for message in reversed(messages[:at]):
+        reading = read_message(message)
+        who = "human" if reading.human else reading.role
+        words = "\n".join(text for text in message_text_parts(message) if not is_reminder(text)).strip()
+        if who in ("human", "assistant") and words and not reading.answers:
+            found.setdefault(who, words)
+        if len(found) == 2:
+            break
+    return "\n".join(found.values())
+
+
+def _asked(probe: Probe, cut: int, reads: Sequence[Read], texts: dict[str, Text]) -> Asked:
+    first = probe.literals[0]
+    evidence = [(at, Text(reads[at].words).excerpt(first)) for at in probe.evidence]
+    kept = {arm: text.holds(*probe.literals) for arm, text in texts.items()}
+    words = texts[OURS].excerpt(first)
+    return Asked(cut, probe.question, list(probe.literals), evidence, probe.used_at, kept, words)
+
+
+def tail(reads: Sequence[Read], tokens: int) -> list[str]:
+    """Return the words of the system rows and of the newest messages that fit."""
+    return _newest(reads, [list(read.words) for read in reads], tokens)
+
+
+def masking(reads: Sequence[Read], tokens: int) -> list[str]:
+    """Return what `tail` does with old results taken out, so that calls and words reach further back."""
+    whole = [list(read.words) for read in reads]
+    bare = [
+        [f"[result left out: {read.tokens} tokens]"] if read.is_result else words
+        for read, words in zip(reads, whole, strict=True)
+    ]
+    fits = sum(map(_cost, bare)) <= tokens
+    room = tokens - sum(map(_cost, bare)) if fits else int(tokens * RAW_SHARE)
+    at = len(reads)
+    while at:
+        room -= _cost(whole[at - 1]) - (_cost(bare[at - 1]) if fits else 0)
+        if room < 0:
+            break
+        at -= 1
+    return _newest(reads, [*bare[:at], *whole[at:]], tokens)
+
+
+def _newest(reads: Sequence[Read], texts: Sequence[Sequence[str]], tokens: int) -> list[str]:
+    """The leading system rows, the newest messages that fit, and before them the end of the next older one."""
+    leading = next((at for at, read in enumerate(reads) if read.role not in ("system", "developer")), len(reads))
+    room, start = tokens - sum(map(_cost, texts[:leading])), len(texts)
+    while start > leading and (cost := _cost(texts[start - 1])) <= room:
+        room, start = room - cost, start - 1
+    older = "\n".join(texts[start - 1]) if start > leading else ""
+    part = (
+        older[-max(0, room - MESSAGE_TOKENS) * len(older) // max(1, estimate_text(older)) :]
+        if room > MESSAGE_TOKENS
+        else ""
+    )
+    return [text for row in texts[:leading] for text in row] + [part] + [text for row in texts[start:] for text in row]
+
+
+def _cost(texts: Sequence[str]) -> int:
+    return MESSAGE_TOKENS + sum(map(estimate_text, texts))

@@ -1,0 +1,105 @@
+"""Run a program, killed at one point of its steps after the other, and run again after each kill.
+
+`python -m tests.behaviour.killed SCRIPT FOLDER` writes a line of JSON for each point: its number and its name, and the
+logs before and after the second run. Each point has a folder of its own. The processes are forked from this one, so
+that the libraries are loaded once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from openai.resources.chat.completions import AsyncCompletions
+
+from summarizing_context import Settings, SummarizingContext, open_context
+
+POINTS = ((SummarizingContext, "add_message", ("before", "after")), (AsyncCompletions, "create", ("after",)))
+LONGEST = 60  # seconds for one process
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Do the work in another process; how that ended, as `os.waitstatus_to_exitcode` tells."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    signal.alarm(LONGEST)
+    try:
+        work()
+        os._exit(0)
+    except BaseException as error:
+        print(repr(error), file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def run(script: Path, folder: Path, wanted: int = 0) -> None:
+    """The program, in the folder; killed when it comes to the wanted point."""
+    numbers = itertools.count(1)
+
+    def pass_point(name: str) -> None:
+        if next(numbers) == wanted:
+            (folder / "point").write_text(name, encoding="utf-8")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched(name: str, real: Any, places: tuple[str, ...]) -> Any:
+        @functools.wraps(real)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if "before" in places:
+                pass_point(f"before {name}")
+            made = await real(*args, **kwargs)
+            pass_point(f"after {name}")
+            return made
+
+        return call
+
+    for owner, name, places in POINTS:
+        setattr(owner, name, watched(name, getattr(owner, name), places))
+    os.chdir(folder)
+    exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), {"__name__": "__main__"})
+
+
+def run_again(script: Path, folder: Path) -> None:
+    """The program once more, as it is; the log before and behind that is kept."""
+    session_id = "s1" if 'session_id="s1"' in script.read_text(encoding="utf-8") else "default"
+
+    async def keep_log(name: str) -> None:
+        async with open_context(Settings(store=folder / "agent.db", session_id=session_id)) as context:
+            (folder / name).write_text(json.dumps(await context.get_messages()), encoding="utf-8")
+
+    asyncio.run(keep_log("before.json"))
+    run(script, folder)
+    asyncio.run(keep_log("after.json"))
+
+
+async def warm_up() -> None:
+    """Load here what each process would load."""
+    async with open_context(Settings(max_tokens=8_000)) as context:
+        await context.add_message({"role": "user", "content": "Begin."})
+        await context.get_messages_for_request()
+
+
+def main(script: Path, folder: Path) -> None:
+    asyncio.run(warm_up())
+    for point in itertools.count(1):
+        place = folder / str(point)
+        place.mkdir()
+        status = forked(functools.partial(run, script, place, point))
+        if status == 0:
+            return  # it has no such point
+        assert status == -signal.SIGKILL, status
+        assert forked(functools.partial(run_again, script, place)) == 0
+        told: dict[str, Any] = {"point": point, "name": (place / "point").read_text(encoding="utf-8")}
+        told |= {when: json.loads((place / f"{when}.json").read_text(encoding="utf-8")) for when in ("before", "after")}
+        print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

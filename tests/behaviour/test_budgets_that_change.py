@@ -1,0 +1,195 @@
+"""Budgets that go down and up again, by request and by restart: what is shown again, and what stays as it was."""
+
+from __future__ import annotations
+
+import logging
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import BudgetError, Settings, SummarizingContext, open_context
+from tests.laws.checkers import order_problems, prefix_problems, tool_safe_problems
+
+pytestmark = pytest.mark.anyio
+
+BUDGETS = (300, 500, 4_000, 16_000, 200_000)
+
+Message = dict[str, Any]
+
+
+def settings(path: Path | str = ":memory:", **others: Any) -> Settings:
+    return Settings(**{"store": path, "session_id": "s", "token_counter": "estimate", "max_tokens": 200_000, **others})
+
+
+def said(number: int, words: int) -> Message:
+    return {"role": "assistant" if number % 2 else "user", "content": f"m{number} " + "word " * words}
+
+
+async def view(context: SummarizingContext, budget: int) -> list[Message]:
+    return await context.get_messages_for_request(token_budget=budget)
+
+
+async def filled(context: SummarizingContext, messages: int, words: int = 100, budget: int = 200_000) -> None:
+    for number in range(messages):
+        await context.add_message(said(number, words))
+        await view(context, budget)
+
+
+def reason(context: SummarizingContext) -> str | None:
+    assert context.last_view is not None
+    return None if context.last_view.activation is None else context.last_view.activation.reason
+
+
+async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for() -> None:
+    async with open_context(settings()) as context:
+        await filled(context, 60, budget=4_000)
+        assert len(await view(context, 4_000)) < 60
+        assert await view(context, 200_000) == await context.get_messages()
+        assert reason(context) == "budget_raised"
+
+
+async def test_messages_after_a_small_request_are_shown_by_the_room_of_their_own() -> None:
+    async with open_context(settings()) as context:
+        await filled(context, 3)
+        await view(context, 300)
+        for number in range(3, 100):
+            await context.add_message(said(number, 100))
+            assert (await view(context, 100_000))[-1] == said(number, 100)
+
+
+@pytest.mark.parametrize("small", [300, 500, 4_000, 50_000])
+async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(small: int, tmp_path: Path) -> None:
+    """By the same process, and by one that is started again."""
+    async with open_context(settings(tmp_path / "a.db", max_tokens=100_000)) as context:
+        await filled(context, 1_200, budget=100_000)
+        assert context.statistics().activations > 0
+        before = await view(context, 100_000)
+        for number in range(1_200, 1_210):
+            await context.add_message(said(number, 10))
+            await view(context, small)
+            after = await view(context, 100_000)
+            assert (prefix_problems(before, after), reason(context)) == ([], None)
+            before = after
+    async with open_context(settings(tmp_path / "a.db", max_tokens=100_000)) as context:
+        assert (await view(context, 100_000), reason(context)) == (before, None)
+        little = await view(context, small)
+        assert reason(context) is None, "its view is kept as well"
+        assert (await view(context, 100_000), await view(context, small)) == (before, little)
+
+
+async def test_a_little_larger_budget_is_an_activation_where_the_newest_message_fits_now() -> None:
+    async with open_context(settings()) as context:
+        await filled(context, 3)
+        await context.add_message(said(4, 2_300))
+        assert (await view(context, 10_000))[-1] != said(4, 2_300)
+        assert ((await view(context, 14_000))[-1], reason(context)) == (said(4, 2_300), "budget_raised")
+        assert ((await view(context, 10_000))[-1], reason(context)) == (said(4, 2_300), None)
+
+
+async def test_a_budget_that_wobbles_breaks_nothing() -> None:
+    async with open_context(settings()) as context:
+        await filled(context, 300, budget=10_000)
+        await context.compact()
+        activations, before = context.statistics().activations, await view(context, 10_000)
+        for step in range(40):
+            await context.add_message(said(step, 1))
+            after = await view(context, 10_000 + 75 * (-1) ** step * step)  # up to a third less, and more
+            assert prefix_problems(before, after) == []
+            before = after
+        assert context.statistics().activations == activations
+
+
+async def test_a_budget_that_changes_is_no_activation_where_everything_is_shown() -> None:
+    async with open_context(settings()) as context:
+        before: list[Message] = []
+        for number in range(20):
+            await context.add_message(said(number, 10))
+            after = await view(context, random.Random(number).choice([4_000, 16_000, 200_000]))
+            assert prefix_problems(before, after) == []
+            before = after
+        assert context.statistics().activations == 0
+
+
+async def newest_of_a_fresh_session(log: list[Message], budget: int) -> Message:
+    async with open_context(settings()) as fresh:
+        await fresh.set_messages(log)
+        return (await view(fresh, budget))[-1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_path: Path) -> None:
+    """Each view is lawful and shows of the newest message what a fresh session shows; at an equal budget it goes on
+    from the one before, unless it is told."""
+    draw, path, raised, whole, wide = random.Random(seed), tmp_path / "a.db", 0, 0, 0
+    log: list[Message] = []
+    last: dict[int, list[Message]] = {}
+    for _ in range(12):
+        most = draw.choice(BUDGETS)
+        async with open_context(settings(path, max_tokens=most)) as context:
+            for _ in range(draw.randrange(1, 8)):
+                for _ in range(draw.randrange(3)):
+                    log.append(said(len(log), draw.choice([1, 20, 200, 1_500])))
+                    await context.add_message(log[-1])
+                if not log:
+                    continue
+                budget = draw.choice([*BUDGETS, None])
+                shown = await context.get_messages_for_request(token_budget=budget)
+                at = most if budget is None else budget
+                assert context.last_view is not None
+                assert context.last_view.tokens <= at
+                assert tool_safe_problems(shown) + order_problems(shown, log) == []
+                if reason(context) is None:
+                    assert prefix_problems(last.get(at, []), shown) == [], at
+                last[at] = shown
+                raised += reason(context) == "budget_raised"
+                if shown[-1] == log[-1]:
+                    whole += 1
+                else:
+                    assert await newest_of_a_fresh_session(log, at) != log[-1], at
+                    wide += 1
+    assert min(raised, whole, wide) > 0
+
+
+async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    tools = [{"name": "read", "description": "word " * 3_000}]
+    async with open_context(settings(max_tokens=4_000)) as context:
+        await context.add_message(said(0, 10))
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                await context.get_messages_for_request(tools=tools)
+        least = context.statistics().least_useful_budget
+        told = [record.getMessage() for record in caplog.records if "system rows and tools" in record.getMessage()]
+        assert len(told) == 1
+        assert "4,000" in told[0]
+        assert f"{least:,}" in told[0]
+        assert f"{least:,}" in (await context.handle_command("status")).text
+        with pytest.raises(BudgetError) as refused:
+            await context.get_messages_for_request(token_budget=2_000, tools=tools)
+        assert refused.value.required_tokens + 1_960 == context.statistics().least_useful_budget
+        caplog.clear()
+        await context.get_messages_for_request(token_budget=least, tools=tools)
+        assert not caplog.records
+
+
+@pytest.mark.parametrize("blocks", [300, 1_000, 3_000])
+async def test_a_result_of_many_text_blocks_shows_as_much_as_one_of_one_text(blocks: int) -> None:
+    texts = [{"type": "text", "text": f"line {number} of the listing"} for number in range(blocks)]
+    call = {"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    calling = {"role": "assistant", "content": "", "tool_calls": [call]}
+    using = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "ls", "input": {}}]}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": texts}
+    told = []
+    for shape in (
+        [calling, {"role": "tool", "tool_call_id": "c", "content": "\n".join(str(one["text"]) for one in texts)}],
+        [calling, {"role": "tool", "tool_call_id": "c", "content": texts}],
+        [using, {"role": "user", "content": [result]}],
+    ):
+        async with open_context(settings(max_tokens=3_000)) as context:
+            await context.set_messages([said(0, 1), *shape])
+            await context.get_messages_for_request()
+            assert context.last_view is not None
+            told.append(context.last_view.tokens)
+    assert 0.8 * told[0] < min(told)
+    assert max(told) < 1.3 * told[0]

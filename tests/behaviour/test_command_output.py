@@ -1,0 +1,152 @@
+"""What commands print stands on any terminal and in any file: every encoding, one message a line, `~` in paths."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from summarizing_context import Settings, SettingsError, TranscriptError, open_context
+from summarizing_context.cli import main
+from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.transcripts import read_session
+from tests.cli.commands import fill_store, says, write_transcript
+from tests.house.checkout import ROOT
+
+STRANGE = "Café — 部署 🚀 \u2713 é\u0301 \udcff"
+COMMANDS = [
+    ("--help",),
+    ("prompts", "list"),
+    ("prompts", "show", "segment"),
+    ("replay", "run.jsonl", "--budget", "3k"),
+    ("view", "s1", "--store", "run.db"),
+    ("view", "s1", "--store", "run.db", "--explain"),
+    ("sessions", "list", "--store", "run.db"),
+    ("status", "s1", "--store", "run.db"),
+    ("search", "café", "--store", "run.db"),
+    ("recall", "s1", "café", "--store", "run.db"),
+    ("ledger", "s1", "--store", "run.db"),
+    ("memory", "s1", "café", "--store", "run.db"),
+    ("pins", "s1", "--store", "run.db"),
+    ("eval", "run", "--cases", "run.jsonl", "--budget", "3k", "--arms", "tail"),
+    ("completion", "bash"),
+    ("view", "nothing-of-é-部署", "--store", "run.db"),
+]
+RUN = """
+import json, sys
+from summarizing_context.cli import main
+for arguments in json.loads(sys.argv[1]):
+    print("status", main(arguments), file=sys.stderr, flush=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    said = [says("user", f"{STRANGE} {message['content']}") for message in demo_session(turns=6) if message["content"]]
+    fill_store(tmp_path / "run.db", "s1", [says("user", one["content"].replace("\udcff", "")) for one in said[:12]])
+    write_transcript(tmp_path / "run.jsonl", [says("user", STRANGE), *demo_session(turns=6)])
+    return tmp_path
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii"])
+def test_no_encoding_of_the_output_fails_a_command(encoding: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    asked = json.dumps([list(command) for command in COMMANDS])
+    ran = subprocess.run([sys.executable, "-c", RUN, asked], capture_output=True, timeout=240, check=False)
+    lines = ran.stderr.decode(encoding).splitlines()
+    statuses = [line.rpartition(" ")[2] for line in lines if line.startswith("status ")]
+    assert statuses == ["0"] * (len(COMMANDS) - 1) + ["2"], lines
+    assert b"Caf" in ran.stdout
+    assert "unexpected" not in ran.stderr.decode(encoding)
+
+
+def test_a_message_that_goes_to_no_terminal_stays_on_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("COLUMNS", "40")
+    long = tmp_path / ("a_long_name " * 10).strip()
+    assert main(["replay", str(long / "none.jsonl")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    long.mkdir()
+    (long / "broken.jsonl").write_text("{\n", encoding="utf8")
+    whole = write_transcript(long / "whole.jsonl", demo_session(turns=2))
+    assert main(["replay", str(long), "--budget", "3k"]) == 2
+    told = capsys.readouterr()
+    assert [line for line in told.err.splitlines() if str(long / "broken.jsonl") in line]
+    assert any(line.startswith("Tokens are counted by") and line.endswith(".") for line in told.out.splitlines())
+    assert main(["eval", "report", str(whole)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    (home / "mine" / "segment").mkdir(parents=True)
+    elsewhere.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.chdir(elsewhere)
+    return home
+
+
+PLACES = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml", "extractive_parameters": "~/x.toml"}
+
+
+def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Path, monkeypatch: pytest.MonkeyPatch):
+    rows = "".join(f'{name} = "{value}"\n' for name, value in PLACES.items())
+    (home / "agent.toml").write_text(f"[summarizing_context]\n{rows}")
+    (home / "agent.json").write_text(json.dumps(PLACES))
+    wanted = {name: str(home / value.removeprefix("~/")) for name, value in PLACES.items()}
+    environment = {f"SUMMARIZING_CONTEXT_{name.upper()}": value for name, value in PLACES.items()}
+    for settings in (
+        Settings(**PLACES),
+        Settings(**{name: Path(value) for name, value in PLACES.items()}),
+        Settings.from_mapping({"context_management": PLACES}),
+        Settings.from_toml("~/agent.toml"),
+        Settings.load("~/agent.toml", environ={}),
+        Settings.load("~/agent.json", environ={}),
+        Settings.from_env(environ=environment),
+    ):
+        assert {name: str(getattr(settings, name)) for name in PLACES} == wanted
+    with pytest.raises(SettingsError, match="no home folder"):
+        Settings(store="~nobody-of-this-name/agent.db")
+    assert Settings(store="./~/agent.db").store == "./~/agent.db"
+
+
+def test_a_store_under_a_tilde_is_made_in_the_home_folder(home: Path):
+    async def add() -> None:
+        async with open_context(Settings(store="~/agent.db")) as context:
+            await context.add_message({"role": "user", "content": "x"})
+
+    anyio.run(add)
+    assert (home / "agent.db").exists()
+    assert list(Path().iterdir()) == []
+
+
+def test_a_tilde_in_a_path_of_a_command_is_the_home_folder(home: Path, capsys: pytest.CaptureFixture[str]):
+    write_transcript(home / "run.jsonl", demo_session(turns=2))
+    (home / "agent.toml").write_text("[summarizing_context]\nmax_tokens = 3000\n")
+    assert main(["import", "~/run.jsonl", "--store=~/agent.db", "--json=~/told.json"]) == 0
+    assert main(["view", "run", "--store", "~/agent.db", "--config", "~/agent.toml"]) == 0
+    assert {path.name for path in home.iterdir()} >= {"agent.db", "told.json"}
+    assert list(Path().iterdir()) == []
+
+
+def test_a_compressed_transcript_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    one = gzip.compress(b" " * 2**24)
+    (tmp_path / "spaces.jsonl.gz").write_bytes(one * 20)  # 320 MB in 0.3
+    (tmp_path / "lines.jsonl.gz").write_bytes(gzip.compress(b"\n" * 2**24))
+    for name in ("spaces.jsonl.gz", "lines.jsonl.gz"):
+        with pytest.raises(TranscriptError, match=rf"{name}:\d+: unpacks to more than 256 MB"):
+            read_session(tmp_path / name)
+    assert main(["replay", str(tmp_path / "spaces.jsonl.gz")]) == 2
+    assert "gunzip" in capsys.readouterr().err

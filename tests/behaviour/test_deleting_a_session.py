@@ -1,0 +1,102 @@
+"""A deleted session leaves the file while others go on writing to it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from summarizing_context import Settings, open_context
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 300  # seconds, for what takes a few
+
+
+def settings(store: Path, session: str) -> Settings:
+    return Settings(store=str(store), session_id=session, token_counter="estimate")
+
+
+def long_log(mark: str, messages: int, words: int) -> list[dict[str, str]]:
+    chosen = random.Random(7)
+    return [
+        {
+            "role": "user" if number % 2 == 0 else "assistant",
+            "content": f"{mark} {number} " + " ".join(f"{mark}{chosen.randrange(100_000)}" for _ in range(words)),
+        }
+        for number in range(messages)
+    ]
+
+
+async def sessions(command: str, *arguments: object) -> asyncio.subprocess.Process:
+    """The command `sessions`, begun in another process."""
+    words = ["sessions", command, *map(str, arguments), "--yes"]
+    return await asyncio.create_subprocess_exec(sys.executable, "-m", "summarizing_context", *words)
+
+
+async def done(child: asyncio.subprocess.Process) -> int:
+    try:
+        return await asyncio.wait_for(child.wait(), PATIENCE)
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.iterdir())
+
+
+async def test_others_add_while_another_process_deletes_a_long_session(tmp_path: Path):
+    store = tmp_path / "run.db"
+    async with open_context(settings(store, "long")) as long:
+        await long.set_messages(long_log("secret", 3_000, 30))
+    async with open_context(settings(store, "other")) as other:
+        deleting = asyncio.ensure_future(done(await sessions("delete", "long", "--store", store)))
+        added = 0
+        while not deleting.done():
+            await other.add_message({"role": "user", "content": f"message {added}"})
+            added += 1
+        assert await deleting == 0
+        assert len(await other.get_messages()) == added
+    assert b"secret" not in bytes_of(tmp_path)
+
+
+async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(tmp_path: Path):
+    store = tmp_path / "run.db"
+    async with open_context(settings(store, "long")) as long:
+        await long.set_messages(long_log("secret", 6_000, 20))
+    deletion = await sessions("delete", "long", "--store", store)
+    async with open_context(settings(store, "other")) as other:
+        while deletion.returncode is None and await other.search("secret", scope="all"):
+            await other.add_message({"role": "user", "content": "meanwhile"})
+        if deletion.returncode is None:
+            deletion.kill()
+        await deletion.wait()
+    assert await done(await sessions("purge", "--store", store)) == 0
+    assert b"secret" not in bytes_of(tmp_path)
+    async with open_context(settings(store, "long")) as again:
+        assert await again.get_messages() == []
+
+
+async def test_a_session_deleted_from_a_large_file_is_not_found_and_its_last_bytes_go_with_purge(tmp_path: Path):
+    store = tmp_path / "run.db"
+    filler = "".join(random.Random(1).choices("abcdefgh ", k=200_000))
+    async with open_context(settings(store, "large")) as large:
+        for number in range(120):
+            await large.add_message({"role": "user" if number % 2 == 0 else "assistant", "content": filler})
+    async with open_context(settings(store, "small")) as small:
+        await small.set_messages(long_log("secret", 300, 20))
+        await small.wait_idle(60)
+    size = store.stat().st_size
+    assert size > 20_000_000
+    assert await done(await sessions("delete", "small", "--store", store)) == 0
+    assert size <= store.stat().st_size < size * 1.2  # it was not written anew while others wait
+    async with open_context(settings(store, "large")) as large:
+        assert await large.search("secret", scope="all") == []
+        assert len(await large.get_messages()) == 120
+    assert await done(await sessions("purge", "--store", store)) == 0
+    assert b"secret" not in bytes_of(tmp_path)

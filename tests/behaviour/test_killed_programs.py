@@ -1,0 +1,127 @@
+"""The documented programs, killed at every point of a step and run again: no provider refuses a request of theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behaviour.strict import Row, refusals, results_of
+from tests.house import documents
+from tests.house.checkout import ROOT
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs are forked")
+
+AT_MOST = 500  # seconds for all points of a program, on a busy machine
+TURN = ["user", "assistant", "tool", "tool", "assistant"]
+README, QUICKSTART, RESUME = "README.md", "docs/quickstart.md", "docs/operate/resume.md"
+
+
+class Provider:
+    """A chat provider on the loopback that refuses what OpenAI refuses. It asks for two tools, then it answers."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+        self.requests: list[list[Row]] = []
+        self.made = 0
+        self.lock = threading.Lock()
+
+    def reply(self, body: dict[str, Any]) -> tuple[int, Row]:
+        """The status and the body of the answer to a request."""
+        with self.lock:
+            rows = body["messages"]
+            self.requests.append(rows)
+            if problems := refusals(rows) + ["nothing is asked"] * (rows[-1]["role"] == "assistant"):
+                self.refused += problems
+                return 400, {"error": {"message": "; ".join(problems), "type": "invalid_request_error"}}
+            asked = max(at for at, row in enumerate(rows) if row["role"] == "user")
+            message: Row = {"role": "assistant", "content": "It reads a file."}
+            if body.get("tools") and not any(map(results_of, rows[asked:])):
+                message = {"role": "assistant", "content": None, "tool_calls": [self.call(), self.call()]}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        return 200, {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+
+    def call(self) -> Row:
+        self.made += 1
+        arguments = json.dumps({"path": f"file {self.made}.py"})
+        return {
+            "id": f"call_{self.made}",
+            "type": "function",
+            "function": {"name": "read_file", "arguments": arguments},
+        }
+
+
+@pytest.fixture
+def provider() -> Iterator[tuple[Provider, str]]:
+    made = Provider()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            status, body = made.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield made, f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def killed_at_every_point(page: str, url: str, folder: Path) -> list[dict[str, Any]]:
+    """What became of the page's program that calls a provider, for each point at which it was killed."""
+    text = next(
+        block.text for block in documents.blocks("python") if block.page == page and "AsyncOpenAI" in block.text
+    )
+    script = folder / "program.py"
+    script.write_text(text, encoding="utf-8")
+    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    env = {**keep, "PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "NO_PROXY": "*"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.behaviour.killed", str(script), str(folder)],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=AT_MOST,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def roles(log: list[Row]) -> list[str]:
+    return [row["role"] for row in log]
+
+
+@pytest.mark.parametrize(("page", "points"), [(README, 10), (QUICKSTART, 12), (RESUME, 12)])
+def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(
+    page: str, points: int, provider: tuple[Provider, str], tmp_path: Path
+):
+    fake, url = provider
+    runs = killed_at_every_point(page, url, tmp_path)
+    assert [run["point"] for run in runs] == list(range(1, points + 1))
+    assert fake.refused == []
+    assert "no result of this call" not in json.dumps(fake.requests)
+    for run in runs:
+        assert run["after"][: len(run["before"])] == run["before"], "what was acknowledged stays"
+        assert refusals(run["after"]) == [], "every call has its own result, in the log itself"
+        if page == RESUME:  # each turn ends as if nothing had happened; where it was over, the second run begins one
+            assert roles(run["after"]) == TURN * (1 + (roles(run["before"]) == TURN)), run["name"]

@@ -1,0 +1,94 @@
+"""Calls that work on a whole log let the event loop turn meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from summarizing_context import Settings, SummarizingContext, open_context
+
+pytestmark = pytest.mark.anyio
+
+LENGTH = 6_000  # messages
+
+MOST = 0.25  # of the work of a call may be done in one turn of the loop; by far less is, by far more was
+
+
+def history(first: str = "begin") -> list[dict[str, str]]:
+    return [
+        {
+            "role": "user" if number % 2 == 0 else "assistant",
+            "content": f"{number} look at src/mod{number % 300}.py" if number else first,
+        }
+        for number in range(LENGTH)
+    ]
+
+
+def settings(store: Path) -> Settings:
+    return Settings(store=str(store), max_tokens=16_000, token_counter="estimate", strategy="truncate")
+
+
+async def largest_share(call: Awaitable[object]) -> float:
+    """The largest share of a call's work that is done between two turns of another task, by this thread's clock, which
+    stands still while the machine does other things."""
+    turns: list[float] = []
+
+    async def tick() -> None:
+        before = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            turns.append(now - before)
+            before = now
+
+    ticking = asyncio.ensure_future(tick())
+    await asyncio.sleep(0)
+    await call
+    await asyncio.sleep(0)
+    ticking.cancel()
+    work = [turn for turn in turns if turn > 0.0005]  # else it waits for a thread
+    return max(work) / sum(work)
+
+
+async def contents(context: SummarizingContext) -> list[object]:
+    return [message["content"] for message in await context.get_messages()]
+
+
+async def test_restoring_a_long_log_holds_nobody_up(tmp_path: Path):
+    async with open_context(settings(tmp_path / "run.db")) as context:
+        await context.set_messages(history())
+        there = await context.checkpoint("there")
+        await context.clear()
+        assert await largest_share(context.restore(there)) < MOST
+        assert await contents(context) == [message["content"] for message in history()]
+
+
+async def test_following_another_long_history_holds_nobody_up(tmp_path: Path):
+    async with open_context(settings(tmp_path / "run.db")) as context:
+        await context.set_messages(history())
+        assert await largest_share(context.follow(history("otherwise"))) < MOST
+        assert await contents(context) == [message["content"] for message in history("otherwise")]
+
+
+async def test_what_is_added_while_a_long_log_is_restored_comes_behind_it_or_goes_with_the_old_log(tmp_path: Path):
+    async with open_context(settings(tmp_path / "run.db")) as context:
+        await context.set_messages(history())
+        there = await context.checkpoint("there")
+        await context.clear()
+        restoring = asyncio.ensure_future(context.restore(there))
+        added = 0
+        while not restoring.done():
+            await context.add_message({"role": "user", "content": f"added {added}"})
+            added += 1
+        before = await restoring
+        known = await contents(context)
+        behind = sum(str(text).startswith("added") for text in known)
+        assert known == [message["content"] for message in history()] + known[LENGTH:]
+        with_the_old = next(one.seq for one in await context.list_checkpoints() if one.id == before)
+        assert (len(known), with_the_old + behind) == (LENGTH + behind, added)
+    async with open_context(settings(tmp_path / "run.db")) as again:
+        assert await contents(again) == known

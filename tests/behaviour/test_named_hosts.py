@@ -1,0 +1,242 @@
+"""A host that the user names gets all calls of a command, and no other place is even looked up."""
+
+from __future__ import annotations
+
+import ast
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import anyio
+import openai
+import pytest
+
+from summarizing_context import Settings, SettingsError, open_context
+from summarizing_context.cli import main
+from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.summarizers.prompts import latest, write_prompt
+from tests.cli.commands import write_transcript
+from tests.house.checkout import ROOT, modules
+from tests.providers.asking import JUDGE, WRITER, answering
+from tests.providers.serve import serving_apart
+from tests.providers.server import Answer, ProviderServer, Request
+
+SDKS = (anthropic, openai)  # imported before the clock of a call runs
+PROVIDERS = ("openai", "anthropic")
+CLIENTS = {  # what opens connections, in which module, and where these may go
+    "summarizers/openai.py": {"AsyncOpenAI"},  # base_url, OPENAI_BASE_URL, else api.openai.com; embeddings too
+    "summarizers/anthropic.py": {"AsyncAnthropic"},  # base_url, ANTHROPIC_BASE_URL, else api.anthropic.com
+    "proxy/upstream.py": {"AsyncClient"},  # --anthropic and --openai, else the provider whose path the client named
+    "cli/proxy.py": {"build_opener"},  # --listen, the proxy of this machine
+    "stores/postgres/connection.py": {"connect"},  # the store's address
+    "stores/postgres/requests.py": {"connect"},
+    "stores/postgres/queue.py": {"connect"},
+    "stores/postgres/store.py": {"connect"},
+    "stores/chroma.py": {"PersistentClient"},  # a folder, its telemetry off
+    "messages/counters.py": {"get_encoding"},  # tiktoken's table of ranks, with allow_download alone
+}
+NAMES = {
+    *("OpenAI", "AsyncOpenAI", "Anthropic", "AsyncAnthropic", "AzureOpenAI", "AsyncAzureOpenAI", "Client"),
+    *("AsyncClient", "HttpClient", "ClientSession", "create_connection", "open_connection", "urlopen", "build_opener"),
+    *("PersistentClient", "HTTPConnection", "HTTPSConnection", "get_encoding", "connect_tcp", "Session"),
+}
+
+
+def calls_of(module: Path) -> set[str]:
+    """The clients that a module makes, and `connect` of psycopg."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            name = called.rpartition(".")[2]
+            is_ours = called == "Session" or called in ("Anthropic", "Client")  # classes of the package
+            if (name in NAMES and not is_ours) or (name == "connect" and "psycopg" in called):
+                found.add(name)
+    return found
+
+
+def test_every_client_of_the_package_is_known_and_where_it_connects():
+    found = {module.relative_to(ROOT / "summarizing_context").as_posix(): calls_of(module) for module in modules()}
+    assert {name: calls for name, calls in found.items() if calls} == CLIENTS
+
+
+@pytest.fixture
+def strayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+    """Whatever was looked up or connected to beside the loopback; it fails at once."""
+    beside: list[str] = []
+    really_connect, really_look_up = socket.socket.connect, socket.getaddrinfo
+
+    def check(host: object) -> None:
+        if host not in ("127.0.0.1", "localhost", None):
+            beside.append(str(host))
+            raise OSError("the test has no network")
+
+    def connect(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple):
+            check(address[0])
+        really_connect(self, address)
+
+    def look_up(host: Any, *more: Any, **named: Any) -> Any:
+        check(host.decode() if isinstance(host, bytes) else host)
+        return really_look_up(host, *more, **named)
+
+    for name in PROVIDERS:
+        monkeypatch.setenv(f"{name.upper()}_API_KEY", "sk-key-of-the-environment")
+        monkeypatch.delenv(f"{name.upper()}_BASE_URL", raising=False)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.chdir(tmp_path)
+    yield beside
+    assert beside == []
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return write_transcript(tmp_path / "run.jsonl", demo_session(turns=6))
+
+
+def url_of(server: ProviderServer, provider: str) -> str:
+    return f"{server.root}/v1" if provider == "openai" else server.root
+
+
+def kinds(server: ProviderServer) -> dict[str, int]:
+    """How many requests each model got."""
+    models = [request.body["model"] for request in server.requests]
+    return {model: models.count(model) for model in sorted(set(models))}
+
+
+ASK = ("eval", "ask", "run.jsonl", "--judge-model", JUDGE, "--questions", 3, "--budget", "3k")
+
+
+@pytest.mark.parametrize("source", ["--base-url", "--config", "environment"])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_eval_ask_sends_all_of_its_calls_to_the_one_base_url(
+    provider: str, source: str, log: Path, strayed: list[str], monkeypatch, capsys: pytest.CaptureFixture[str]
+):
+    with serving_apart(answering) as server:
+        url = url_of(server, provider)
+        named: dict[str, tuple[object, ...]] = {
+            "--base-url": ("--summarizer", provider, "--model", WRITER, "--base-url", url),
+            "--config": ("--config", "mine.toml"),
+            "environment": ("--summarizer", provider, "--model", WRITER),
+        }
+        Path("mine.toml").write_text(
+            f'[summarizing_context]\nsummarizer = "{provider}"\nmodel = "{WRITER}"\nbase_url = "{url}"\n'
+            'api_key = "key-of-that-server"\n'
+        )
+        if source == "environment":
+            monkeypatch.setenv("SUMMARIZING_CONTEXT_BASE_URL", url)
+        arguments = [str(word) for word in (*ASK, *named[source])]
+        assert main([*arguments, "--dry-run"]) == 0
+        assert url in capsys.readouterr().out
+        assert server.requests == []
+        assert main([*arguments, "--dry-run", "--json", "-"]) == 0
+        assert [row["address"] for row in json.loads(capsys.readouterr().out)["models"]] == [url, url]
+        assert main(arguments) == 0
+    assert set(kinds(server)) == {WRITER, JUDGE}
+    if source == "--config":  # so its judge needs no key of the environment
+        keys = {request.headers.get("authorization") or request.headers["x-api-key"] for request in server.requests}
+        assert {key.removeprefix("Bearer ") for key in keys} == {"key-of-that-server"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--judge-provider", "anthropic"),
+        ("--reader-provider", "anthropic", "--reader-model", "m"),
+        ("--question-provider", "anthropic", "--question-model", "m"),
+    ],
+    ids=lambda more: more[0],
+)
+def test_a_provider_without_a_named_server_is_refused_beside_a_named_one(
+    more: tuple[str, ...], log: Path, strayed: list[str], capsys: pytest.CaptureFixture[str]
+):
+    place = ("--model", WRITER, "--base-url", "http://127.0.0.1:1/v1")
+    assert main([str(word) for word in (*ASK, *place, *more, "--dry-run")]) == 2
+    told = capsys.readouterr().err
+    assert f"{more[0]}: a base URL is named" in told
+    assert "--judge-base-url" in told
+    judges = ("--judge-base-url", "http://127.0.0.1:2") if more[0] == "--judge-provider" else None
+    if judges:
+        assert main([str(word) for word in (*ASK, *place, *more, *judges, "--dry-run")]) == 0
+        out = capsys.readouterr().out
+        assert "http://127.0.0.1:1/v1" in out
+        assert "http://127.0.0.1:2" in out
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("command", ["replay", "eval record", "tune"])
+def test_a_command_with_a_model_asks_only_the_base_url(
+    command: str, provider: str, log: Path, strayed: list[str], capsys: pytest.CaptureFixture[str]
+):
+    prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
+    Path("mine/segment").mkdir(parents=True)
+    Path("mine/segment/v9.md").write_text(write_prompt(prompt), encoding="utf8")
+    other = write_transcript(log.with_name("other.jsonl"), demo_session(turns=7))
+    with serving_apart(answering) as server:
+        url = url_of(server, provider)
+        model = ("--summarizer", provider, "--model", WRITER, "--base-url", url, "--budget", "3k")
+        arguments = {
+            "replay": ("replay", log, *model),
+            "eval record": ("eval", "record", "--cases", log, "--cassette", "c.jsonl", "--arms", "tail", *model),
+            "tune": ("tune", "--cases", log, "--cases", other, "--cassette", "c.jsonl", "--record", "--jobs", 1,
+                     "--try", "mine", *model),
+        }[command]  # fmt: skip
+        words = [str(word) for word in arguments]
+        assert main([*(word for word in words if word != "--record"), "--dry-run"]) == 0
+        assert f"{WRITER} would be asked at {url}" in (out := capsys.readouterr().out) or f"{WRITER} at {url}" in out
+        assert server.requests == []
+        assert main(words) in (0, 1)  # whatever the views are worth
+    assert kinds(server).keys() == {WRITER}
+
+
+def test_a_refused_key_is_told_with_model_and_host(log: Path, strayed: list[str], capsys: pytest.CaptureFixture[str]):
+    with serving_apart(lambda _: Answer(401, body=b"{}")) as server:
+        url = url_of(server, "openai")
+        place = ("--model", WRITER, "--base-url", url)
+        assert main([str(word) for word in (*ASK, *place)]) != 0
+        assert f"{WRITER} at {url}" in capsys.readouterr().err
+        record = ("eval", "record", "--cases", log, "--cassette", "c.jsonl", "--arms", "tail", "--budget", "3k")
+        assert main([str(word) for word in (*record, *place)]) != 0
+        assert f"{WRITER} at {url}" in capsys.readouterr().err
+
+
+def embedding(request: Request) -> Answer:
+    if request.path.endswith("/embeddings"):
+        rows = [{"index": at, "embedding": [1.0, 0.0]} for at in range(len(request.body["input"]))]
+        return Answer(body=json.dumps({"data": rows}).encode())
+    return answering(request)
+
+
+def test_a_session_asks_only_its_base_url_for_summaries_memories_rules_and_vectors(log: Path, strayed: list[str]):
+    with serving_apart(embedding) as server:
+        settings = Settings(
+            store="run.db", session_id="s1", max_tokens=4_000, summarizer="openai", model=WRITER,
+            base_url=url_of(server, "openai"), embedding="openai", embedding_model="vectors", memory_extract=True,
+            memory_include="auto",
+        )  # fmt: skip
+
+        async def live() -> None:
+            async with open_context(settings) as context:
+                for message in demo_session(turns=6):
+                    await context.add_message(message)
+                    if message["role"] == "user":
+                        await context.get_messages_for_request()
+                await context.wait_idle()
+                await context.search("port")
+
+        anyio.run(live)
+    assert kinds(server).keys() >= {WRITER, "vectors"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("more", [{"summarizer": "anthropic"}, {"summarizer": "openai", "embedding_api_key": "k"}])
+async def test_an_embedding_beside_the_named_server_is_refused(more: dict[str, Any], strayed: list[str]):
+    settings = Settings(model="m", base_url="http://127.0.0.1:1/v1", embedding="openai", embedding_model="e", **more)
+    with pytest.raises(SettingsError, match="embedding_base_url"):
+        async with open_context(settings):
+            pass

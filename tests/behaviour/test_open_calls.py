@@ -1,0 +1,225 @@
+"""Calls without results: what a program learns of them, and what a provider is sent meanwhile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import OpenCall, Settings, open_context
+from tests.behaviour.strict import Row, calls_of, refusals, results_of
+
+pytestmark = pytest.mark.anyio
+
+SHAPES = ("openai", "anthropic", "amplifier")
+NO_RESULT = "[no result of this call was recorded]"
+TASK: Row = {"role": "user", "content": "Mend the parser."}
+
+
+def calling(shape: str, *ids: str, text: str = "") -> Row:
+    """An assistant row that makes these calls."""
+    if shape == "openai":
+        functions = [
+            {"id": id, "type": "function", "function": {"name": "run", "arguments": f'{{"n": "{id}"}}'}} for id in ids
+        ]
+        return {"role": "assistant", "content": text, "tool_calls": functions}
+    kind = {"anthropic": "tool_use", "amplifier": "tool_call"}[shape]
+    words = [{"type": "text", "text": text}] if text else []
+    return {
+        "role": "assistant",
+        "content": [*words, *({"type": kind, "id": id, "name": "run", "input": {"n": id}} for id in ids)],
+    }
+
+
+def answering(shape: str, id: str, text: str = "") -> Row:
+    """The row that answers a call."""
+    text = text or f"the result of {id}"
+    if shape == "anthropic":
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+def settings(folder: Path, **more: Any) -> Settings:
+    return Settings(store=folder / "run.db", session_id="s1", max_tokens=8_000, token_counter="estimate", **more)
+
+
+async def leave(folder: Path, *rows: Row, look: bool = False) -> list[Row]:
+    """A process that adds these rows and ends; the view it was sent last."""
+    view: list[Row] = []
+    async with open_context(settings(folder)) as context:
+        for row in rows:
+            await context.add_message(row)
+            view = await context.get_messages_for_request() if look else []
+    return view
+
+
+def text_of(view: list[Row]) -> str:
+    return json.dumps(view)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_open_calls_tell_all_that_is_needed_to_run_a_call_again(shape: str, tmp_path: Path):
+    await leave(tmp_path, TASK, calling(shape, "a", "b", "c"), answering(shape, "b"))
+    async with open_context(settings(tmp_path)) as context:
+        found = context.open_calls()
+        assert [(call.message, call.id, call.name, call.arguments) for call in found] == [
+            (1, "a", "run", {"n": "a"}),
+            (1, "c", "run", {"n": "c"}),
+        ]
+        for call in found:
+            assert call.result(f"the result of {call.id}") == answering(shape, call.id)
+            await context.add_message(call.result(f"the result of {call.id}"))
+        assert context.open_calls() == []
+        view = await context.get_messages_for_request()
+        assert view == await context.get_messages()
+        assert refusals(view) == []
+        assert not context.statistics().repairs
+
+
+async def test_arguments_that_are_no_json_are_given_as_the_model_wrote_them(tmp_path: Path):
+    broken = calling("openai", "a")
+    broken["tool_calls"][0]["function"]["arguments"] = '{"n": '
+    await leave(tmp_path, TASK, broken)
+    async with open_context(settings(tmp_path), read_only=True) as context:
+        assert context.open_calls() == [OpenCall(1, "a", "run", '{"n": ')]
+
+
+async def test_a_call_that_something_else_followed_is_open_no_more(tmp_path: Path):
+    async with open_context(settings(tmp_path)) as context:
+        assert context.open_calls() == []
+        await context.add_message(TASK)
+        await context.add_message(calling("openai", "a"))
+        assert [call.id for call in context.open_calls()] == ["a"]
+        await context.add_message({"role": "user", "content": "Stop."})
+        assert context.open_calls() == []
+
+
+@pytest.mark.parametrize("answered", [[], ["b"], ["a"]])
+@pytest.mark.parametrize("lines", [[["a", "b"]], [["a"], ["b"]], [["a", "b"], ["c"]], [["a"], ["b"], ["c"]]])
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_no_view_of_a_reopened_session_ends_in_a_call(
+    shape: str, lines: list[list[str]], answered: list[str], tmp_path: Path
+):
+    rows = [TASK, *(calling(shape, *ids) for ids in lines), *(answering(shape, id) for id in answered)]
+    await leave(tmp_path, *rows)
+    async with open_context(settings(tmp_path)) as context:
+        view = await context.get_messages_for_request()
+        assert refusals(view) == []
+        assert [calls_of(row) for row in view if calls_of(row)] == lines
+        assert text_of(view).count(NO_RESULT) == context.statistics().repairs["stand_in_result"] > 0
+        assert [id for row in view for id in results_of(row) if f"the result of {id}" in text_of([row])] == answered
+        await context.add_message({"role": "user", "content": "Go on."})
+        later = await context.get_messages_for_request()
+        assert later[: len(view)] == view
+        assert later[-1]["content"] == "Go on."
+        assert refusals(later) == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_what_a_view_has_shown_stays_when_a_result_comes_after_its_stand_in(shape: str, tmp_path: Path):
+    """Also in later processes, and where a restart falls between the stand-in and the result."""
+    old = [
+        {"role": role, "content": f"{number}: " + "as before, " * 60}
+        for number in range(40)
+        for role in ("user", "assistant")
+    ]
+    await leave(tmp_path, *old, TASK, calling(shape, "a", "b"))
+    shown: list[Row] = []
+    for late in ("", "a", "", "b", ""):
+        async with open_context(settings(tmp_path)) as context:
+            if not shown:
+                await context.summarize(4)
+            for _ in range(2):
+                view = await context.get_messages_for_request()
+                assert view[: len(shown)] == shown, late
+                assert refusals(view) == []
+                shown = view
+                if late:
+                    await context.add_message(answering(shape, late))
+                    late = ""
+    assert text_of(shown).count(NO_RESULT) == 2
+    assert [row["content"].splitlines()[1] for row in shown[-2:]] == ["the result of a", "the result of b"]
+
+
+async def test_calls_that_this_process_made_last_stay_in_flight():
+    async with open_context(Settings(max_tokens=8_000, token_counter="estimate")) as context:
+        rows = [TASK, calling("openai", "a", "b"), answering("openai", "b"), answering("openai", "a")]
+        for at, row in enumerate(rows, 1):
+            await context.add_message(row)
+            assert await context.get_messages_for_request() == rows[:at]
+        assert not context.statistics().repairs
+
+
+@pytest.mark.parametrize("reopens", [False, True])
+async def test_a_checkpoint_brings_open_calls_back_and_in_another_process_they_get_stand_ins(
+    reopens: bool, tmp_path: Path
+):
+    async with open_context(settings(tmp_path)) as context:
+        for row in (TASK, calling("openai", "a")):
+            await context.add_message(row)
+        then = await context.get_messages_for_request()
+        before = await context.checkpoint()
+        await context.add_message(answering("openai", "a"))
+        if not reopens:
+            await context.restore(before)
+            assert [call.id for call in context.open_calls()] == ["a"]
+            assert await context.get_messages_for_request() == then
+    async with open_context(settings(tmp_path)) as context:
+        await context.restore(before)
+        assert [call.id for call in context.open_calls()] == ["a"]
+        view = await context.get_messages_for_request()
+        assert view[: len(then)] == then
+        assert refusals(view) == []
+
+
+LATEST: dict[str, list[tuple[str, ...]]] = {  # what comes after the task, as (kind, ids ...)
+    "a call after a call": [("call", "a"), ("call", "b")],
+    "a call after parallel calls": [("call", "a", "b"), ("call", "c")],
+    "parallel calls after a call": [("call", "a"), ("call", "b", "c")],
+    "a call after a result for one of two": [("call", "a", "b"), ("result", "a"), ("call", "c")],
+    "a chain of three": [("call", "a"), ("call", "b"), ("call", "c")],
+    "a chain of three, one answered": [("call", "a"), ("call", "b"), ("result", "a"), ("call", "c")],
+    "words of the assistant": [("call", "a"), ("assistant",)],
+    "a system row": [("call", "a"), ("system",)],
+    "a user row": [("call", "a"), ("call", "b"), ("user",)],
+    "the result of the later call": [("call", "a"), ("call", "b"), ("result", "b")],
+    "the result of the earlier call": [("call", "a"), ("call", "b"), ("result", "a")],
+    "a late result": [("call", "a"), ("user",), ("result", "a")],
+    "the same id again": [("call", "a"), ("call", "a")],
+}
+
+
+@pytest.mark.parametrize("looks", ["last", "each"])
+@pytest.mark.parametrize("kind", LATEST)
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_the_newest_message_is_in_every_view_whatever_calls_are_open(shape: str, kind: str, looks: str):
+    async with open_context(Settings(max_tokens=8_000, token_counter="estimate")) as context:
+        await context.add_message(TASK)
+        shown: list[Row] = []
+        log = [TASK]
+        for at, (what, *ids) in enumerate(LATEST[kind], 1):
+            said = f"message {at}"
+            made = calling(shape, *ids, text=said) if what == "call" else {"role": what, "content": said}
+            log.append(answering(shape, ids[0], said) if what == "result" else made)
+            await context.add_message(log[-1])
+            if looks == "each" or at == len(LATEST[kind]):
+                view = await context.get_messages_for_request()
+                assert view[: len(shown)] == shown
+                # calls of this process may be in flight at the very end, nothing else is open
+                assert [problem for problem in refusals(view) if not problem.startswith("the messages end")] == []
+                assert all(f"message {number}" in text_of(view) for number in range(1, at + 1))
+                shown = view
+        assert context.statistics().repairs.get("stand_in_result", 0) == text_of(shown).count(NO_RESULT)
+        await context.add_message({"role": "user", "content": "Go on."})
+        assert refusals(await context.get_messages_for_request()) == []
+
+
+async def test_another_program_that_only_looks_changes_no_later_view(tmp_path: Path):
+    await leave(tmp_path, TASK, calling("openai", "a"))
+    async with open_context(settings(tmp_path), read_only=True) as context:
+        assert refusals(await context.get_messages_for_request()) == []
+    async with open_context(settings(tmp_path)) as context:
+        await context.add_message(answering("openai", "a"))
+        assert await context.get_messages_for_request() == await context.get_messages()

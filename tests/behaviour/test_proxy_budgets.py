@@ -1,0 +1,102 @@
+"""What is told of budgets: the window of the client's model, and a budget that leaves no room for messages."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import httpx2
+import pytest
+
+from summarizing_context import Settings, SettingsError
+from summarizing_context.cli import main
+from summarizing_context.proxy.server import ProxySettings, make_app
+from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
+from tests.proxy.fake import Fake, served
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = [{"name": f"tool_{n}", "description": "Reads a file. " * 60, "input_schema": {}} for n in range(20)]
+
+
+async def budget_of(agent: Any, address: str) -> int:
+    """What a request of this agent may have."""
+    await agent.step("Fix the bug.")
+    (record,) = (await status(address))["records"]
+    return record["budget"]
+
+
+@pytest.mark.parametrize(
+    ("model", "least"),
+    [
+        ("claude-opus-4-6", 990_000),
+        ("claude-opus-5-5-20261020", 990_000),
+        ("claude-haiku-5-5", 990_000),
+        ("us.anthropic.claude-opus-4-6-v1:0", 990_000),
+        ("anthropic/claude-fable-5.1", 990_000),
+        ("claude-sonnet-4-5[1m]", 990_000),
+        ("claude-haiku-4-5-20251001", 190_000),
+        ("gpt-6.1-sol", 910_000),
+        ("gpt-5.4-mini", 260_000),
+        ("gpt-6.2-sol", 490_000),
+    ],
+)
+async def test_the_budget_is_the_window_of_the_model_less_its_answer(model: str, least: int):
+    make = ChatAgent if model.startswith("gpt") else AnthropicAgent
+    async with served(Fake()) as upstream, proxied(upstream) as address:
+        assert least <= await budget_of(make(address, model=model), address) < least + 15_000
+        assert (await status(address))["notices"] == []
+
+
+@pytest.mark.parametrize(("model", "least"), [("gpt-6.2-sol", 490_000), ("gpt-6.1-sol", 260_000)])
+async def test_codex_has_the_window_that_it_gives_the_model_itself(model: str, least: int):
+    async with served(Fake()) as upstream, proxied(upstream) as address:
+        assert least <= await budget_of(ResponsesAgent(address, model=model), address) < least + 15_000
+
+
+async def test_a_model_that_is_not_known_is_told_once(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.WARNING):
+        async with served(Fake()) as upstream, proxied(upstream) as address:
+            agent = ChatAgent(address, model="our-own-7b")
+            for step in range(3):
+                await agent.step(f"step {step}")
+            (notice,) = (await status(address))["notices"]
+    assert all(word in notice for word in ("our-own-7b", "128,000", "--budget"))
+    assert [record.message for record in caplog.records].count(notice) == 1
+
+
+@pytest.mark.parametrize("budget", [4_000, 6_000])
+async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_that_would_do(
+    budget: int, caplog: pytest.LogCaptureFixture
+):
+    fake = Fake()
+    with caplog.at_level(logging.WARNING):
+        async with served(fake) as upstream, proxied(upstream, budget=budget) as address:
+            agent = AnthropicAgent(address, tools=TOOLS, system="You fix code. " * 100)
+            for step in range(10):
+                await agent.step(f"step {step}")
+            told = await status(address)
+            async with httpx2.AsyncClient(trust_env=False) as client:
+                body = {**agent.options, "messages": agent.history[:-1]}
+                headers = {"x-claude-code-session-id": "s-1"}
+                reply = await client.post(f"{address}/v1/messages", json=body, headers=headers)
+    (notice,) = told["notices"]
+    least = told["records"][-1]["least_budget"]
+    assert all(f"{tokens:,}" in notice for tokens in (budget, least))
+    assert [record.message for record in caplog.records] == [notice]
+    assert reply.headers["x-summarizing-context-least-budget"] == str(least)
+    assert (told["failures"], fake.problems) == (0, [])
+    async with served(fake) as upstream, proxied(upstream, budget=least) as address:
+        agent = AnthropicAgent(address, tools=TOOLS, system="You fix code. " * 100)
+        for step in range(20):
+            await agent.step(f"step {step}")
+        told = await status(address)
+    assert told["notices"] == []
+    assert max(record["view_tokens"] for record in told["records"] if record["changed"]) > 2_000
+
+
+async def test_a_budget_that_no_client_can_work_with_is_refused_at_the_start(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SettingsError, match="at least 1,000 tokens"):
+        make_app(ProxySettings(Settings(), budget=740), "127.0.0.1")
+    assert main(["proxy", "--store", ":memory:", "--listen", "0", "--budget", "740"]) != 0
+    assert "at least 1,000 tokens" in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,302 @@
+"""What real clients send: other paths, upgrades, packed bodies, Google's protocol, odd JSON, too many connections."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tests.proxy.clients import FUNCTION, RESULT, TOOL, proxied, status
+from tests.proxy.fake import Fake, served
+
+pytestmark = pytest.mark.anyio
+
+PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy", "--store", ":memory:", "--listen", "0"]
+
+PROTOCOLS = ("messages", "chat/completions", "responses")
+
+
+def request_of(
+    protocol: str, steps: int, odd: dict[str, Any] | None = None, text: str = "Fix the bug."
+) -> dict[str, Any]:
+    """An agent's request after some steps; `odd` are arguments of its first call, and `text` what it begins with."""
+    rows: list[dict[str, Any]] = []
+    for step in range(steps):
+        arguments = (odd if step == 0 else None) or {"path": f"src/{step}.py"}
+        if protocol == "messages":
+            rows += [
+                {"role": "user", "content": text} if step == 0 else {"role": "user", "content": []},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": f"t{step}", "name": "read", "input": arguments}],
+                },
+            ]
+            rows[-2]["content"] = rows[-2]["content"] or [
+                {"type": "tool_result", "tool_use_id": f"t{step - 1}", "content": RESULT}
+            ]
+        elif protocol == "chat/completions":
+            call = {"id": f"t{step}", "type": "function"}
+            call |= {"function": {"name": "read", "arguments": json.dumps(arguments)}}
+            rows += [] if rows else [{"role": "user", "content": text}]
+            rows += [{"role": "assistant", "content": "", "tool_calls": [call]}]
+            rows += [{"role": "tool", "tool_call_id": f"t{step}", "content": RESULT}]
+        else:
+            rows += [] if rows else [{"type": "message", "role": "user", "content": text}]
+            rows += [
+                {"type": "function_call", "call_id": f"t{step}", "name": "read", "arguments": json.dumps(arguments)}
+            ]
+            rows += [{"type": "function_call_output", "call_id": f"t{step}", "output": RESULT}]
+    if protocol == "messages":
+        last = {"type": "tool_result", "tool_use_id": f"t{steps - 1}", "content": RESULT}
+        rows.append({"role": "user", "content": [last]})
+        return {"model": "claude-x", "max_tokens": 1_000, "tools": [TOOL], "messages": rows}
+    tool = {"type": "function", **({"function": FUNCTION} if protocol == "chat/completions" else FUNCTION)}
+    return {"model": "gpt-5", "tools": [tool], "messages" if protocol == "chat/completions" else "input": rows}
+
+
+async def _answered(request: Request, raw: bytes) -> Response:
+    return JSONResponse({})
+
+
+@contextmanager
+def started(folder: Path, *, environment: dict[str, str] | None = None, files: int = 1_024) -> Iterator[str]:
+    """The command in a process of its own that may open so many files, by its address; `errors` in the folder is what
+    it writes."""
+    with (folder / "errors").open("w+") as errors:
+        command = ["/bin/sh", "-c", f"ulimit -n {files} && exec {shlex.join(PROGRAM)}"]
+        with subprocess.Popen(command, stderr=errors, env={**os.environ, **(environment or {})}) as process:
+            try:
+                while not (found := re.search(r"http://[0-9.:]+", (folder / "errors").read_text())):
+                    assert process.poll() is None, (folder / "errors").read_text()
+                    time.sleep(0.05)
+                yield found[0].rstrip(":")
+            finally:
+                process.terminate()
+                process.wait(60)
+
+
+async def post(address: str, path: str, body: bytes | dict[str, Any], **headers: str) -> httpx2.Response:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    given = {"content-type": "application/json", "session-id": "s-1", **headers}
+    async with httpx2.AsyncClient(trust_env=False, timeout=120) as client:
+        return await client.post(f"{address}{path}", content=data, headers=given)
+
+
+@pytest.mark.parametrize("folder", ["", "/v1"])
+@pytest.mark.parametrize("version", ["", "/v1"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_client_may_leave_the_version_out_of_its_paths(protocol: str, version: str, folder: str):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(f"{upstream}{folder}", budget=6_000) as address:
+        answer = await post(address, f"{version}/{protocol}", request_of(protocol, 30))
+        (record,) = (await status(address))["records"]
+    assert (answer.status_code, record["changed"]) == (200, True)
+    assert [each["path"] for each in fake.seen] == [f"/v1/{protocol}"]
+    assert fake.problems == []
+
+
+async def test_tokens_are_counted_without_a_version_too():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address:
+        await post(address, "/messages/count_tokens?beta=true", request_of("messages", 2))
+    assert [(each["path"], each["query"]) for each in fake.seen] == [("/v1/messages/count_tokens", "beta=true")]
+
+
+async def test_an_upgrade_to_a_websocket_is_answered_so_that_the_client_asks_by_http():
+    fake = Fake()
+    headers = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+    async with served(fake) as upstream, proxied(upstream) as address, httpx2.AsyncClient(trust_env=False) as client:
+        for path in ("/v1/responses", "/responses"):
+            answer = await client.get(f"{address}{path}", headers={**headers, "sec-websocket-key": "a" * 24})
+            assert answer.status_code == 426
+            assert "WebSocket" in answer.json()["error"]["message"]
+        assert fake.seen == []
+        body = json.dumps(request_of("responses", 1)).encode()
+        offered = {
+            "connection": "Upgrade, HTTP2-Settings",
+            "upgrade": "h2c",
+            "http2-settings": "AAMAAABkAARAAAAAAAIAAAAA",
+        }
+        assert (await post(address, "/v1/responses", body, **offered)).status_code == 200
+    assert fake.seen[0]["raw"] == body
+
+
+PACKED = {"gzip": gzip.compress, "deflate": zlib.compress, "x-gzip": gzip.compress}
+
+
+@pytest.mark.parametrize("coding", PACKED)
+async def test_a_packed_request_gets_a_view_which_goes_out_plain(coding: str):
+    fake = Fake()
+    packed = PACKED[coding](json.dumps(request_of("messages", 30)).encode())
+    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+        answer = await post(address, "/v1/messages", packed, **{"content-encoding": coding})
+        (record,) = (await status(address))["records"]
+    assert (answer.status_code, record["changed"], fake.problems) == (200, True, [])
+    assert "content-encoding" not in fake.seen[0]["headers"]
+    assert 2 < len(fake.seen[0]["body"]["messages"]) < 61
+
+
+async def test_a_packed_request_that_needs_no_view_goes_on_as_it_came():
+    fake = Fake()
+    packed = gzip.compress(json.dumps(request_of("messages", 2)).encode())
+    async with served(fake) as upstream, proxied(upstream) as address:
+        await post(address, "/v1/messages", packed, **{"content-encoding": "gzip"})
+        assert (await status(address))["passed_unchanged"] == 0
+    assert fake.seen[0]["raw"] == packed
+    assert fake.seen[0]["headers"]["content-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("coding", ["zstd", "br", "gzip, zstd"])
+async def test_a_request_packed_in_another_way_goes_on_unchanged_and_is_told_once(coding: str):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+        for _ in range(2):
+            await post(address, "/v1/messages", b"\x28\xb5\x2f\xfdpacked", **{"content-encoding": coding})
+        told = await status(address)
+    assert [each["raw"] for each in fake.seen] == [b"\x28\xb5\x2f\xfdpacked"] * 2
+    assert fake.seen[0]["headers"]["content-encoding"] == coding
+    (notice,) = told["notices"]
+    assert coding in notice
+    assert (told["passed_unchanged"], told["failures"]) == (2, 0)
+
+
+GOOGLES = [
+    ("/v1beta/models/gemini-3.1-pro:generateContent", {"x-goog-api-key": "AIzaSecret"}),
+    ("/v1beta/models/gemini-3.1-pro:streamGenerateContent?alt=sse", {"x-goog-api-key": "AIzaSecret"}),
+    ("/v1beta/models/gemini-3.1-pro:countTokens?key=AIzaSecret", {}),
+    ("/v1/models/gemini-3.1-pro:generateContent?key=AIzaSecret", {}),
+    ("/v1/models?key=AIzaSecret", {}),
+    ("/models/gemini-3.1-pro:generateContent", {"x-goog-api-key": "AIzaSecret"}),
+    ("/v1internal:streamGenerateContent?alt=sse", {"authorization": "Bearer ya29.secret"}),
+    ("/v1beta1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent", {}),
+    (
+        "/v1/projects/p/locations/l/publishers/anthropic/models/m:streamRawPredict",
+        {"authorization": "Bearer ya29.secret"},
+    ),
+    ("/v1/chat/completions", {"x-goog-api-key": "AIzaSecret"}),
+    ("/upload/v1beta/files", {}),
+]
+
+
+@pytest.mark.parametrize(("path", "headers"), GOOGLES)
+async def test_a_request_of_googles_and_its_key_go_to_no_provider(path: str, headers: dict[str, str]):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address:
+        answer = await post(address, path, {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}, **headers)
+        told = await status(address)
+    assert (answer.status_code, fake.seen) == (404, [])
+    assert "Google" in answer.json()["error"]["message"]
+    assert "Google" in told["notices"][0]
+    assert "ecret" not in json.dumps(told)
+
+
+async def test_names_of_models_with_colons_are_not_googles():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address, httpx2.AsyncClient(trust_env=False) as client:
+        assert (await client.get(f"{address}/v1/models/ft:gpt-4.1:acme:content-x:abc")).status_code == 200
+    assert len(fake.seen) == 1
+
+
+async def said(address: str, data: bytes) -> bytes:
+    """What comes back for these bytes, until the connection ends."""
+    host, port = address.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(data)
+    try:
+        return await asyncio.wait_for(reader.read(1_000_000), 120)
+    except ConnectionError:
+        return b""  # it is refused before all of it was read
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("target", ["/v1/models?a=#b", "/_status?after=0#1", "/v1/messages?#"])
+async def test_a_fragment_in_a_query_is_refused_by_its_name(target: str):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address:
+        answer = await said(address, f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+        assert (await status(address))["failures"] == 0
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"fragment" in answer
+    assert fake.seen == []
+
+
+async def test_the_guards_hold_where_a_quicker_parser_is_installed(tmp_path: Path):
+    """`httptools` lets through what `h11` refuses, and loses bodies; uvicorn takes it wherever it can be imported."""
+    (tmp_path / "httptools.py").write_text("raise RuntimeError('the proxy took httptools')\n")
+    with started(tmp_path, environment={"PYTHONPATH": str(tmp_path)}) as address:
+        for lines in (b"Host: 127.0.0.1\r\nHost: evil.example", b"Host: 127.0.0.1\r\nX-A: " + b"a" * 300_000):
+            answer = await said(address, b"GET /_status HTTP/1.1\r\n" + lines + b"\r\n\r\n")
+            assert answer[9:12] in (b"400", b"431", b"")
+        answer = await said(address, b"GET http://evil.example/_status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert (await status(address))["requests"] == 0
+
+
+ODD: dict[str, tuple[dict[str, Any], str]] = {
+    "an empty name of a field": ({"": 1}, "Fix the bug."),
+    "half of a character": ({"path": "a\ud83d.py"}, "Fix the bug \ud83d."),
+    "both": ({"\udc00": {"": ""}}, "\ude00"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_odd_json_in_a_message_costs_a_session_no_view(protocol: str, odd: str):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+        for steps in (2, 20, 40):
+            body = request_of(protocol, steps, *ODD[odd])
+            assert (await post(address, f"/v1/{protocol}", body)).status_code == 200
+        told = await status(address)
+    assert (told["failures"], told["passed_unchanged"], fake.problems) == (0, 0, [])
+    assert [record["changed"] for record in told["records"]] == [False, True, True]
+    assert fake.seen[0]["raw"] == json.dumps(request_of(protocol, 2, *ODD[odd])).encode()
+
+
+async def test_a_message_with_a_field_without_a_name_costs_a_session_no_view():
+    fake = Fake(behave=_answered)
+    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+        for steps in (2, 30):
+            body = request_of("messages", steps)
+            body["messages"][0][""] = "x"
+            await post(address, "/v1/messages", body)
+        told = await status(address)
+    assert told["failures"] == 0
+    assert [record["changed"] for record in told["records"]] == [False, True]
+
+
+async def test_without_a_descriptor_left_the_proxy_waits_tells_it_once_and_goes_on_afterwards(tmp_path: Path):
+    with started(tmp_path, files=64) as address:
+        host, port = address.removeprefix("http://").split(":")
+        with ExitStack() as connections:
+            for _ in range(100):
+                connections.enter_context(socket.create_connection((host, int(port)), timeout=60))
+            for _ in range(600):
+                if "ulimit" in (tmp_path / "errors").read_text():
+                    break
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(3)  # it tries again each second
+        told = await status(address)
+    errors = (tmp_path / "errors").read_text()
+    assert errors.count("ulimit") == 1
+    assert "Traceback" not in errors
+    assert len(errors) < 2_000
+    assert ["ulimit" in notice for notice in told["notices"]] == [True]

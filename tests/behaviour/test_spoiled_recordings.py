@@ -1,0 +1,137 @@
+"""A folder of `eval ask` mends itself: bad replies are asked again, and damaged files are named with the way out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import anthropic
+import openai
+import pytest
+
+from summarizing_context.cli import main
+from summarizing_context.evaluation.demo import demo_session
+from tests.cli.commands import write_transcript
+from tests.privacy import open_to_others
+from tests.providers.asking import JUDGE, WRITER, answering, kind_of
+from tests.providers.protocols import completion
+from tests.providers.serve import serving_apart
+from tests.providers.server import Answer, ProviderServer, Request
+
+SDKS = (anthropic, openai)  # imported before the clock of a call runs
+BAD = {  # what can be read, and cannot be used
+    "questions": '{"questions": [{"category": "fact", "question": "Who?", "answer": "He.", "evidence": [9999]}]}',
+    "reader": '{"question 7": "He."}',
+    "judge": '{"q1": {"Z": 2}}',
+}
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    write_transcript(tmp_path / "run.jsonl", demo_session(turns=6))
+
+
+def ask(server: ProviderServer) -> int:
+    words = ("eval", "ask", "run.jsonl", "--budget", "3k", "--questions", 3, "--arms", "ours,tail")
+    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", f"{server.root}/v1")
+    return main([str(word) for word in (*words, *models)])
+
+
+def asked(server: ProviderServer) -> Counter[str]:
+    return Counter(kind_of(request.body) for request in server.requests)
+
+
+def badly(kind: str, times: int = 1_000) -> Callable[[Request], Answer]:
+    """The first replies of a kind cannot be used."""
+    left = [times]
+
+    def answer(request: Request) -> Answer:
+        if kind_of(request.body) == kind and left[0]:
+            left[0] -= 1
+            return Answer(body=json.dumps(completion(BAD[kind])).encode())
+        return answering(request)
+
+    return answer
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(
+    kind: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+):
+    with serving_apart(badly(kind)) as server:
+        assert ask(server) == 2
+        told = capsys.readouterr().err
+        assert f"no usable {kind} reply in 3" in told
+        assert "asks again" in told
+        assert f"the {kind} reply of" in caplog.text
+    with serving_apart(answering) as server:
+        assert ask(server) == 0
+        first = asked(server)
+        assert first[kind] >= 1
+        assert ask(server) == 0
+        assert asked(server) == first, "what could be used is not asked again"
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_one_bad_reply_is_told_and_asked_again_in_the_same_run(kind: str, caplog: pytest.LogCaptureFixture):
+    with serving_apart(badly(kind, times=1)) as server:
+        assert ask(server) == 0
+    assert caplog.text.count("cannot be used") == 1
+
+
+def test_a_declined_summary_is_asked_again_by_the_same_command(capsys: pytest.CaptureFixture[str]):
+    def declining(request: Request) -> Answer:
+        if kind_of(request.body) == "summary":
+            return Answer(body=json.dumps(completion("", refusal="no")).encode())
+        return answering(request)
+
+    with serving_apart(declining) as server:
+        assert ask(server) == 2
+    told = capsys.readouterr().err
+    assert f"{WRITER} at {server.root}/v1 gave no" in told
+    assert "asks again" in told
+    with serving_apart(answering) as server:
+        assert ask(server) == 0
+
+
+def damaged(path: Path) -> list[bytes]:
+    """What a process that was killed while it wrote the file could have left."""
+    whole = path.read_bytes()
+    return [b"", whole[: len(whole) // 2], gzip.compress(b'{"a": 1}\n')]
+
+
+def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_way_out(
+    capsys: pytest.CaptureFixture[str],
+):
+    with serving_apart(answering) as server:
+        assert ask(server) == 0
+        folder, first = Path("eval-ask"), len(server.requests)
+        files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("report")]
+        assert {path.name for path in files} >= {"cases.toml", "replies.jsonl.gz", "answers.jsonl.gz", "marks.jsonl.gz"}
+        for path in files:
+            whole = path.read_bytes()
+            for left in damaged(path):
+                path.write_bytes(left)
+                capsys.readouterr()
+                if ask(server) != 0:
+                    told = capsys.readouterr().err
+                    assert f"error: {path}:" in told, left
+                    assert any(way in told for way in ("delete it", "new folder", "fetch the file again")), told
+                path.write_bytes(whole)
+        gone = [path for path in files if path.parent == folder and path.suffix == ".gz"]
+        for path in gone:
+            path.unlink()
+        assert ask(server) == 0
+        assert [path.exists() for path in gone] == [True] * len(gone)
+        assert len(server.requests) == first, "the cassettes have all replies"
+
+
+def test_a_recording_is_private(tmp_path: Path):
+    with serving_apart(answering) as server:
+        assert ask(server) == 0
+    assert open_to_others(tmp_path / "eval-ask") == []

@@ -1,0 +1,323 @@
+"""Who may reach the proxy, the inspector and MCP over HTTP: the user who started them, and no other of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+from urllib.parse import urlsplit
+
+import anyio
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from summarizing_context import Settings, open_context
+from tests.proxy.fake import Fake, served
+
+pytestmark = pytest.mark.anyio
+
+LONG = 120  # seconds; no test waits for as long unless something hangs
+
+HELLO = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+
+NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document", "sec-fetch-site": "cross-site"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("SUMMARIZING_CONTEXT_PROXY_TOKEN", "SUMMARIZING_CONTEXT_MCP_TOKEN", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return home
+
+
+@contextmanager
+def started(*words: str | Path, lines: int = 1) -> Iterator[list[str]]:
+    """A command that serves, by the first lines that it prints."""
+    command = [sys.executable, "-m", "summarizing_context", *map(str, words)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        late = threading.Timer(LONG, process.kill)  # a line that never comes ends the test
+        late.start()
+        try:
+            yield [process.stderr.readline().strip() for _ in range(lines)]
+        finally:
+            late.cancel()
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(LONG)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@contextmanager
+def proxy(store: Path, upstream: str, *options: str, lines: int = 1) -> Iterator[list[str]]:
+    given = ["--store", store, "--listen", "0", "--anthropic", upstream, "--openai", upstream]
+    with started("proxy", *given, *options, lines=lines) as printed:
+        yield printed
+
+
+def said_by(*words: str | Path) -> str:
+    """What a command prints."""
+    command = [sys.executable, "-m", "summarizing_context", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=True).stdout
+
+
+def token_in(home: Path) -> Path:
+    """The only file of a home."""
+    (kept,) = [path for path in home.rglob("*") if path.is_file()]
+    return kept
+
+
+def asking() -> httpx.AsyncClient:
+    return httpx.AsyncClient(trust_env=False, timeout=LONG)
+
+
+def place_of(url: str) -> str:
+    """The address of a server, without the path of a URL."""
+    return f"http://{urlsplit(url).netloc}"
+
+
+async def fill(store: Path) -> None:
+    async with open_context(Settings(store=str(store), session_id="s1")) as context:
+        await context.add_message({"role": "user", "content": "The database listens on port 6543."})
+
+
+async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it(home: Path, tmp_path: Path):
+    fake = Fake()
+    async with served(fake) as upstream, asking() as client:
+        with proxy(tmp_path / "run.db", upstream) as (printed,):
+            base = printed.split(": ")[0]
+            assert f"ANTHROPIC_BASE_URL={base} OPENAI_BASE_URL={base}/v1" in printed
+            for path in ("/v1/messages", "/token/0000000000000000/v1/messages", "/_status", "/inspect/"):
+                refused = await client.post(f"{place_of(base)}{path}", json=HELLO)
+                assert refused.status_code == 401
+                assert "proxy" in refused.json()["error"]["message"]
+            assert fake.seen == []
+            assert (await client.post(f"{base}/v1/messages", json=HELLO)).status_code == 200
+    assert [each["path"] for each in fake.seen] == ["/v1/messages"]
+
+
+async def test_the_token_is_private_and_the_same_after_a_restart_and_for_one_command(home: Path, tmp_path: Path):
+    bases = []
+    for _ in range(2):
+        with proxy(tmp_path / "run.db", "http://127.0.0.1:1") as (printed,):
+            bases.append(urlsplit(printed.split(": ")[0]).path)
+    kept = token_in(home)
+    assert bases == [f"/token/{kept.read_text().strip()}"] * 2
+    assert kept.stat().st_mode & 0o777 == 0o600
+    telling = [sys.executable, "-c", "import os; print(os.environ['ANTHROPIC_BASE_URL'])"]
+    said = said_by("proxy", "run", "--store", tmp_path / "run.db", "--", *telling)
+    assert urlsplit(said.strip()).path == bases[0]
+
+
+def test_a_token_that_others_can_read_is_not_used(home: Path, tmp_path: Path):
+    with proxy(tmp_path / "run.db", "http://127.0.0.1:1"):
+        pass
+    kept = token_in(home)
+    kept.chmod(0o644)
+    with proxy(tmp_path / "run.db", "http://127.0.0.1:1") as (printed,):
+        assert printed.startswith("error: ")
+        assert "can be read by others" in printed
+
+
+async def test_who_wants_no_token_has_to_say_so_and_is_warned(home: Path, tmp_path: Path):
+    async with served(Fake()) as upstream, asking() as client:
+        with proxy(tmp_path / "run.db", upstream, "--no-token", lines=2) as (printed, warning):
+            base = printed.split(": ")[0]
+            assert base == place_of(base)
+            assert warning.startswith("WARNING: ")
+            assert (await client.post(f"{base}/v1/messages", json=HELLO)).status_code == 200
+            assert (await client.get(f"{base}/inspect/")).status_code == 401
+
+
+async def test_a_page_that_sends_a_browser_to_the_proxy_gets_nothing_of_the_provider(home: Path, tmp_path: Path):
+    async def behave(request: Request, raw: bytes) -> Response:
+        return HTMLResponse("<script>fetch('/inspect/')</script>")
+
+    fake = Fake(behave=behave)
+    async with served(fake) as upstream, asking() as client:
+        with proxy(tmp_path / "run.db", upstream, "--no-token", lines=2) as (printed, _):
+            base = printed.split(": ")[0]
+            for headers in (NAVIGATION, {**NAVIGATION, "sec-fetch-site": "none"}, {"sec-fetch-dest": "iframe"}):
+                assert (await client.get(f"{base}/v1/evil", headers=headers)).status_code == 403
+            assert fake.seen == []
+            answer = await client.get(f"{base}/v1/evil")  # of a browser that does not tell that it navigates
+    assert "sandbox" in answer.headers["content-security-policy"]
+    assert "allow-" not in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def check_link(link: str) -> None:
+    """A link of an inspector opens once, for one browser, and nothing else opens it."""
+    base = link.partition("?")[0]
+    folder = urlsplit(base).path
+    async with asking() as client, asking() as other:
+        for url in (f"{place_of(base)}/", base, f"{base}api/sessions", f"{base}static/inspector.js", f"{base}?key=x"):
+            assert (await client.get(url)).status_code in (401, 404)
+        page = await client.get(link)
+        assert (page.status_code, "<html" in page.text) == (200, True)
+        marks = page.headers["set-cookie"].split("; ")[1:]
+        assert set(marks) == {"HttpOnly", "SameSite=Strict", f"Path={folder}"}
+        assert "warn" not in page.text.lower()
+        assert (await client.get(f"{base}api/sessions")).json()["sessions"][0]["session_id"] == "s1"
+        assert (await client.get(link)).status_code == 200  # the page is loaded again
+        used = await other.get(link)
+        assert (used.status_code, "summarizing-context inspect" in used.text) == (401, True)
+        undo = {"session": "s1", "confirm": "s1"}
+        assert (await other.post(f"{base}api/undo", json=undo)).status_code == 401
+
+
+async def test_the_inspector_opens_by_a_link_once_and_stands_in_a_folder_of_its_own(home: Path, tmp_path: Path):
+    await fill(tmp_path / "run.db")
+    with started("inspect", "--store", tmp_path / "run.db", "--listen", "0", "--no-browser") as (printed,):
+        await check_link(printed.split()[0])
+
+
+async def test_the_inspector_of_a_proxy_opens_by_links_that_status_prints_anew(home: Path, tmp_path: Path):
+    await fill(tmp_path / "run.db")
+    with proxy(tmp_path / "run.db", "http://127.0.0.1:1") as (printed,):
+        await check_link(printed.rpartition(" ")[2])
+        port = str(urlsplit(printed.split(": ")[0]).port)
+        told = said_by("proxy", "status", "--listen", port)
+        await check_link(told.split("Inspector: ")[1].strip())
+
+
+# MCP
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+ACCEPTED = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1"])
+async def test_mcp_over_http_asks_for_its_token_and_its_own_name_on_every_loopback(
+    host: str, home: Path, tmp_path: Path
+):
+    pytest.importorskip("mcp")
+    await fill(tmp_path / "run.db")
+    written = f"[{host}]:0" if ":" in host else f"{host}:0"
+    served_at = ("mcp", "--store", tmp_path / "run.db", "--http", written)
+    with started(*served_at, lines=3) as (url, for_claude, for_codex):
+        assert for_claude.startswith("claude mcp add --transport http ")
+        assert for_claude.endswith(url)
+        assert for_codex.endswith(url)
+        bare, token = f"{place_of(url)}/mcp", urlsplit(url).path.split("/")[2]
+        async with asking() as client:
+
+            async def status(url: str, **headers: str) -> int:
+                return (await client.post(url, json=CALL, headers={**ACCEPTED, **headers})).status_code
+
+            assert await status(url) == 200
+            assert await status(bare, authorization=f"Bearer {token}") == 200
+            assert await status(url, origin=place_of(url)) == 200
+            assert await status(bare) == 401
+            assert await status(bare, authorization="Bearer 0000000000000000") == 401
+            assert await status(url.replace(token, "0" * len(token))) == 401
+            assert await status(url, host="evil.example") == 421
+            assert await status(url, origin="http://evil.example") == 403
+            assert await status(url, origin="http://127.0.0.1:1") == 403
+    with started(*served_at) as (again,):
+        assert urlsplit(again).path == urlsplit(url).path
+    kept = token_in(home)
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--http", "0.0.0.0:0"], "open to other machines"),
+        (["--http", "127.0.0.1:0", "--no-token"], "asks for no token"),
+    ],
+)
+async def test_mcp_over_http_warns_where_others_could_read(options: list[str], words: str, home: Path, tmp_path: Path):
+    pytest.importorskip("mcp")
+    await fill(tmp_path / "run.db")
+    with started("mcp", "--store", tmp_path / "run.db", *options, lines=4) as printed:
+        assert printed[3].startswith("WARNING: ")
+        assert words in printed[3]
+
+
+# Codex
+
+TELLS = """#!{python}
+import json, os, sys
+print(json.dumps([sys.argv[1:], dict(os.environ)]))
+"""
+
+
+def run_codex(folder: Path, upstream: str, *words: str, program: Path) -> subprocess.CompletedProcess[str]:
+    given = ["--store", folder / "run.db", "--anthropic", upstream, "--openai", upstream]
+    command = [sys.executable, "-m", "summarizing_context", "proxy", "run", *given, "--", program, *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=LONG, check=False, stdin=subprocess.DEVNULL, cwd=folder
+    )
+
+
+def false_codex(folder: Path) -> Path:
+    program = folder / "codex"
+    program.write_text(TELLS.format(python=sys.executable))
+    program.chmod(0o755)
+    return program
+
+
+def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(home: Path, tmp_path: Path):
+    done = run_codex(tmp_path, "http://127.0.0.1:1", "exec", "hello", program=false_codex(tmp_path))
+    words, environment = json.loads(done.stdout)
+    assert words[-2:] == ["exec", "hello"]
+    assert words[0] == "-c"
+    told = tomllib.loads("\n".join(words[1:-2:2]).replace("model_provider=summarizing-context", ""))
+    ((name, provider),) = told["model_providers"].items()
+    assert f"model_provider={name}" in words
+    (header,) = provider["env_http_headers"]
+    token = environment[provider["env_http_headers"][header]]
+    assert header == "x-summarizing-context-token"
+    assert token in environment["OPENAI_BASE_URL"]
+    assert token not in " ".join(words), "every user of a machine sees the arguments of programs"
+
+
+def test_a_codex_that_is_set_to_another_provider_is_refused_with_the_reason(home: Path, tmp_path: Path):
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text('model_provider = "azure"\n')
+    done = run_codex(tmp_path, "http://127.0.0.1:1", program=false_codex(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "model_provider is 'azure'" in done.stderr
+
+
+@pytest.mark.skipif(which("codex") is None, reason="Codex is not installed")
+@pytest.mark.parametrize("is_enabled", [False, True])
+async def test_the_real_codex_goes_through_the_proxy(
+    is_enabled: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (home / ".codex").mkdir()
+    monkeypatch.setenv("CODEX_API_KEY", "sk-test")
+    program, fake = Path(which("codex") or ""), Fake()
+    words = ["exec", "--skip-git-repo-check", "say pong"]
+    async with served(fake) as upstream:
+        if not is_enabled:
+            done = await anyio.to_thread.run_sync(lambda: run_codex(tmp_path, upstream, *words, program=program))
+            assert done.returncode == 0, done.stderr
+        else:
+            with proxy(tmp_path / "run.db", upstream) as (printed,):
+                port = str(urlsplit(printed.split(": ")[0]).port)
+                enable = ["proxy", "enable", "--store", tmp_path / "p.db", "--yes", "--no-service", "--shell", "bash"]
+                said_by(*enable, "--listen", port)
+                asked = [program, *words]
+                ran = await anyio.run_process(asked, stdin=subprocess.DEVNULL, cwd=tmp_path, env=dict(os.environ))
+                assert ran.returncode == 0
+    asked_for = [each for each in fake.seen if each["path"] == "/v1/responses" and each["body"]]
+    assert asked_for
+    assert asked_for[0]["headers"]["authorization"] == "Bearer sk-test"
+    assert "x-summarizing-context-token" not in asked_for[0]["headers"]

@@ -1,0 +1,163 @@
+"""What views still hold at cuts of a session: hindsight probes, data sets, and baselines at equal tokens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from summarizing_context import Settings, SettingsError, TranscriptError
+from summarizing_context.evaluation.datasets import dataset_numbers, dataset_session
+from summarizing_context.evaluation.outcomes import difference, mean_of
+from summarizing_context.evaluation.probes import Hindsight, Text, cuts_of, read_session
+from summarizing_context.evaluation.retention import ARMS, Log, logs_of, run_logs, scores_of
+from tests.evaluation.sessions import session, value, write
+
+SMALL = Settings(max_tokens=3_000)
+
+
+def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it():
+    rows = session(3)
+    cut = cuts_of(rows)[1]
+    probes = Hindsight(read_session(rows)).probes(cut, 1_000)
+    assert probes
+    for probe in probes:
+        assert probe.used_at is not None
+        assert max(probe.evidence) < cut <= probe.used_at
+        assert probe.literals[0] in json.dumps(rows[probe.used_at])
+        assert any(probe.literals[0] in json.dumps(rows[at]) for at in probe.evidence)
+
+
+def test_what_stands_in_the_newest_part_or_was_read_again_is_not_asked_for():
+    rows = session(3)
+    cut = cuts_of(rows)[1]
+    wide = Hindsight(read_session(rows)).probes(cut, 1_000_000)
+    assert wide == []  # the newest part is everything
+    again = [*rows[:cut], {"role": "user", "content": " ".join(value(3, n) for n in range(40))}, *rows[cut:]]
+    assert Hindsight(read_session(again)).probes(cut, 1_000) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("    1\tdef a1():\n    2\t    pass 88123\n    3\treturn 99123", {"88123", "99123"}),
+        ("see 99123: it is a number", {"99123"}),
+    ],
+)
+def test_numbers_that_count_the_lines_of_a_listing_were_not_seen(text: str, found: set[str]):
+    call = {"id": "c", "type": "function", "function": {"name": "open", "arguments": '{"ids": "88123 99123 1234"}'}}
+    rows = [
+        {"role": "user", "content": f"{text}\n 1234\tx"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "ok"},
+    ]
+    rows[1:1] = [{"role": "assistant", "content": "word " * 200}]
+    asked = {probe.literals[0] for probe in Hindsight(read_session(rows)).probes(2, 100)}
+    assert found <= asked | {"1234"}
+
+
+def test_words_are_found_whole_in_any_case_and_with_any_white_space():
+    text = Text(["The  File SRC/a.py\tand port 80801"])
+    assert text.holds("src/a.py")
+    assert text.holds("the file", "port 80801")
+    assert not text.holds("8080")
+    assert text.excerpt("port 80801").startswith("the file")
+
+
+def test_every_view_gets_as_many_tokens_and_two_runs_say_the_same(tmp_path: Path):
+    logs, skipped = logs_of([write(tmp_path, 1, 2)])
+    assert (len(logs), skipped) == (2, [])
+    first, second = list(run_logs(logs, SMALL)), list(run_logs(logs, SMALL, jobs=2))
+    assert first == second
+    assert all(one.probes and one.view_tokens for one in first)
+    assert all(tokens <= 3_000 for one in first for tokens in one.view_tokens)
+    scores = {score.arm: score for score in scores_of(first)}
+    assert set(scores) == set(ARMS)
+    assert scores["ours"].retention is not None
+    assert scores["tail"].ours_ahead is not None
+    assert sum(one.recalled[0] for one in first) > 0
+
+
+def test_a_session_that_fits_is_not_scored(tmp_path: Path):
+    (outcome,) = run_logs(logs_of([write(tmp_path, 1)])[0], Settings(max_tokens=200_000))
+    assert (outcome.probes, outcome.view_tokens) == ([], [])
+
+
+def test_all_broken_files_are_told_before_anything_is_run(tmp_path: Path):
+    write(tmp_path, 1)
+    (tmp_path / "cut.jsonl").write_text('{"role": "us', encoding="utf8")
+    (tmp_path / "zz.jsonl").write_text('{"content": "hi"}', encoding="utf8")
+    with pytest.raises(TranscriptError, match=r"cut.jsonl:1.*1 more cannot be read"):
+        logs_of([tmp_path])
+
+
+def test_an_interval_is_of_sessions_and_paired():
+    ours, theirs = {"a": 0.9, "b": 0.5, "c": 0.7}, {"a": 0.8, "b": 0.4, "c": 0.6}
+    ahead = difference(ours, theirs)
+    assert ahead is not None
+    assert (round(ahead.low, 9), round(ahead.high, 9)) == (0.1, 0.1)
+    mean = mean_of(ours)
+    assert mean is not None
+    assert mean.low < mean.mean < mean.high
+    assert mean_of({}) is None
+
+
+TALK = [
+    {"speaker": "Ann", "dia_id": "D1:1", "text": "I adopted Rex on Monday."},
+    {"speaker": "Bo", "dia_id": "D1:2", "text": "How nice. " + "So much to tell. " * 40},
+]
+QUESTIONS = [
+    {"question": "Whom did Ann adopt?", "answer": "Rex", "evidence": ["D1:1"], "category": 4},
+    {"question": "How many?", "answer": 7, "evidence": ["D1:1; D9:9"], "category": 2},
+    {"question": "Who is Zoe?", "answer": None, "evidence": [], "category": 5},
+]
+PUBLISHED = [
+    {
+        "sample_id": "conv-1",
+        "conversation": {"speaker_a": "Ann", "session_1_date_time": "8 May", "session_1": TALK},
+        "qa": QUESTIONS,
+    }
+]
+CONVERTED = {"id": "conv-1", "sessions": [{"session": 1, "date_time": "8 May", "turns": TALK}], "qa": QUESTIONS}
+
+
+@pytest.mark.parametrize("document", [PUBLISHED, CONVERTED])
+def test_locomo_gives_probes_for_answers_that_stand_word_for_word(tmp_path: Path, document: object):
+    path = tmp_path / "locomo.json"
+    path.write_text(json.dumps(document), encoding="utf8")
+    ((file, number),) = dataset_numbers("locomo", path)
+    messages, probes = dataset_session("locomo", file, number)
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert [(probe.literals, probe.evidence) for probe in probes] == [(("Rex",), (0,))]
+    (outcome,) = run_logs([Log(file, dataset="locomo", number=number, name="conv")], Settings(max_tokens=180))
+    assert [one.literals for one in outcome.probes] == [["Rex"]]
+
+
+def test_longmemeval_gives_a_session_a_question(tmp_path: Path):
+    question = {
+        "question_id": "q1",
+        "question": "Which car?",
+        "answer": "Saab",
+        "haystack_dates": ["2023/05/01", "2023/05/02"],
+        "haystack_session_ids": ["s1", "s2"],
+        "haystack_sessions": [
+            [{"role": "user", "content": "My car is a Saab.", "has_answer": True}],
+            [{"role": "assistant", "content": "Of course. " * 60}],
+        ],
+        "answer_session_ids": ["s1"],
+    }
+    path = tmp_path / "longmemeval.json"
+    path.write_text(json.dumps([question, {**question, "question_id": "q2_abs"}]), encoding="utf8")
+    ((file, number),) = dataset_numbers("longmemeval", path)
+    probes = dataset_session("longmemeval", file, number)[1]
+    assert [(probe.literals, probe.evidence) for probe in probes] == [(("Saab",), (0,))]
+
+
+def test_an_unknown_data_set_and_a_file_of_something_else_are_refused(tmp_path: Path):
+    with pytest.raises(SettingsError, match="locomo"):
+        dataset_numbers("squad", tmp_path)
+    path = tmp_path / "x.json"
+    path.write_text('[{"a": 1}]', encoding="utf8")
+    with pytest.raises(TranscriptError, match="no session of locomo"):
+        dataset_session("locomo", path, 0)
