@@ -1,9 +1,8 @@
 """Recalling: what the log holds about a query and the view does not show, on one page.
 
 Two things share the page. Excerpts of the messages that fit the query best, found by `search_terms`; and lines of exact
-values (paths, ids, numbers, names), first those that calls used, then those of the found messages, the newest and the
-rarest first. A short query asks for something, so excerpts get more of the page; a long one describes a situation, and
-values serve it better.
+values (paths, ids, numbers, names), first those that calls used, then those of the found messages. A short query asks
+for something, so excerpts get more of the page; a long one describes a situation, and values serve it better.
 """
 
 from __future__ import annotations
@@ -192,15 +191,18 @@ class Recaller:
         self, hidden: Hidden, excerpts: Sequence[str], matches: Sequence[Match], room: int
     ) -> list[tuple[int, str]]:
         """Lines of values within `room` tokens, each with its message: first what calls used, then what stands in the
-        found messages, the newest first and the rarest of each message; nothing that the view or an excerpt shows."""
+        found messages; first what stands in a message of few values, and the newest. Nothing that the view or an
+        excerpt shows."""
         if room <= 0:
             return []
         count = self._count
         rows = (*hidden.shown, *(entry.message() for entry in hidden.shown_next))
         texts = (text for row in rows for text in read_message(row).texts)
         shown = {value for text in (*texts, *excerpts) for value in exact_values(text)}
-        places: dict[str, list[int]] = {}  # of each value the messages that hold it, oldest first
-        used: set[str] = set()
+        found = {match.start for match in matches if match.kind == "message"}
+        newest: dict[str, int] = {}  # the newest message that holds a value
+        crowd: dict[str, int] = {}  # values in the message that holds the fewest beside it
+        used, in_found = set[str](), set[str]()
         size, first = 0, len(hidden.entries)
         while first and size < _BYTES:
             first -= 1
@@ -208,21 +210,22 @@ class Recaller:
         for index, entry in enumerate(hidden.entries[first:], first):
             said, by_calls = self._values_of(index, entry)
             used.update(by_calls)
-            for value in dict.fromkeys((*said, *by_calls)):
-                if value not in shown:
-                    places.setdefault(value, []).append(index)
-        found = {match.start for match in matches if match.kind == "message"}
+            values = {*said, *by_calls} - shown
+            newest |= dict.fromkeys(values, index)
+            if index in found:
+                in_found |= values
+            for value in values:
+                crowd[value] = min(crowd.get(value, len(values)), len(values))
 
-        def rank(value: str) -> tuple[bool, bool, int, int]:
-            is_found = not found.isdisjoint(places[value])
-            return value not in used, not is_found, -places[value][-1], len(places[value])
+        def rank(value: str) -> tuple[bool, bool, int, int, str]:
+            return value not in used, value not in in_found, crowd[value], -newest[value], value
 
         lines: dict[int, dict[str, list[str]]] = {}  # names by their folder, by message
-        for value in sorted(places, key=rank):
-            index, folder = places[value][-1], _folder(value)
+        for value in sorted(newest, key=rank):
+            index, folder = newest[value], _folder(value)
             line = lines.get(index, {})
             name = value[len(folder) :] if folder in line else value
-            cost = 2 + count(name) + (count(f"{index}: ") if not line else 0)
+            cost = count(f" {name}") + (count(f"\n{index}:") if not line else 0)
             if cost > room:
                 if room < _LEAST_VALUE:
                     break
