@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, combinations
 from math import log, sqrt
 from typing import NamedTuple
 
@@ -191,8 +191,8 @@ class Recaller:
         self, hidden: Hidden, excerpts: Sequence[str], matches: Sequence[Match], room: int
     ) -> list[tuple[int, str]]:
         """Lines of values within `room` tokens, each with its message: first what calls used, then what stands in the
-        found messages; first what stands in a message of few values, and the newest. Nothing that the view or an
-        excerpt shows."""
+        found messages; of these first what is new or stands in a message of few values. Nothing that the view, an
+        excerpt or the path of a listed file shows."""
         if room <= 0:
             return []
         count = self._count
@@ -217,11 +217,15 @@ class Recaller:
             for value in values:
                 crowd[value] = min(crowd.get(value, len(values)), len(values))
 
-        def rank(value: str) -> tuple[bool, bool, int, int, str]:
-            return value not in used, value not in in_found, crowd[value], -newest[value], value
+        def rank(value: str) -> tuple[bool, bool, int, str]:
+            age = len(hidden.entries) - newest[value]
+            return value not in used, value not in in_found, age * crowd[value], value
 
         lines: dict[int, dict[str, list[str]]] = {}  # names by their folder, by message
+        legible: set[str] = set()  # parts of listed paths
         for value in sorted(newest, key=rank):
+            if value in legible:
+                continue
             index, folder = newest[value], _folder(value)
             line = lines.get(index, {})
             name = value[len(folder) :] if folder in line else value
@@ -232,6 +236,8 @@ class Recaller:
                 continue
             room -= cost
             lines.setdefault(index, line).setdefault(folder, []).append(value[len(folder) :])
+            steps = value.split("/")
+            legible.update("/".join(steps[start:stop]) for start, stop in combinations(range(len(steps) + 1), 2))
         return [(index, f"{index}: {_listed(line)}") for index, line in sorted(lines.items())]
 
     def _values_of(self, index: int, entry: Entry) -> tuple[list[str], list[str]]:
