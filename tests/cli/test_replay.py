@@ -13,6 +13,7 @@ from cli.commands import Runner, says, write_transcript
 from summarizing_context.cli.replay import Shape, show
 from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.evaluation.replay import Tally, add_up, replay_file
+from tests.exact_counts import exact_counter
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]
@@ -35,6 +36,8 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path):
 
 @pytest.mark.parametrize(("asked", "name"), [("estimate", "estimate/2"), ("auto", "tiktoken/o200k_base")])
 def test_a_replay_says_which_counter_it_uses(run: Runner, tmp_path, monkeypatch, asked: str, name: str):
+    if asked == "auto":
+        exact_counter()
     monkeypatch.setenv("SUMMARIZING_CONTEXT_TOKEN_COUNTER", asked)
     path = write_transcript(tmp_path / "one.jsonl", SHORT)
     ran = run("replay", path, "--budget", "1k,2k", "--json", tmp_path / "figures.json")

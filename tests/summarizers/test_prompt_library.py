@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from summarizing_context.errors import PromptError
-from summarizing_context.messages.counters import TiktokenCounter, load_offline
 from summarizing_context.summarizers import prompts as prompt_library
 from summarizing_context.summarizers.prompts import latest, load
+from tests.exact_counts import exact_counter
 
 SHIPPED = [
     "answers",
@@ -52,18 +52,14 @@ def test_one_prompt_of_each_purpose_is_shipped():
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3, 9])
 def test_a_prompt_as_sent_costs_at_most_400_tokens(rank: int):
-    encoding = load_offline()
-    assert encoding is not None
     sent = latest("rollup" if rank else "segment").render_for_rank(rank, max_tokens=400)
-    assert TiktokenCounter(encoding).count(sent) <= 400
+    assert exact_counter().count(sent) <= 400
 
 
 @pytest.mark.parametrize("name", ["answers", "compaction", "focus", "marks", "proposal", "questions"])
 def test_a_prompt_that_is_the_same_for_all_costs_at_most_400_tokens(name: str):
-    encoding = load_offline()
-    assert encoding is not None
     prompt = latest(name)
-    assert TiktokenCounter(encoding).count(prompt.render(**dict.fromkeys(prompt.placeholders, 400))) <= 400
+    assert exact_counter().count(prompt.render(**dict.fromkeys(prompt.placeholders, 400))) <= 400
 
 
 @pytest.mark.parametrize("name", ["rollup/v1", "segment/v1"])
