@@ -54,7 +54,6 @@ from summarizing_context.cli.output import (
     tell_skipped_lines,
     write_json,
 )
-from summarizing_context.cli.stored import suite_names
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.outcomes import GateOutcome
@@ -89,7 +88,6 @@ Suite = Annotated[
     typer.Argument(
         metavar="[SUITE]",
         help="A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`.",
-        autocompletion=suite_names,
     ),
 ]
 Dataset = Annotated[

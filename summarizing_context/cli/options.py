@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from summarizing_context.cli.output import InputError, plain
-from summarizing_context.cli.stored import session_names
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ TranscriptFormat = Annotated[
         "--format", metavar="NAME", help="Format of the transcripts, such as codex or messages. Default: detected."
     ),
 ]
-SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", autocompletion=session_names)]
+SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 LastBudget = Annotated[
     str | None,
     typer.Option("--budget", metavar="N", help="Tokens that a view may use. Default: those of the last request."),

@@ -45,7 +45,6 @@ from summarizing_context.cli.output import (
     verdict,
     write_json,
 )
-from summarizing_context.cli.stored import strategy_names
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
@@ -325,7 +324,6 @@ _Strategies = Annotated[
     typer.Option(
         metavar="NAME[,NAME]",
         help="hierarchical (default), summarize or truncate; each one is replayed.",
-        autocompletion=strategy_names,
     ),
 ]
 

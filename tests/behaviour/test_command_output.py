@@ -34,7 +34,6 @@ COMMANDS = [
     ("memory", "s1", "café", "--store", "run.db"),
     ("pins", "s1", "--store", "run.db"),
     ("eval", "run", "--cases", "run.jsonl", "--budget", "3k", "--arms", "tail"),
-    ("completion", "bash"),
     ("view", "nothing-of-é-部署", "--store", "run.db"),
 ]
 RUN = """
@@ -96,7 +95,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-PLACES = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml", "extractive_parameters": "~/x.toml"}
+PLACES = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml"}
 
 
 def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Path, monkeypatch: pytest.MonkeyPatch):
