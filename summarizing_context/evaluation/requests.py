@@ -10,9 +10,8 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
@@ -57,7 +56,7 @@ _IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{3
 
 
 def scrubbed(text: str, secrets: Sequence[str] = ()) -> str:
-    """The text with `GONE` in the place of each secret; `secrets` are texts that are known to be one."""
+    """The text with `REDACTED` in the place of each secret; `secrets` are texts that are known to be one."""
     text = readable(text)
     for secret in secrets:
         text = text.replace(secret, REDACTED)
@@ -91,11 +90,6 @@ def _without_named(text: str) -> str:
     return "".join((*pieces, text[kept:]))
 
 
-_BETWEEN = "\n\n"
-
-_SHARED = 512  # texts that are remembered: a view is in a request for each question and replicate
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One question to a model."""
@@ -111,7 +105,7 @@ class Request:
     @property
     def message(self) -> str:
         """The user's message as it is sent."""
-        return _BETWEEN.join(self.user)
+        return "\n\n".join(self.user)
 
     @property
     def tokens(self) -> int:
@@ -119,16 +113,17 @@ class Request:
         return estimate_text(self.system) + estimate_text(self.message)
 
     def clean(self, secrets: Sequence[str] = ()) -> Request:
-        """The request as it may be kept."""
+        """Return the request without secrets, as it is sent."""
         user = tuple(_scrubbed(part, tuple(secrets)) for part in self.user)
         return replace(self, system=_scrubbed(self.system, tuple(secrets)), user=user)
 
     @property
     def key(self) -> str:
-        """SHA-256, hex, of the canonical request, in which each text stands by its hash."""
-        known = asdict(self)
-        known["system"], known["user"] = text_hash(self.system), [text_hash(part) for part in self.user]
-        return hashlib.sha256(canonical(known)).hexdigest()
+        """SHA-256, hex, of all of it."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+
+
+_scrubbed = lru_cache(maxsize=512)(scrubbed)  # a view is in a request for each question and replicate
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -142,31 +137,8 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     fault: str = ""  # why it is no answer: the model declined, or said nothing
 
     def clean(self, secrets: Sequence[str] = ()) -> Reply:
-        """The reply as it may be kept; it is used like that too, so that recording and replaying agree."""
+        """Return the reply as it is kept; it is used like that too, so that recording and replaying agree."""
         return msgspec.structs.replace(self, text=scrubbed(self.text, secrets))
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A recorded request with its reply."""
-
-    request: Request
-    reply: Reply
-    recorded_at: str  # a day, ISO 8601
-
-
-@lru_cache(maxsize=_SHARED)
-def text_hash(text: str) -> str:
-    """SHA-256, hex, of a text without lone surrogates."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def canonical(value: Any) -> bytes:
-    """JSON with sorted keys."""
-    return msgspec.json.encode(value, order="sorted")
-
-
-_scrubbed = lru_cache(maxsize=_SHARED)(scrubbed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Model:
 
 
 def opened(path: Path, mode: Mode = "record", **options: Any) -> Cassette:
-    return Cassette.open(path / "c.jsonl", mode, today=lambda: "2026-11-21", **options)
+    return Cassette.open(path / "c.jsonl", mode, **options)
 
 
 async def recorded(path: Path, *requests: Request, answer: Any = "8080") -> bytes:
@@ -147,35 +147,30 @@ async def test_two_recorders_of_one_file_keep_what_both_recorded(tmp_path: Path)
     assert len(opened(tmp_path, "replay")) == 2
 
 
-async def test_a_file_is_the_same_whatever_the_order_and_holds_a_shared_text_once(tmp_path: Path):
+async def test_a_file_is_the_same_whatever_the_order_and_holds_replies_alone(tmp_path: Path):
     requests = [replace(ASKED, replicate=number) for number in range(6)]
     for name, order in (("a", requests), ("b", requests[::-1])):
         (tmp_path / name).mkdir()
         await recorded(tmp_path / name, *order)
     content = (tmp_path / "a" / "c.jsonl").read_bytes()
     assert content == (tmp_path / "b" / "c.jsonl").read_bytes()
-    assert content.count(b"a line of a long view") == 40
+    assert b"a line of a long view" not in content
 
 
 @pytest.mark.parametrize(
-    ("broken", "line", "words"),
+    ("broken", "line"),
     [
-        (lambda lines: [*lines[:-1], lines[-1][:-9]], 3, "cut off"),
-        (lambda lines: [lines[0], b"<<<<<<< ours\n", *lines[1:]], 2, "not a line of a cassette"),
-        (lambda lines: [*lines, lines[-1]], 4, "twice"),
-        (lambda lines: [lines[0].replace(b"1", b"7"), *lines[1:]], 1, "version 7"),
-        (lambda lines: lines[1:], 1, "begins with"),
-        (lambda lines: [*lines[:-1], lines[-1].replace(b"port", b"host")], 3, "edited"),
-        (lambda lines: [lines[0], lines[1].replace(b"long", b"cold"), lines[2]], 2, "edited"),
-        (lambda lines: [lines[0], lines[2]], 2, "not in the file"),
-        (lambda lines: [], 1, "empty"),
+        (lambda lines: [*lines[:-1], lines[-1][:-9]], 1),
+        (lambda lines: [lines[0], b"<<<<<<< ours\n"], 2),
+        (lambda lines: [lines[0].replace(b"reply", b"rply")], 1),
+        (lambda lines: [], 1),
     ],
 )
-async def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, broken: Any, line: int, words: str):
+async def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, broken: Any, line: int):
     lines = (await recorded(tmp_path)).splitlines(keepends=True)
     (tmp_path / "c.jsonl").write_bytes(b"".join(broken(lines)))
     for mode in ("replay", "record"):
-        with pytest.raises(CassetteError, match=rf"c\.jsonl:{line}: .*{words}"):
+        with pytest.raises(CassetteError, match=rf"c\.jsonl:{line}: not a line of a cassette"):
             opened(tmp_path, mode)
 
 
@@ -208,12 +203,21 @@ async def test_secrets_are_not_kept(tmp_path: Path, secret: str):
     content = await recorded(tmp_path, replace(ASKED, user=(f"He said {secret} here.",)), answer=f"It is {secret}.")
     value = secret.split()[-1].split('"')[-2 if secret.startswith('"') else -1].removeprefix("https://user:")
     assert value.split("@")[0].encode() not in content
-    assert content.count(b"[secret]") == 2
+    assert content.count(b"[secret]") == 1
 
 
-async def test_the_key_that_signs_is_not_kept_whatever_it_looks_like(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_the_key_that_signs_is_neither_sent_nor_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "a word that opens")
-    assert b"that opens" not in await recorded(tmp_path, replace(ASKED, user=("Use a word that opens now",)))
+    sent: list[Request] = []
+
+    async def send(request: Request) -> str:
+        sent.append(request)
+        return "Use a word that opens"
+
+    with opened(tmp_path) as cassette:
+        await cassette.reply(replace(ASKED, user=("Use a word that opens now",)), send)
+    assert sent[0].message == f"Use {REDACTED} now"
+    assert b"that opens" not in (tmp_path / "c.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize(
