@@ -46,7 +46,7 @@ def test_a_state_counts_on_and_knows_its_cut_tree_and_head():
     made = state()
     assert (made.serial, made.cut) == (7, Cut(5, 3, 3))
     assert made.head == [*made.before, made.header, *made.after]
-    assert sum(map(PRICE.message, made.head)) == made.head_tokens
+    assert sum(map(PRICE.message, made.head)) <= made.head_tokens
     assert [node for node, _ in made.tree_nodes][-1].stop == 5
 
 
