@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,14 +31,16 @@ from summarizing_context.cli.options import (
 from summarizing_context.cli.output import (
     InputError,
     Status,
+    dollars,
     examples,
     help_text,
     notices,
+    number,
     plain,
     screen,
     show_result,
+    table,
 )
-from summarizing_context.cli.proxy_watch import sessions_table, watch_lines, watch_screen
 from summarizing_context.cli.view import stop_asked
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.stores.private_files import kept_token, token_file
@@ -50,6 +55,8 @@ _LISTEN = "127.0.0.1:8377"
 _CLIENT = "client"
 
 _TOKEN_FILE = "proxy-token"
+
+_PAUSE = 0.5  # seconds between two looks of `watch`
 
 _EXAMPLES = examples(
     "proxy --store proxy.db    # tells the base URLs for clients",
@@ -249,8 +256,14 @@ def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath =
     told = _asked(listen, token, link="1")
     unchanged, failures = told["passed_unchanged"], told["failures"]
     title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
-    table = sessions_table(title, told["sessions"], is_wide=True)
-    show_result(json_path, told, table, *map(plain, told.get("notices", ())))
+    names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
+    shown = table(title, "session", *names, wide="session")
+    for each in told["sessions"]:
+        share = each["cache_read"] / each["input_tokens"] if each["input_tokens"] else 0
+        figures = [number(each[name]) for name in ("requests", "tokens", "view_tokens", "activations")]
+        named = (plain(each["session"], 80), plain(each["model"], 24))
+        shown.add_row(*named, *figures, f"{share:.0%}", dollars(each["cost"]))
+    show_result(json_path, told, shown, *map(plain, told.get("notices", ())))
     if json_path is None and "inspector" in told:
         screen().print(f"Inspector: {told['inspector']}", soft_wrap=True)
     return Status.OK
@@ -260,14 +273,35 @@ def watch(
     listen: Address = _LISTEN,
     *,
     token: Token = None,
-    once: Annotated[bool, typer.Option("--once", help="Show the present state, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show the requests so far, and exit.")] = False,
     lines: Annotated[bool, typer.Option("--json", help="Print each request as one line of JSON.")] = False,
 ) -> int:
-    """Watch a running proxy: requests as they come, activations, prefix kept, cost. Ctrl-C ends it."""
-    show = watch_lines if lines else watch_screen
+    """Watch a running proxy: a line for each request, with its activation, prefix kept and cost. Ctrl-C ends it."""
+    seen = 0
     with stop_asked() as asked:
-        show(lambda after: _asked(listen, token, after=str(after)), once=once, stop=asked)
+        while not asked:
+            told = _asked(listen, token, after=str(seen))
+            for each in told["records"]:
+                print(json.dumps(each) if lines else _request_line(each), flush=True)
+                seen = each["number"]
+            if told["requests"] < seen:  # another proxy stands in the place of the first
+                seen = 0
+            if once:
+                break
+            time.sleep(_PAUSE)
     return Status.OK
+
+
+def _request_line(each: dict[str, Any]) -> str:
+    """Return a request as people read it."""
+    kept = "" if each["prefix_kept"] is None else f", {each['prefix_kept']:.0%} of the prefix kept"
+    reason = (each["activation"] or "").replace("_", " ") + (", again" if each["replayed"] else "")
+    words = (
+        f"{datetime.fromtimestamp(each['at']):%H:%M:%S}  {each['session']}  {each['status'] or 'no answer'}  "
+        f"{number(each['view_tokens'])} of {number(each['tokens'])} tokens sent{kept}, {each['own_ms']:.1f} ms, "
+        f"{dollars(each['cost'])}{f'; {reason}' if reason else ''}"
+    )
+    return plain(words)
 
 
 def _given(anthropic: str | None, openai: str | None, budget: str | None) -> dict[str, Any]:
@@ -287,7 +321,6 @@ def _settings(store: str, own: OwnSettings, given: dict[str, Any], **flags: Any)
 
 
 def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
-    import json
     from urllib.error import HTTPError, URLError
     from urllib.parse import urlencode
     from urllib.request import ProxyHandler, Request, build_opener
