@@ -39,18 +39,15 @@ _SHAPES = (
     re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"),
 )
 
-# A search that fails must not leave its text to be read again from every later start: what follows reads each run once.
-_WEB_TOKEN = re.compile(r"\b(?P<head>eyJ[A-Za-z0-9_-]{8,})(?P<rest>\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?")
+# All lengths that are read before it is known whether this is a secret are bounded: else a hostile text is read again
+# from every start.
+_WEB_TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?")
 
-_BEARER = re.compile(r"\b((?:bearer|basic)\s+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE)
+_BEARER = re.compile(r"\b((?:bearer|basic)\s+)(?=[^\s\"']{0,500}\d)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE)
 
-_NAME = re.compile(rf"\b(?:{_NAMES})[\"']?\s*[:=]\s*[\"']?", re.IGNORECASE)
-
-_VALUE = re.compile(r"[^\s\"'\[\],;]{12,}")
-
-_RUN = re.compile(r"[^\s\"']*")
-
-_TO_LAST_DIGIT = re.compile(r"[^\s\"']*\d")
+_NAMED = re.compile(
+    rf"\b((?:{_NAMES})[\"']?\s{{0,50}}[:=]\s{{0,50}}[\"']?)(?=[^\s\"']{{0,500}}\d)[^\s\"'\[\],;]{{12,}}", re.IGNORECASE
+)
 
 _IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{3,200}(?=@)", re.IGNORECASE)
 
@@ -62,32 +59,16 @@ def scrubbed(text: str, secrets: Sequence[str] = ()) -> str:
         text = text.replace(secret, REDACTED)
     for shape in _SHAPES:
         text = shape.sub(REDACTED, text)
-    text = _WEB_TOKEN.sub(lambda token: REDACTED if token["rest"] else token["head"], text)
-    text = _BEARER.sub(rf"\1{REDACTED}", text)
-    text = _without_named(text)
-    return _IN_ADDRESS.sub(rf"\1{REDACTED}", text)
+    text = _WEB_TOKEN.sub(REDACTED, text)
+    for shape in (_BEARER, _NAMED, _IN_ADDRESS):
+        text = shape.sub(rf"\1{REDACTED}", text)
+    return text
 
 
 def own_secrets(more: Iterable[str | None] = ()) -> tuple[str, ...]:
     """The keys that this process signs with, and `more`; longest first."""
     known = {*(os.environ.get(name) for name in _KEY_VARIABLES), *more}
     return tuple(sorted((one for one in known if one and len(one) >= SHORTEST), key=lambda one: (-len(one), one)))
-
-
-def _without_named(text: str) -> str:
-    """The text without the values that are given a secret's name, where a digit stands in what follows the name."""
-    pieces: list[str] = []
-    at = kept = run_stop = digit_stop = 0
-    while name := _NAME.search(text, at):
-        at = name.end()
-        if at >= run_stop:
-            run, digits = _RUN.match(text, at), _TO_LAST_DIGIT.match(text, at)
-            run_stop, digit_stop = run.end() if run else at, digits.end() if digits else at
-        value = _VALUE.match(text, at) if at < digit_stop else None
-        if value is not None:
-            pieces += (text[kept:at], REDACTED)
-            at = kept = value.end()
-    return "".join((*pieces, text[kept:]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -247,18 +245,6 @@ async def test_summaries_are_replayed_too(tmp_path: Path):
             cassette.check()
 
 
-PIECES = [
-    *("password", "api_key", "x-api-key", "api key", "client-secret", "Authorization", "secret_key"),
-    *(":", "=", ": ", '"', "'", " ", "\n", ",", ";", "[", "]", ".", "-", "_", "/", "é", "//"),
-    *("a", "1", "abcdefghijkl", "abc1defghijklmnop", "eyJ", "eyJabcdefgh", "eyJhbGciOi.eyJzdWIiOi", "sk-", "bearer "),
-]
-# What these look for, in the words of one expression each: no text but a short one could be searched with them.
-WEB_TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?")
-NAMED = re.compile(
-    r"\b((?:authorization|x-api-key|api[-_ ]?key|access[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key"
-    r"|password)[\"']?\s*[:=]\s*[\"']?)(?=[^\s\"']*\d)[^\s\"'\[\],;]{12,}",
-    re.IGNORECASE,
-)
 HOSTILE = [
     *("password:", "eyJ-", "password:a,1", "password= ", "password:'", "password\t", "api-", "api key"),
     *("bearer ", "basic\t", "a-", "x://u:", "x://u:p", "sk-", "eyJabcdefgh.", "AIza", "-----BEGIN ", "-----END A"),
@@ -273,15 +259,6 @@ from summarizing_context.evaluation.requests import scrubbed
 for piece in {HOSTILE!r}:
     scrubbed((piece * {LARGE})[:{LARGE}])
 """
-
-
-def test_names_and_web_tokens_are_found_as_one_expression_would_find_them():
-    rng = random.Random(7)
-    for _ in range(20_000):
-        text = "".join(rng.choices(PIECES, k=rng.randrange(1, 14)))
-        if "bearer" in text or "sk-" in text:
-            continue
-        assert scrubbed(text) == NAMED.sub(rf"\1{REDACTED}", WEB_TOKEN.sub(REDACTED, text)), text
 
 
 def test_a_value_is_taken_out_wherever_a_digit_follows_its_name():
