@@ -210,6 +210,8 @@ class Viewer:
         tail, skipped = self._fed(provider_view, room)
         now = self._situation(provider_view, tail, room, skipped, request)
         reason = provider_view.pending or request.reason or ("budget_raised" if now.is_widened else None)
+        if request.reason == "explicit" and reason in ("budget_lowered", "budget_raised"):
+            reason = "explicit"  # what was asked for comes before what the room alone would do
         decision = self._decided(provider_view, tail, now)
         if decision.change is None and skipped:  # it has to be looked at whole after all
             tail, was_attempt = provider_view.tail, decision.is_attempt

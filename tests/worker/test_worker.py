@@ -329,7 +329,7 @@ async def test_a_log_emptied_while_a_summary_is_made_keeps_it_for_later():
         return "late"
 
     async with Shop(gate=Gate(lambda job: wait()), rollups=False) as shop:
-        messages = shop.timeline.messages()
+        messages = [entry.message() for entry in shop.timeline.in_order()]
         shop.worker.wake()
         await finished(shop, 3)
         shop.timeline.replace([])
