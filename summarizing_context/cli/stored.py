@@ -1,18 +1,15 @@
-"""The store that a command names: it is checked, opened for one act, and asked for its sessions."""
+"""The store that a command names: it is checked, opened for one act, and asked for a session."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-
 from summarizing_context.cli.output import InputError, plain
-from summarizing_context.errors import StoreError, SummarizingContextError
+from summarizing_context.errors import StoreError
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 
 if TYPE_CHECKING:
@@ -31,7 +28,7 @@ def check_store(store: str | Path) -> None:
 
 
 def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = False) -> T:
-    """What `act` makes of the opened store."""
+    """Return what `act` makes of the opened store."""
     import anyio
 
     from summarizing_context.assembly import open_store
@@ -74,40 +71,8 @@ def settings_for(info: SessionInfo, config: Path | None = None, **given: Any) ->
     return replace(settings, max_tokens=info.budget)
 
 
-_STORE = "SUMMARIZING_CONTEXT_STORE"
-_STRATEGIES = ("hierarchical", "summarize", "truncate", "importance")
-
-
-def session_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Sessions of the store that `--store` names before the cursor, or that the environment names."""
-    store = context.params.get("store") or os.environ.get(_STORE)
-    if not store:
-        return []
-    try:
-        found = with_store(store, lambda opened: opened.sessions(), read_only=True)
-    except (SummarizingContextError, OSError):
-        return []
-    return [info.session_id for info in found if info.session_id.startswith(incomplete)]
-
-
 def prompt_names(incomplete: str) -> list[str]:
     """Prompts that are shipped, each with its version."""
     from summarizing_context.summarizers.prompts import names
 
     return [name for name in names(None) if name.startswith(incomplete)]
-
-
-def suite_names(incomplete: str) -> list[str]:
-    """Suites of the checkout that the working folder is in."""
-    from summarizing_context.evaluation.suites import FOLDER
-
-    here = Path.cwd()
-    root = next((folder for folder in (here, *here.parents) if (folder / FOLDER).is_dir()), None)
-    files = [] if root is None else sorted((root / FOLDER).glob("*.toml"))
-    return [file.stem for file in files if file.stem.startswith(incomplete)]
-
-
-def strategy_names(incomplete: str) -> list[str]:
-    """Strategies; behind a comma another one."""
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _STRATEGIES if name.startswith(last)]
