@@ -77,9 +77,9 @@ RUNS = {
 
 FRAMES = (("", ""), ("```1", "!\n`"))
 
-LENGTHS = (1_000, 4_000, 16_000)
+LENGTHS = (500, 2_000, 8_000)
 
-FLOOR = 0.0005  # seconds for the shortest run, which most expressions read in a tenth of that
+FLOOR = 0.0003  # seconds for the shortest run, which most expressions read in a tenth of that
 
 GROWTH = 9.0  # of time where a run is four times as long: 4 is linear, 16 quadratic
 
@@ -188,10 +188,14 @@ def seconds(work: Callable[[str], object], text: str, times: int = 1) -> float:
     return min(taken)
 
 
-def grows_too_fast(work: Callable[[str], object], piece: str, frame: tuple[str, str], floor: float = FLOOR) -> bool:
+def grows_too_fast(
+    work: Callable[[str], object], piece: str, frame: tuple[str, str], times: int = 1, floor: float = FLOOR
+) -> bool:
     """Whether work on a run four times as long takes more than nine times as long, where that can be felt at all."""
-    short, long, longest = (run_of(piece, length, frame) for length in LENGTHS)
-    if seconds(work, short) < floor or (once := seconds(work, long, 2)) < 10 * floor:
+    short, long, longest = (run_of(piece, times * length, frame) for length in LENGTHS)
+    if (first := seconds(work, short)) < floor or (once := seconds(work, long)) < GROWTH * first:
+        return False
+    if seconds(work, long, 2) < GROWTH * seconds(work, short, 2):
         return False
     return once > 1_000 * floor or seconds(work, longest, 2) > GROWTH * once
 
@@ -260,4 +264,4 @@ def test_a_session_takes_time_in_proportion_to_a_long_run_in_it(kind: str):
     def work(text: str) -> None:
         asyncio.run(session(text, by_model=by_model))
 
-    assert not grows_too_fast(work, RUNS[kind], ("```", "!"), floor=0.5)
+    assert not grows_too_fast(work, RUNS[kind], ("```", "!"), times=8, floor=0.15)

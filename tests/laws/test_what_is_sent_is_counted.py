@@ -292,7 +292,6 @@ LONG = "x" * 30_000
         [{"role": "assistant", "content": None, "tool_calls": [{"id": LONG, "function": {"name": "f"}}]}],
         [{"role": "assistant", "content": [{"type": "tool_use", "id": LONG, "name": "f", "input": {}}]}],
         [{"role": "tool", "tool_call_id": LONG, "content": "ok"}],
-        [{"role": LONG, "content": "hi"}],
         [{"role": "tool", "tool_call_id": "a", "name": LONG, "content": "ok"}],
         [{"role": "user", "content": [{"type": LONG, "text": "hi"}]}],
         [{"role": "user", "id": LONG, "content": "hi"}],

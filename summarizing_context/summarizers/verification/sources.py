@@ -89,7 +89,7 @@ _VERSION = re.compile(r"v?\d+(?:\.\d+)+\Z")
 
 _LABELLED = re.compile(r"[a-z]+=(?P<value>[\w.,+-]+)")  # `retries=3`: a label of the summary's own
 
-_SETTING = re.compile(r"(?P<key>-{0,2}[a-z]\w*[_-][\w-]*|--[a-z]\w+)=(?P<value>\d[\d.,_]*)")
+_SETTING = re.compile(r"(?P<key>-{0,2}[a-z][^\W_]*[_-][\w-]*|--[a-z]\w+)=(?P<value>\d[\d.,_]*)")
 
 _BESIDE = 60  # characters around the name of a setting, in which its value stands
 
