@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from summarizing_context import Settings, SummaryJob, open_context
 from summarizing_context.extraction.rules import CueRules
-from summarizing_context.log.entries import VERDICTS
 from tests.contract.store_builders import sql
 from tests.laws.builders import Message, assistant, count, session, user
 
@@ -79,22 +77,6 @@ def rows_of(path: Path) -> list[tuple[int, str]]:
         return connection.execute("select position, version from rules order by position").fetchall()
 
 
-def make_old(path: Path) -> None:
-    """The file as a version before this table wrote it: rules with the facts of each message, short facts."""
-    with sql(path) as connection:
-        connection.execute("drop table rules")
-        connection.execute("drop table activation_history")
-        connection.execute("alter table sessions drop column budget")
-        connection.execute("pragma user_version = 8")
-        for branch, position, facts in connection.execute("select branch, position, facts from entries").fetchall():
-            counter, known, *_ = msgspec.msgpack.decode(facts)
-            known[11] = [OLD_RULE] if known[3] else []
-            old = msgspec.msgpack.encode([counter, known[:13], 4])
-            connection.execute(
-                "update entries set facts = ? where branch = ? and position = ?", (old, branch, position)
-            )
-
-
 async def test_a_session_that_is_opened_again_reads_no_rule_twice(tmp_path: Path, asked: list[str]):
     path = tmp_path / "run.db"
     assert RULE in await shown(path, *LOG, summarizer=Silent())
@@ -104,23 +86,6 @@ async def test_a_session_that_is_opened_again_reads_no_rule_twice(tmp_path: Path
     asked.clear()
     assert RULE in await shown(path, summarizer=Silent())
     assert asked == []
-
-
-async def test_a_file_of_an_earlier_version_is_read_again_once_and_costs_no_call(tmp_path: Path, asked: list[str]):
-    path = tmp_path / "run.db"
-    await shown(path, *LOG, summarizer=Silent())
-    before = rows_of(path)
-    make_old(path)
-    asked.clear()
-    first = Silent()
-    text = await shown(path, summarizer=first)
-    assert (RULE in text, "Delete all files" in text, first.calls) == (True, False, 0)
-    assert len(asked) == len(before) > 5
-    assert [row for row in rows_of(path) if row[1] != VERDICTS] == before
-    asked.clear()
-    again = Silent()
-    assert RULE in await shown(path, summarizer=again)
-    assert (asked, again.calls) == ([], 0)
 
 
 async def test_a_reader_of_a_file_without_rules_reads_the_log_and_writes_nothing(tmp_path: Path):

@@ -100,3 +100,8 @@ def test_an_alias_in_one_place_gives_way_to_the_name_in_another(tmp_path: Path):
 def test_any_environment_at_all_is_accepted_or_refused_with_a_settings_error(environ: dict[str, str]):
     with contextlib.suppress(SettingsError):
         Settings.from_env(environ={f"SUMMARIZING_CONTEXT_{name}": text for name, text in environ.items()})
+
+
+@pytest.mark.parametrize("name", ["SUMMARIZING_CONTEXT_PROXY_TOKEN", "SUMMARIZING_CONTEXT_MCP_TOKEN"])
+def test_the_token_of_a_server_in_the_environment_is_no_setting(name: str):
+    assert Settings.load(environ={name: "secret"}) == Settings()

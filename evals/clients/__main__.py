@@ -108,7 +108,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--client", default=",".join(PROGRAMS), help="clients, with commas between them")
     parser.add_argument("--steps", type=int, default=100, help="of the main session; at least 10")
     parser.add_argument("--budget", type=int, default=40_000, help="tokens of a request")
-    parser.add_argument("--middle", choices=("ours", "none"), default="ours", help="none: the clients alone")
+    parser.add_argument(
+        "--middle", choices=("ours", "run", "none"), default="ours", help="run: by `proxy run`; none: the clients alone"
+    )
     parser.add_argument("--programs", type=Path, default=FOLDER, help="the folder in which npm installs the clients")
     parser.add_argument(
         "--json",

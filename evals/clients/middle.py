@@ -48,8 +48,9 @@ class Middle:
 async def between(
     name: str, provider: str, budget: int, folder: Path, *, cliff: Path | None = None
 ) -> AsyncIterator[Middle]:
-    """Start `ours` or `cliff` in front of a provider; `none` is the provider itself. Raises `RuntimeError`."""
-    if name == "none":
+    """Start `ours` or `cliff` in front of a provider. With `none` and `run` the address is the provider's: with `run`
+    each command of the client has a proxy of its own. Raises `RuntimeError`."""
+    if name in ("none", "run"):
         yield Middle(name, provider)
         return
     port = free_port()
@@ -92,6 +93,13 @@ def _command(name: str, provider: str, port: int, budget: int, folder: Path, cli
         raise RuntimeError("CliffCompaction is not installed")
     given = ["serve", "--port", str(port), "--threshold", str(budget)]
     return [str(cliff), *given, "--anthropic-upstream", provider, "--openai-upstream", provider]
+
+
+def by_run(provider: str, budget: int, folder: Path) -> list[str]:
+    """The command that runs a client behind a proxy of its own, as the documents name it."""
+    given = ["--store", str(folder / "proxy.db"), "--budget", str(budget)]
+    ways = ["--anthropic", provider, "--openai", f"{provider}/v1"]
+    return [sys.executable, "-m", "summarizing_context", "proxy", "run", *given, *ways, "--"]
 
 
 async def listening(port: int, process: asyncio.subprocess.Process) -> None:

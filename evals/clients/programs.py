@@ -49,12 +49,14 @@ def install(name: str, folder: Path = FOLDER) -> Path:
 
 @dataclass
 class Program:
-    """One client in its folder; `address` is what its requests go to."""
+    """One client in its folder; `address` is what its requests go to. Where it is started `by` another command, that
+    one says where they go."""
 
     program: Path
     folder: Path
     address: str
     session: str = ""
+    by: Sequence[str] = ()
 
     def environment(self) -> dict[str, str]:
         home = self.folder / "home"
@@ -78,7 +80,7 @@ class Claude(Program):
     def say(self, text: str) -> Ready:
         resumed = ["--resume", self.session] if self.session else ["--session-id", self._begin()]
         given = ["-p", text, "--output-format", "json", "--dangerously-skip-permissions"]
-        return Ready([str(self.program), *given, *resumed], self._environment())
+        return Ready([*self.by, str(self.program), *given, *resumed], self._environment())
 
     def compact(self) -> Ready:
         """Its own compaction."""
@@ -90,7 +92,8 @@ class Claude(Program):
 
     def _environment(self) -> dict[str, str]:
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "IS_SANDBOX": "1"}
-        return {**self.environment(), **quiet, "ANTHROPIC_BASE_URL": self.address, "ANTHROPIC_API_KEY": _KEY}
+        place = {} if self.by else {"ANTHROPIC_BASE_URL": self.address}
+        return {**self.environment(), **quiet, **place, "ANTHROPIC_API_KEY": _KEY}
 
     def heard(self, output: str) -> str:
         return next((str(each.get("result", "")) for each in _objects(output) if each.get("type") == "result"), "")
@@ -104,11 +107,11 @@ class Codex(Program):
     def say(self, text: str) -> Ready:
         given = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         resumed = ["resume", *given, self.session, text] if self.session else [*given, text]
-        return Ready([str(self.program), "exec", *resumed], self._environment())
+        return Ready([*self.by, str(self.program), "exec", *resumed], self._environment())
 
     def serve(self) -> Ready:
         """Its server, which compacts a session as `/compact` does on the screen."""
-        return Ready([str(self.program), "app-server"], self._environment())
+        return Ready([*self.by, str(self.program), "app-server"], self._environment())
 
     def _environment(self) -> dict[str, str]:
         home = self.folder / "home" / ".codex"
@@ -117,6 +120,9 @@ class Codex(Program):
 
     def _configure(self, home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)
+        if self.by:
+            (home / "config.toml").write_text('model = "gpt-5.1-codex"\n[features]\nmulti_agent = true\n')
+            return
         provider = {
             "name": "loop",
             "base_url": f"{self.address}/v1",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.clients.judge import Verdict, judge
-from evals.clients.middle import Middle, answering, between, free_port, post
+from evals.clients.middle import Middle, answering, between, by_run, free_port, post
 from evals.clients.programs import PINS, PROGRAMS, Claude, Codex, OpenCode, Program, Ready
 from evals.clients.script import Plan, source_files
 from evals.clients.upstream import Provider, provided
@@ -56,7 +56,8 @@ async def run_session(
     async with provided(provider) as upstream, between(middle, upstream, budget, folder, cliff=cliff) as stands:
         watching = asyncio.ensure_future(stands.watch())
         try:
-            client = PROGRAMS[name](program, folder, stands.address)
+            by = by_run(upstream, budget, folder) if middle == "run" else ()
+            client = PROGRAMS[name](program, folder, stands.address, by=by)
             await _Legs(client, provider, verdict, work, tell).run(plan)
         finally:
             watching.cancel()

@@ -237,11 +237,15 @@ def _mapping_source(mapping: Mapping[str, Any]) -> Source:
     return Source(flat.values, label=flat.label, problems=flat.problems)
 
 
+TOKENS = ("PROXY_TOKEN", "MCP_TOKEN")  # of servers, which the command line reads; no settings
+
+
 def _env_source(prefix: str, environ: Mapping[str, str] | None) -> Source:
     if not isinstance(prefix, str) or not prefix:
         raise SettingsError("the prefix of environment variables must be a string, and not empty")
     found = os.environ if environ is None else environ
     named = {name: text for name, text in found.items() if name.startswith(prefix)}
+    named = {name: text for name, text in named.items() if name.removeprefix(prefix) not in TOKENS}
     return Source(
         {name.removeprefix(prefix).lower(): text for name, text in named.items()},
         label=lambda key: f"environment variable {prefix}{key.upper()}",

@@ -25,6 +25,8 @@ USEFUL_ROOM = 2_000  # tokens beside system rows and tools, below which a view s
 
 _MOST = 2**63 - 1  # tokens of a budget
 
+AMPLE_SHARE = 0.75  # of the high water
+
 LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
 
 MAX_SQUEEZE = 4
@@ -92,6 +94,11 @@ class Room(NamedTuple):
     def high(self) -> float:
         """A view above this asks for an activation."""
         return self.staying + self.shares.high_water * self.shared
+
+    @property
+    def ample(self) -> float:
+        """Below this a view that covers nothing cuts no message. What comes then has room until an activation."""
+        return 0.0 if self.squeeze else AMPLE_SHARE * self.high
 
     @property
     def low(self) -> float:

@@ -117,7 +117,7 @@ class Viewer:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
         state = restored_states.priced(state, self._price, self._counter)
         is_pending = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
-        tail = restored_states.tail_behind(state, self._policy.shares, self._price)
+        tail = restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
         provider_view = ProviderView(key, state, tail, pending="restored" if is_pending else None)
         if state.held_at:
             provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
@@ -136,7 +136,9 @@ class Viewer:
         there = restored_states.priced(there, self._price, self._counter)
         state = gone_back(there, provider_view.state, self._log.bounds())
         name = ("undo", state.serial, state.stop, self._log.name)
-        tail = self.pace.once(name, lambda: restored_states.tail_behind(state, self._policy.shares, self._price))
+        tail = self.pace.once(
+            name, lambda: restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
+        )
         above = self.system_rows.tokens + state.head_tokens
         extend_tail(self._reader, tail, budget - above)
         before, after = self.tokens(key, budget)[0], above + tail.tokens
@@ -162,7 +164,7 @@ class Viewer:
         for provider_view, history in zip(self._provider_views.values(), covered_histories, strict=True):
             kept = restored_states.kept_state(provider_view.state, history, old, self._log)
             state = kept or restored_states.first_state(self._log, provider_view.state, self._counter)
-            tail = restored_states.tail_behind(state, self._policy.shares, self._price)
+            tail = restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
             if kept is not None:
                 provider_view.go_on(state, tail, old.same, self._log_size)
             else:
@@ -208,6 +210,8 @@ class Viewer:
         tail, skipped = self._fed(provider_view, room)
         now = self._situation(provider_view, tail, room, skipped, request)
         reason = provider_view.pending or request.reason or ("budget_raised" if now.is_widened else None)
+        if request.reason == "explicit" and reason in ("budget_lowered", "budget_raised"):
+            reason = "explicit"  # what was asked for comes before what the room alone would do
         decision = self._decided(provider_view, tail, now)
         if decision.change is None and skipped:  # it has to be looked at whole after all
             tail, was_attempt = provider_view.tail, decision.is_attempt
@@ -338,7 +342,9 @@ class Viewer:
             return tail
         made = partial(Tail, tail.start, tail.room, self._price, tail.folded, bounds)
         name = ("within", tail, len(self._log), bounds)
-        anew = self.pace.once(name, lambda: made(since=tail.since, repeats_stop=tail.repeats_stop))
+        anew = self.pace.once(
+            name, lambda: made(since=tail.since, repeats_stop=tail.repeats_stop, whole_log=tail.whole_log)
+        )
         extend_tail(self._reader, anew)
         return anew
 
@@ -486,7 +492,7 @@ class Viewer:
             made.state = msgspec.structs.replace(was, room=room.tokens, staying=staying)
         else:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
-        made.tail = restored_states.tail_behind(made.state, self._policy.shares, self._price)
+        made.tail = restored_states.tail_behind(made.state, self._policy.shares, self._price, self._log.leading_count)
         made.beside, made.pending = was, None
         if not latest.is_plain:
             made.pending = "budget_lowered" if room.tokens < was.room else "budget_raised"
@@ -497,7 +503,7 @@ class Viewer:
         empty = ActivationState(room=room.tokens, system=self.system_rows.name)
         state = restored_states.first_state(self._log, empty, self._counter, system=empty.system)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
-        tail = restored_states.tail_behind(state, self._policy.shares, self._price)
+        tail = restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
 
     def _note_prompt(self, provider_view: ProviderView) -> Reason | None:
@@ -528,7 +534,9 @@ class Viewer:
             if provider_view.tail.items:  # ephemeral messages, which the new rows come before
                 provider_view.pending = provider_view.pending or "system_changed"
             stop = provider_view.state.repeats_stop
-            provider_view.tail = Tail(self._log.leading_count, provider_view.tail.room, self._price, repeats_stop=stop)
+            provider_view.tail = Tail(
+                self._log.leading_count, provider_view.tail.room, self._price, repeats_stop=stop, whole_log=True
+            )
         tail, late, skipped = provider_view.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._log, tail.next, room)) > tail.next:

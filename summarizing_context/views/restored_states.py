@@ -38,11 +38,20 @@ def first_state(log: MessageLog, before: ActivationState, counter: str, *, syste
     )
 
 
-def tail_behind(state: ActivationState, shares: Shares, price: Price) -> Tail:
-    """The tail behind a state, which shows nothing yet."""
+def tail_behind(state: ActivationState, shares: Shares, price: Price, leading_count: int) -> Tail:
+    """The tail behind a state, which shows nothing yet. It shows the whole log where only `leading_count` rows are
+    before it."""
     room = Room(state.room, shares, state.squeeze, state.staying)
-    repeats = state.repeats_stop
-    return Tail(state.stop, room, price, state.folded, state.bounds, since=state.since, repeats_stop=repeats)
+    return Tail(
+        state.stop,
+        room,
+        price,
+        state.folded,
+        state.bounds,
+        since=state.since,
+        repeats_stop=state.repeats_stop,
+        whole_log=state.stop == leading_count,
+    )
 
 
 class CoveredHistory(NamedTuple):

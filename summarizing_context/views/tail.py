@@ -61,7 +61,8 @@ def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple
 
 class Tail:
     """Shown messages from `start` on. Feed it groups in order with `take`. `folded` are calls of its first group, of
-    which nothing stands before entry `since`. Repeats are shown once as far as `repeats_stop`."""
+    which nothing stands before entry `since`. Repeats are shown once as far as `repeats_stop`. A tail that shows the
+    `whole_log` cuts no message as long as there is ample room."""
 
     def __init__(
         self,
@@ -74,8 +75,11 @@ class Tail:
         since: int = 0,
         known: Known | None = None,
         repeats_stop: int = 0,
+        whole_log: bool = False,
     ) -> None:
         self.start = start
+        self.whole_log = whole_log
+        self.is_eased = False  # it shows a message whole that a tail behind covered messages would cut
         self.room = room
         self.folded = folded
         self.since = since
@@ -190,7 +194,9 @@ class Tail:
         within = self.bounds if bounds is None else bounds
         fold, since = (self.folded, self.since) if stop == self.start else ((), 0)
         repeats = self.repeats_stop if repeats_stop is None else repeats_stop
-        rest = Tail(stop, self.room, self._price, fold, within, since=since, repeats_stop=repeats)
+        whole_log = self.whole_log and stop == self.start
+        rest = Tail(stop, self.room, self._price, fold, within, since=since, repeats_stop=repeats, whole_log=whole_log)
+        rest.is_eased = self.is_eased and whole_log
         rest.runs = [run for run in self.runs if run.start >= stop]
         rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
         rest._open_staying = self._open_staying
@@ -253,7 +259,10 @@ class Tail:
         if stays and self._open_staying + cost <= self.room.staying_cap:
             self._open_staying += self._append(piece, cost, cost)
         else:
-            self._open_tokens += self._append(piece, cost, self.room.message_cap(self._open_tokens))
+            cap = self.room.message_cap(self._open_tokens)
+            if cost > cap and self.whole_log and self.tokens + cost <= self.room.ample:
+                cap, self.is_eased = cost, True
+            self._open_tokens += self._append(piece, cost, cap)
 
     def _pass(self, passing: Passing) -> int:
         assert passing.message is not None
@@ -421,6 +430,7 @@ class Tails:
         same = shown.room == room
         tightest = room.squeeze >= MAX_SQUEEZE  # then ephemeral messages before the first group give way too
         fits = same and not folded and not room.is_bare and stop >= shown.start + tightest
+        fits = fits and not (shown.is_eased and stop > shown.start)  # what it shows whole is cut beside a header
         log, end = self._log, len(self._log)
         if fits and not shown.binds(stop, self._bounds) and shown.joins(stop, log.runs(stop, end)):
             return shown.cut_at(stop, self._bounds, repeats_stop=end)
@@ -442,6 +452,7 @@ class Tails:
             since=since,
             known=self._known,
             repeats_stop=len(self._log),
+            whole_log=stop == self._log.leading_count,
         )
         tail.ephemeral_count = self._passed_ephemeral(stop, room) if tightest else 0
         return tail

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from summarizing_context.errors import StoreCorruptError
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
@@ -174,7 +175,10 @@ def encode_state(state: ActivationState) -> bytes:
 
 def decode_state(data: bytes) -> ActivationState:
     """The state that `encode_state` wrote. Raises `msgspec.DecodeError` or `ValueError` for anything else."""
-    return msgspec.convert(decode_message(data), ActivationState)
+    try:
+        return msgspec.convert(decode_message(data), ActivationState)
+    except StoreCorruptError as error:
+        raise ValueError(str(error)) from None
 
 
 def common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:

@@ -96,7 +96,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-PLACES = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml", "extractive_parameters": "~/x.toml"}
+PLACES = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml"}
 
 
 def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Path, monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,16 @@ from .alignment import Tail, align
 from .folds import find_fold
 from .grouping import entry_places, group_spans, read_log
 from .repairs import REPEATS, SHRUNK, explain, explain_known, run_from, times_told
-from .shapes import Message, answered_ids, called_ids, canonical_once, identity_once, leading_system_rows, media_count
+from .shapes import (
+    Message,
+    answered_ids,
+    called_ids,
+    canonical_once,
+    identity_once,
+    leading_system_rows,
+    media_count,
+    sendable,
+)
 
 __all__ = [
     "find_tail",
@@ -55,6 +64,7 @@ def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]
 
     A raw row is recognised by deep equality, so shrunk rows, notes and the header are passed over.
     """
+    log = sendable(log)
     places = entry_places(log).of_identity
     problems: list[str] = []
     bound = len(log)
@@ -91,6 +101,7 @@ def _result_order_problems(
 
 def find_tail(view: Sequence[Message], log: Sequence[Message], interrupted: Collection[int] = ()) -> Tail | str:
     """Where the raw tail begins, or why there is none. `interrupted` is as in `read_log`."""
+    log = sendable(log)
     reading = read_log(log, interrupted)
     folded = find_fold(view, log, reading)
     return align(view, log, reading) if folded is None else folded
@@ -110,6 +121,7 @@ def tail_problems(
 
     Pass `tail` when it was found before. With `keeps` any groups may stand before the tail.
     """
+    log = sendable(log)
     tail = tail or find_tail(view, log)
     if isinstance(tail, str):
         if not may_be_empty:
@@ -142,6 +154,7 @@ def _is_rule_block(row: Message) -> bool:
 
 def rule_problems(block: Message, log: Sequence[Message]) -> list[str]:
     """Each rule is quoted word for word from the user row that it names."""
+    log = sendable(log)
     problems: list[str] = []
     for number, quote in _RULE.findall(str(block["content"])):
         row = log[int(number)] if int(number) < len(log) else {"role": "none"}
@@ -222,6 +235,7 @@ def goes_on(view: Sequence[Message], then: Sequence[Message]) -> bool:
 
 def pin_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
     """The first human rows, those before any assistant row, are in every view, whole or shrunk."""
+    log = sendable(log)
     problems = []
     for index, message in enumerate(log):
         if message.get("role") == "assistant":

@@ -49,6 +49,28 @@ canonical_once = once(canonical)
 
 
 @once
+def _sendable_once(message: Message) -> Message:
+    """A message with U+FFFD for each half of a character."""
+    whole: Message = _whole(message)
+    return whole
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {_whole(key): _whole(one) for key, one in value.items()}
+    return [_whole(one) for one in value] if isinstance(value, list) else value
+
+
+def sendable(log: Sequence[Message]) -> Sequence[Message]:
+    """The log as views may send it: no half of a character can be sent."""
+    if not any("\\ud" in canonical_once(message) for message in log):
+        return log
+    return [_sendable_once(message) if "\\ud" in canonical_once(message) else message for message in log]
+
+
+@once
 def identity_once(message: Message) -> str:
     """What a row is recognised by; the content None is shown as an empty text."""
     if message.get("content", "") is None:

@@ -331,7 +331,7 @@ class ResilientSummarizer:
             self._refused_replies += 1
             self._refused_input += call.spent.tokens
             self._refused_output += call.output_tokens
-        if call.job.kind == "rules" and not is_final:  # no summary waits because of it
+        if (call.job.kind == "rules" or (refused and call.job.kind == "memory")) and not is_final:  # no summary waits
             return self._breaker.abandoned(call.ticket)
         if refused and run.salvaged is not None:  # enough of it serves
             return self._note_success(call)
