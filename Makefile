@@ -16,7 +16,7 @@ PEERS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench house clean
+.PHONY: help demo test net test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench house clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,9 @@ demo: $(PACKAGE) ## watch a long session being summarized inside a small budget
 
 test: $(READY) ## every test
 	$(BIN)/python -m pytest -n 4 --dist worksteal
+
+net: $(READY) ## the promises to users by public names alone, in under three minutes (tests/README.md)
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal @tests/net.txt
 
 $(HOSTS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(HOSTS)

@@ -128,7 +128,8 @@ async def test_pins_go_along_with_checkpoints_and_forks(tmp_path: Path):
         await context.fork(mark, "fork")
     async with open_context(small(store=tmp_path / "a.db", session_id="fork"), count_tokens=count) as context:
         assert [pin.text for pin in context.pins()] == ["one"]
-        assert await context.get_messages_for_request() == then
+        view = await context.get_messages_for_request()  # calls that were open get a stand-in behind it
+        assert view[: len(then)] == then
 
 
 async def test_another_log_keeps_the_pins_whose_message_it_has(tmp_path: Path):

@@ -14,7 +14,7 @@ import typer
 
 from summarizing_context.cli.options import JsonPath, StorePath, read_path
 from summarizing_context.cli.output import InputError, Status, number, plain, show_result, table
-from summarizing_context.cli.stored import find_session, session_names, with_store
+from summarizing_context.cli.stored import find_session, with_store
 from summarizing_context.errors import MessageError, SessionInUseError, StoreCorruptError
 from summarizing_context.settings.addresses import shown_store
 
@@ -26,7 +26,7 @@ _AT_ONCE = 500  # messages that are written in one transaction
 
 def export_sessions(
     sessions: Annotated[
-        list[str], typer.Argument(metavar="SESSION...|all", help="The sessions.", autocompletion=session_names)
+        list[str], typer.Argument(metavar="SESSION...|all", help="The sessions.")
     ],
     store: StorePath,
     out: Annotated[

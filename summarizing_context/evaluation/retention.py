@@ -255,7 +255,7 @@ async def recall(
     return held, missing
 
 
-_FOLDER = re.compile(r"(\S*/)\{([^\s{}]+)\}")
+_FOLDER = re.compile(r"(?<!\S)([^\s{}]*/)\{([^\s{}]+)\}")
 
 
 def _with_folder_paths(page: str) -> str:

@@ -50,7 +50,7 @@ from summarizing_context.views.activation import ActivationRecord, ActivationRep
 from summarizing_context.views.budget import USEFUL_ROOM
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
-from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
+from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
 from summarizing_context.worker.covered_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
@@ -338,9 +338,9 @@ class Session:
         known = {one.key: one.state.interruptions for one in self.views.provider_views}
         idle: Reason | None = "idle" if self.is_idle else None
         report = await self.activate(key, budget, idle, memories, begin=begin, for_request=True)
-        shown = next(one for one in reversed(self.views.provider_views) if one.provider == key)
+        shown = self.views.shown(key, budget)
         if report is None and shown.state.serial and shown.state.interruptions != known.get(shown.key, ()):
-            await self._save_state(shown.key, encode_state(shown.state))  # a later process gives up the same calls
+            await self._save_state(shown.key, shown.encode(shown.state))  # a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
         if self.is_cramped(budget) and not self._is_room_told:
             self._is_room_told, fixed = True, self.views.system_rows.tokens

@@ -383,7 +383,7 @@ class Viewer:
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
-        self.latest = provider_view = self._provider_view(key, Room(self._room_tokens(budget), self._policy.shares))
+        self.latest = provider_view = self.shown(key, budget)
         self._provider_views.move_to_end(provider_view.key)
         system = self.system_rows.shown()
         stable = provider_view.show(system.messages, self.repairs)
@@ -398,6 +398,10 @@ class Viewer:
             provider_view.merged = messages
             tokens += self._price.of_merging(provider_view.last, messages)
         return View(messages, tokens, stable, activation, self.system_rows.fixed_tokens)
+
+    def shown(self, key: str, budget: int) -> ProviderView:
+        """What a provider is shown at about this budget."""
+        return self._provider_view(key, Room(self._room_tokens(budget), self._policy.shares))
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""

@@ -1,0 +1,86 @@
+"""Break the package on purpose, in one place at a time, and tell whether the net notices.
+
+    python -m evals.mutations            each mutation, with the tests that should catch it
+    python -m evals.mutations 3 17-20    some of them
+    python -m evals.mutations --whole    the whole net for each that its own tests let through
+
+`mutations.toml` lists them. Each is made in a copy of the package in a temporary folder; the checkout is not changed.
+The exit status is 1 if any is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+
+class Mutation(NamedTuple):
+    breaks: str
+    file: str  # of the package
+    old: str  # stands there once
+    new: str
+    tests: list[str]  # that should catch it, the likeliest first
+
+
+MUTATIONS = [
+    Mutation(**one) for one in tomllib.loads((ROOT / "evals" / "mutations.toml").read_text(encoding="utf8"))["mutation"]
+]
+
+
+def caught(mutation: Mutation, tests: list[str]) -> str:
+    """What became of a mutation: `caught`, `MISSED`, or why it could not be tried."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for path in ROOT.iterdir():
+            if path.name not in ("summarizing_context", "tests", ".git", ".venv"):
+                (copy / path.name).symlink_to(path)
+        for name in ("summarizing_context", "tests"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        changed = copy / "summarizing_context" / mutation.file
+        text = changed.read_text(encoding="utf8")
+        if text.count(mutation.old) != 1:
+            return f"CANNOT BE MADE: its place stands {text.count(mutation.old)} times in {mutation.file}"
+        changed.write_text(text.replace(mutation.old, mutation.new), encoding="utf8")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", "not postgres", *tests]
+        run = subprocess.run(
+            command, cwd=copy, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True, check=False
+        )
+        failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        if run.returncode == 1:
+            return f"caught by {failed[0].split()[1] if failed else 'a test'}"
+        return "MISSED" if run.returncode == 0 else f"CANNOT BE TRIED: {run.stdout[-300:]}{run.stderr[-300:]}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Break the package on purpose and tell whether the net notices.")
+    parser.add_argument("numbers", nargs="*", metavar="N", help="numbers of mutations, such as 3 or 17-20")
+    parser.add_argument("--whole", action="store_true", help="ask the whole net where its own tests miss one")
+    parser.add_argument("--jobs", type=int, default=2, help="mutations at a time")
+    options = parser.parse_args()
+    spans = [tuple(map(int, number.split("-"))) for number in options.numbers] or [(1, len(MUTATIONS))]
+    chosen = [at for span in spans for at in range(span[0], span[-1] + 1)]
+
+    def tried(at: int) -> bool:
+        mutation = MUTATIONS[at - 1]
+        outcome = caught(mutation, mutation.tests)
+        if outcome == "MISSED" and options.whole:
+            outcome = caught(mutation, ["@tests/net.txt"])
+        print(f"{at:3} {mutation.file}: {mutation.breaks}: {outcome}", flush=True)
+        return outcome.startswith("caught")
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        return 0 if all(list(pool.map(tried, chosen))) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,41 @@
+"""Some servers use one id for several calls: a result belongs to the nearest call that waits for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, open_context
+
+pytestmark = pytest.mark.anyio
+
+
+def calls(command: str) -> dict[str, Any]:
+    function = {"name": "run", "arguments": json.dumps({"command": command})}
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "call_0", "type": "function", "function": function}],
+    }
+
+
+async def test_of_two_calls_with_one_id_the_later_one_has_the_result():
+    first, second = calls("ls"), calls("pwd")
+    result = {"role": "tool", "tool_call_id": "call_0", "content": "/home/me"}
+    async with open_context(Settings(token_counter="estimate")) as context:
+        for message in (
+            {"role": "user", "content": "Look."},
+            first,
+            second,
+            result,
+            {"role": "user", "content": "Go on."},
+        ):
+            await context.add_message(message)
+        view = await context.get_messages_for_request()
+    at = view.index(second)
+    assert view[at + 1] == result
+    assert view.index(first) == at - 2
+    assert view[at - 1]["tool_call_id"] == "call_0"
+    assert view[at - 1]["content"] != "/home/me"
