@@ -24,7 +24,10 @@ class Model(Counting):
     async def answer(self, job: SummaryJob) -> str:
         self.jobs.append(job)
         wanted = 4 * job.max_tokens * 11 // 10
-        return f"- part {job.range_hash[:8]}{' again and again' * wanted}"[:wanted]
+        name = job.range_hash[:8].translate(
+            str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
+        )  # also cut it is no value
+        return f"- part {name}{' again and again' * wanted}"[:wanted]
 
 
 def small(**changed: Any) -> Settings:
