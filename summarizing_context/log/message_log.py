@@ -108,11 +108,6 @@ class MessageLog:
         return self.version, len(self.entries), len(self.ephemeral) + len(self.interruptions)
 
     @property
-    def step_tokens(self) -> float:
-        """Mean tokens of a step, one request with what it brought; the whole log until there is an answer."""
-        return (self.tokens[-1] - self.tokens[self.leading_count]) / max(1, len(self._steps))
-
-    @property
     def newest_human(self) -> int | None:
         """The newest entry that a person wrote."""
         return self._humans[-1] if self._humans else None

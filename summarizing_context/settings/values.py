@@ -110,9 +110,6 @@ class Settings:
     ledger_share: float = _setting(0.06, Number(0, 0.5))  # 0: no ledger in the view
     ledger_rules: tuple[LedgerRule, ...] = _setting((), ToolTable())  # what tools of a host's own do
     importance_threshold: float = _setting(0.6, Number(0, 1))  # of the strategy importance
-    band: Literal["fidelity", "economy"] = _setting("fidelity", Choice(("fidelity", "economy")))
-    cache_read_price: float = _setting(0.1, Number(0, 100))  # of a token; an uncached one costs 1
-    cache_write_price: float = _setting(1.25, Number(0, 100))
     start_at: float = _setting(0.5, Number(0, 1))  # share of high water at which background summarizing begins
 
     # segments and summaries, in estimate tokens

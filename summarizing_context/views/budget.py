@@ -1,14 +1,10 @@
-"""Budget, room and thresholds: the tokens that a view may use, how they are shared out, when an activation is due.
+"""Budget and room: the tokens that a view may use, how they are shared out, when an activation is due.
 
-The budget follows from the caller, the provider and the settings, corrected by reported usage. In the band `economy` a
-view activates where that is cheapest: it costs its tokens at the price of reading the cache, every step, and what an
-activation leaves at the price of writing, now and then. Between the two lies the square-root law, of the same form as
-the Young-Daly spacing of checkpoints.
+The budget follows from the caller, the provider and the settings, corrected by reported usage.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -143,55 +139,6 @@ class Room(NamedTuple):
 
     def _squeezed(self, share: float) -> float:
         return share * self.shared / (1 << self.squeeze)
-
-
-class CachePrices(NamedTuple):
-    """What a token costs that a prompt cache reads or writes; an uncached one costs 1."""
-
-    read: float = 0.1
-    write: float = 1.25
-
-
-class Economy(NamedTuple):
-    """What the cheapest band depends on beside the log."""
-
-    prices: CachePrices
-    segment_max: int  # estimated tokens
-    added: float  # tokens of the summaries that an activation adds
-
-
-class Thresholds(NamedTuple):
-    """Where an activation is due: above the high water of the room, or with more raw tokens than pay."""
-
-    room: Room
-    raw: float = math.inf  # tokens of the tail
-
-    def high(self, head: float) -> float:
-        """A view whose header and pins cost `head` asks for an activation above this, beside its system rows."""
-        return min(self.room.high, head + self.raw)
-
-    def goal(self, head: float) -> float:
-        """An activation that leaves more than this would soon be followed by the next."""
-        return self.high(head) - self.room.min_free
-
-
-def cheapest_band(kept: float, added: float, step: float, prices: CachePrices) -> float:
-    """Raw tokens at which to activate for the least cost a step: H* = L + sqrt((w - r) / (r / 2) * (L + s) * a).
-
-    `kept` is L, the tail that an activation leaves; `added` is s, the summaries that it adds; `step` is a, the mean
-    tokens of a step, that is of one request with its results. A cache that is read for nothing asks for no end.
-    """
-    if prices.read <= 0:
-        return math.inf
-    return kept + math.sqrt(max(0.0, prices.write - prices.read) / (prices.read / 2) * (kept + added) * step)
-
-
-def economy_thresholds(room: Room, economy: Economy, step: float) -> Thresholds:
-    """The thresholds of the cheapest band, but never so narrow that an activation could not free `min_free`, or would
-    cover less than two of the largest segments."""
-    cheapest = cheapest_band(room.low, economy.added, step, economy.prices)
-    narrowest = max(2 * economy.segment_max, room.min_free + economy.segment_max)
-    return Thresholds(room, max(cheapest, room.low + narrowest))
 
 
 def choose_budget(

@@ -28,7 +28,7 @@ from summarizing_context.views.activation import (
     Reason,
     ViewRequest,
 )
-from summarizing_context.views.budget import LEAST_ROOM, Room, Thresholds, economy_thresholds
+from summarizing_context.views.budget import LEAST_ROOM, Room
 from summarizing_context.views.composition import Composer, ProviderDrafts, cuts_leaving
 from summarizing_context.views.folds import hides_newest
 from summarizing_context.views.header import Style, Written
@@ -258,7 +258,7 @@ class Viewer:
         return Situation(
             state=state,
             policy=self._policy,
-            thresholds=self._thresholds(room),
+            room=room,
             shown_room=provider_view.tail.room,
             tail_start=tail.start,
             tail_tokens=tail.tokens,
@@ -410,8 +410,7 @@ class Viewer:
         room = room.setting_aside(provider_view.state.staying)
         tail, skipped = self._fed(provider_view, room)
         system = self.system_rows.tokens
-        head = provider_view.state.head_tokens
-        return system + head + tail.tokens + skipped, system + self._thresholds(room).high(head)
+        return system + provider_view.state.head_tokens + tail.tokens + skipped, system + room.high
 
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
@@ -429,23 +428,17 @@ class Viewer:
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
         if self.latest is None:
-            return self._thresholds(Room(max(0, max_tokens - self.system_rows.tokens), self._policy.shares)).high(0)
-        state = self.latest.state
-        return self._thresholds(self._room_of(state)).high(state.head_tokens)
+            return Room(max(0, max_tokens - self.system_rows.tokens), self._policy.shares).high
+        return self._room_of(self.latest.state).high
 
     def foreseen(self) -> Foreseen:
         """What the next activation of the newest view may cover; nothing while that is not near."""
         if (latest := self.latest) is None:
             return Foreseen()
-        return self._composer.foreseen(latest, self._thresholds(self._room_of(latest.state)))
+        return self._composer.foreseen(latest, self._room_of(latest.state))
 
     def _room_of(self, state: ActivationState) -> Room:
         return Room(state.room, self._policy.shares).setting_aside(state.staying)
-
-    def _thresholds(self, room: Room) -> Thresholds:
-        """Where the next activation is due: a function of the log, the settings and the room alone."""
-        economy = self._policy.economy
-        return Thresholds(room) if economy is None else economy_thresholds(room, economy, self._log.step_tokens)
 
     def _room_tokens(self, budget: int) -> int:
         room = budget - self.system_rows.tokens

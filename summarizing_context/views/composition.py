@@ -11,7 +11,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment
 from summarizing_context.log.tree import Cut, Node, cut_at
 from summarizing_context.views.activation import ActivationPlan
-from summarizing_context.views.budget import Room, Thresholds
+from summarizing_context.views.budget import Room
 from summarizing_context.views.folds import Folded
 from summarizing_context.views.header import NO_HEADER
 from summarizing_context.views.overflow import Newest
@@ -63,26 +63,26 @@ class Composer:
         """The memories that fit into the room, as one message."""
         return next(iter(memories(self._draft(now, now.state.cut, now.room, now.tail_tokens, Staying()))), None)
 
-    def foreseen(self, provider_view: ProviderView, thresholds: Thresholds) -> Foreseen:
+    def foreseen(self, provider_view: ProviderView, room: Room) -> Foreseen:
         """What the next activation of a view may cover; nothing while that is not near. Where its messages are counted,
         it may be near at any time."""
         state, tail, log, opened = provider_view.state, provider_view.tail, self._log, self.sources.summaries.open
-        near = thresholds.high(state.head_tokens) - thresholds.room.min_free
+        near = room.high - room.min_free
         if state.head_tokens + tail.tokens <= near and self.sources.policy.max_messages is None:
             return Foreseen()
         segments = range(state.leaves, len(log.segments))
-        if (cut := self.foreseen_cut(state, tail, thresholds)) is None:
+        if (cut := self.foreseen_cut(state, tail, room)) is None:
             return Foreseen(segments)
         pieces = tuple(opened.pieces(max(cut.leaves_stop, log.leading_count), cut.stop, state.nodes))
         is_late = cut.stop < log.covered_by_segments and not opened.is_foreseen(pieces)
         return Foreseen(segments, () if is_late else pieces)  # once the segment has closed, its own summary is made
 
-    def foreseen_cut(self, state: ActivationState, tail: Tail, thresholds: Thresholds) -> Cut | None:
+    def foreseen_cut(self, state: ActivationState, tail: Tail, room: Room) -> Cut | None:
         """Where the next activation of a view cuts inside a segment, if it does and a model summarizes the part."""
         summaries = self.sources.summaries
         if not summaries.open.may_foresee or self.sources.policy.truncate:
             return None
-        return _foreseen_cut(state, tail, thresholds, self._log.segments, summaries.shown_tokens)
+        return _foreseen_cut(state, tail, room, self._log.segments, summaries.shown_tokens)
 
     @property
     def _log(self) -> MessageLog:
@@ -148,7 +148,7 @@ class ProviderDrafts:
         """These cuts, and the one that was foreseen before all others inside a segment; before those at the end of one
         too, where a model has summarized what it shows and not what they show."""
         now, summaries = self._now, self._sources.summaries
-        cut = self._composer.foreseen_cut(now.state, self._tail, now.thresholds)
+        cut = self._composer.foreseen_cut(now.state, self._tail, now.room)
         if cut is None or messages_after(self._tail, cut.stop) < (now.policy.keep_recent or 0):
             return cuts
         whole = [one for one in cuts if one.stop == one.leaves_stop]
@@ -279,7 +279,7 @@ def messages_after(tail: Tail, stop: int) -> int:
 def _foreseen_cut(
     state: ActivationState,
     tail: Tail,
-    thresholds: Thresholds,
+    room: Room,
     segments: Sequence[Segment],
     summary_tokens: Callable[[int | None], int],
 ) -> Cut | None:
@@ -292,12 +292,12 @@ def _foreseen_cut(
     Args:
         state: of the view.
         tail: the view's, with all that it shows.
-        thresholds: of the room of the view.
+        room: of the view.
         segments: of the log.
         summary_tokens: what the summary of a segment takes, about; for None that of a part.
     """
-    room, head = thresholds.room, state.head_tokens
-    before = thresholds.high(head) - _AHEAD * room.low - head
+    head = state.head_tokens
+    before = room.high - _AHEAD * room.low - head
     if tail.start != state.stop or tail.tokens <= before:
         return None
     at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from summarizing_context.log.tree import Cut, notes, stand_ins
 from summarizing_context.views.activation import ActivationPlan, ActivationRequest, Build, Reason
-from summarizing_context.views.budget import Room, Thresholds
+from summarizing_context.views.budget import Room
 from summarizing_context.views.memory_section import is_memory_block
 from summarizing_context.views.overflow import Newest, fit
 from summarizing_context.views.pins import Pins
@@ -33,7 +33,7 @@ class Situation(NamedTuple):
 
     state: ActivationState  # what the view shows before its tail
     policy: ViewPolicy
-    thresholds: Thresholds  # of the room for the next view
+    room: Room  # for the next view
     shown_room: Room  # for which the tail is shown
     tail_start: int
     tail_tokens: int
@@ -56,10 +56,6 @@ class Situation(NamedTuple):
     newest_whole: float = inf  # what the newest message costs, where the view shows it cut
 
     @property
-    def room(self) -> Room:
-        return self.thresholds.room
-
-    @property
     def tokens(self) -> int:
         """What the view costs, without what is skipped."""
         return self.state.head_tokens + self.tail_tokens
@@ -77,7 +73,7 @@ class Situation(NamedTuple):
 
     @property
     def is_high(self) -> bool:
-        return self.tokens > self.thresholds.high(self.state.head_tokens)
+        return self.tokens > self.room.high
 
     @property
     def has_too_many(self) -> bool:
@@ -249,7 +245,7 @@ def _high_water(now: Situation, drafts: Drafts) -> Decision:
         plan = drafts.plan(cut, now.room)
         if now.tokens - plan.tokens < now.room.min_free:
             continue
-        if plan.tokens <= now.thresholds.goal(plan.head_tokens):
+        if plan.tokens <= now.room.high - now.room.min_free:
             return Decision(plan)
         if best is None or plan.tokens < best.tokens:
             best = plan
@@ -363,7 +359,7 @@ def _worthwhile(now: Situation, candidates: Candidates) -> list[Cut]:
 
 def _has_room(now: Situation, plan: ActivationPlan) -> bool:
     """Whether the plan is not too full: below the high water, or no larger than the view is."""
-    most = max(now.thresholds.high(plan.head_tokens), now.tokens)
+    most = max(now.room.high, now.tokens)
     return plan.tokens <= min(most, now.room.tokens)
 
 

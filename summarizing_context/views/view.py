@@ -19,7 +19,7 @@ from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message, decode_message, encode_message
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
-from summarizing_context.views.budget import CachePrices, Economy, Shares
+from summarizing_context.views.budget import Shares
 from summarizing_context.views.folds import Folded
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.tail import Tail
@@ -264,7 +264,6 @@ class ViewPolicy(NamedTuple):
     instructions_share: float = 0.0  # of room
     keep_humans: bool = False
     keep_from: float | None = None  # how important a covered group has to be to stay word for word; None: none stays
-    economy: Economy | None = None  # activate as early as pays; None for as late as may be
 
 
 def policy_of(settings: Settings) -> ViewPolicy:
@@ -287,15 +286,7 @@ def policy_of(settings: Settings) -> ViewPolicy:
         settings.instructions_share,
         settings.keep_human_messages,
         settings.importance_threshold if settings.strategy == "importance" else None,
-        _economy(settings, sizes.leaf) if settings.band == "economy" else None,
     )
-
-
-def _economy(settings: Settings, cap: int) -> Economy:
-    """An activation of the cheapest band covers about two of the largest segments."""
-    segments = 2 * settings.segment_max / settings.segment_target
-    prices = CachePrices(settings.cache_read_price, settings.cache_write_price)
-    return Economy(prices, settings.segment_max, segments * cap)
 
 
 class ViewMarks(NamedTuple):

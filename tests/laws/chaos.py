@@ -20,7 +20,7 @@ from summarizing_context.errors import StoreError, UndoError
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, user, words
 from .faults import FaultyStore, FaultySummarizer
-from .judge import ECONOMY, SMALL, Judge, LawBroken
+from .judge import SMALL, TINY, Judge, LawBroken
 from .operations import ODD
 from .places import kept_at
 
@@ -63,7 +63,7 @@ class Chaos:
             header_role=rng.choice(("user", "user", "system")),
             max_messages=rng.choice((None, None, 6, 20)),
             keep_recent=rng.choice((None, None, 1, 4)),
-            **rng.choice((SMALL, ECONOMY)),
+            **rng.choice((SMALL, TINY)),
         )
         self.providers = [None, Provider("one", self.budget + 20), Provider("two", self.budget * 2)]
         self.summarizer = FaultySummarizer(rng, done, well=rng.choice((0.1, 0.5, 0.9)))

@@ -36,7 +36,7 @@ REASONS = {
 IMAGE_TOKENS = 1600
 OTHER_ROOM = 1.5  # times as much room: another view
 SMALL = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
-ECONOMY = {"band": "economy", "segment_min": 50, "segment_target": 150, "segment_max": 300, "summary_max_tokens": 16}
+TINY = {"segment_min": 50, "segment_target": 150, "segment_max": 300, "summary_max_tokens": 16}
 
 
 class LawBroken(AssertionError):

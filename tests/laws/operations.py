@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from summarizing_context import Settings, UndoError, open_context
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
-from .judge import ECONOMY, SMALL, Judge
+from .judge import SMALL, TINY, Judge
 from .places import kept_at, remove
 from .summarizers import Counting, Echoing, Failing, Flaky, Sleeping
 
@@ -91,7 +91,7 @@ class Operations(RuleBasedStateMachine):
         dialect=st.sampled_from(DIALECTS),
         in_file=st.booleans(),
         rules=st.booleans(),
-        sizes=st.sampled_from((SMALL, ECONOMY)),
+        sizes=st.sampled_from((SMALL, TINY)),
     )
     def start(self, kind: str, budget: int, dialect: str, in_file: bool, rules: bool, sizes: dict[str, Any]) -> None:
         self.kind, self.dialect, self.in_file = kind, dialect, in_file

@@ -18,7 +18,7 @@ import pytest
 from summarizing_context import Settings, open_context
 
 from .builders import Message, count, session
-from .judge import ECONOMY, SMALL, watched
+from .judge import SMALL, watched
 from .places import STORE, after_kill, kept_at
 from .processes import command, environment
 from .shapes import canonical
@@ -28,18 +28,17 @@ pytestmark = pytest.mark.anyio
 KILLS = 50
 
 
-@pytest.mark.parametrize("sizes", [SMALL, ECONOMY], ids=["fidelity", "economy"])
 @pytest.mark.skipif(STORE != "sqlite", reason="a server's files are not copied while it runs")
-async def test_a_copy_of_the_file_at_any_moment_gives_the_same_view(tmp_path: Path, sizes: dict[str, Any]) -> None:
+async def test_a_copy_of_the_file_at_any_moment_gives_the_same_view(tmp_path: Path) -> None:
     """What is on the disk when a view has returned is what a crash right then would leave."""
     store, images = tmp_path / "a.db", 0
-    async with watched(Counting(), budget=1_500, store=str(store), **sizes) as judge:
-        for number, message in enumerate(session(51, 240 if sizes is SMALL else 120)):
+    async with watched(Counting(), budget=1_500, store=str(store)) as judge:
+        for number, message in enumerate(session(51, 240)):
             await judge.add(message)
             view = await judge.view()
             if number % 3 == 0 and not judge.context.open_calls():  # another process gives them stand-ins
                 images += 1
-                again, log = await seen_in(copied(store, tmp_path / f"image{images}"), sizes)
+                again, log = await seen_in(copied(store, tmp_path / f"image{images}"))
                 assert log == judge.log
                 assert again == view
         assert judge.activations > 5
@@ -54,8 +53,8 @@ def copied(store: Path, folder: Path) -> Path:
     return folder / store.name
 
 
-async def seen_in(store: Path, sizes: dict[str, Any]) -> tuple[list[Message], list[Message]]:
-    settings = Settings(max_tokens=1_500, store=str(store), **sizes)
+async def seen_in(store: Path) -> tuple[list[Message], list[Message]]:
+    settings = Settings(max_tokens=1_500, store=str(store), **SMALL)
     async with open_context(settings, summarizer=Counting(), count_tokens=count, read_only=True) as context:
         return await context.get_messages_for_request(), await context.get_messages()
 

@@ -12,7 +12,7 @@ import pytest
 
 from .amounts import AFTER_FIRST, REQUESTS
 from .builders import Message, assistant, call, count, result, session, user, words
-from .judge import ECONOMY, Judge, watched
+from .judge import Judge, watched
 from .summarizers import Counting, Failing
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,6 @@ HUGE = {
 
 OTHERS = ("argument", "forty results", "user text")
 VARIANTS: dict[str, dict[str, Any]] = {
-    "economy": ECONOMY,
     "summarize": {"strategy": "summarize"},
     "truncate": {"strategy": "truncate"},
 }

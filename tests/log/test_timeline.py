@@ -36,7 +36,6 @@ def facts(log: MessageLog) -> dict[str, object]:
         "messages": [entry.message() for entry in log.in_order()],
         "tokens": list(log.tokens),
         "history": log.history_tokens,
-        "step": log.step_tokens,
         "segments": log.segments,
         "hashes": log.hashes,
         "repeated": log.repeated,
@@ -72,15 +71,6 @@ def test_tokens_count_the_whole_log_ephemeral_messages_included():
     log = timeline(messages)
     assert log.history_tokens == sum(map(PRICE.message, messages))
     assert (len(log), [entry.message() for entry in log.in_order()]) == (2, messages)
-
-
-def test_a_step_is_an_answer_with_what_it_brought():
-    calls = [one_call("a"), one_call("b"), answer("a"), answer("b")]
-    messages = [user("a"), assistant("b"), user("c"), *calls, assistant("d")]
-    log = timeline([system("rules"), *messages])
-    assert log.step_tokens == sum(map(PRICE.message, messages)) / 3
-    assert timeline([assistant("a"), assistant("b")]).step_tokens == sum(map(PRICE.message, messages[1:2])) * 2
-    assert timeline([]).step_tokens == 0
 
 
 def test_messages_come_out_as_fresh_copies():

@@ -10,7 +10,7 @@ import pytest
 from summarizing_context.log.tree import Cut, HeaderNode
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.activation import ActivationPlan, ActivationRequest
-from summarizing_context.views.budget import BARE, Thresholds
+from summarizing_context.views.budget import BARE
 from summarizing_context.views.folds import Calls
 from summarizing_context.views.header import Header
 from summarizing_context.views.memory_section import memory_block
@@ -78,7 +78,7 @@ def situation(tokens: int, **other: Any) -> Situation:
     """A view of so many tokens in a room of 1,000: high water 850, low water 160, `min_free` 120."""
     policy = ViewPolicy(fixed_shares(), 20, 200)._replace(**other.pop("policy", {}))
     state = other.pop("state", COVERED)
-    made = Situation(state, policy, Thresholds(ROOM), ROOM, 4, tokens - state.head_tokens, 20, log_length=30)
+    made = Situation(state, policy, ROOM, ROOM, 4, tokens - state.head_tokens, 20, log_length=30)
     return made._replace(**other)
 
 

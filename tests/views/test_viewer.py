@@ -7,7 +7,6 @@ import pytest
 from summarizing_context.errors import BudgetError
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.views.activation import Reason
-from summarizing_context.views.budget import CachePrices, Economy
 from summarizing_context.views.builder import MAX_KEYS, Viewer
 from summarizing_context.views.view import Replaced, View, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -15,7 +14,6 @@ from tests.making import PRICE, SMALL, answer, entry, fixed_shares, one_call, se
 from tests.worker.test_summaries import book
 
 BUDGET = 2_000
-ECONOMY = Economy(CachePrices(), 200, 20)
 
 
 class Host:
@@ -278,26 +276,6 @@ def test_tokens_tell_the_whole_view_and_its_high_water():
     system_tokens = PRICE.message(system("rules"))
     assert tokens == view.tokens
     assert high == system_tokens + 0.85 * (BUDGET - system_tokens)
-
-
-def test_economy_activates_at_the_high_water_that_it_tells_and_earlier_than_fidelity():
-    host, plain = Host(economy=ECONOMY), Host()
-    for message in session(messages=300):
-        for one in (host, plain):
-            one.add(message)
-            now, high = one.viewer.tokens("", 4 * BUDGET)
-            assert (one.view(budget=4 * BUDGET).activation is not None) == (now > high)
-    assert host.viewer.high_water(BUDGET) < plain.viewer.high_water(BUDGET)
-    assert len(host.reasons) > 2 * len(plain.reasons) > 2
-
-
-def test_a_fresh_viewer_with_the_same_log_and_state_has_the_same_waters():
-    host = Host(economy=ECONOMY)
-    host.run(session(messages=150))
-    again = host.fresh()
-    again.restore("", host.viewer.latest.state)
-    assert again.tokens("", BUDGET) == host.viewer.tokens("", BUDGET)
-    assert again.high_water(BUDGET) == host.viewer.high_water(BUDGET)
 
 
 def test_a_cold_cache_that_is_not_worth_using_does_not_put_off_what_is_due():

@@ -346,7 +346,6 @@ async def test_the_command_says_when_the_models_summaries_are_shown():
         {"max_messages": 20},
         {"max_messages": 9, "keep_recent": 4},
         {"max_tokens": 1_500},
-        {"max_tokens": 3_000, "band": "economy"},
         {"max_tokens": 2_000, "strategy": "truncate"},
         {
             "max_tokens": 6_000,
