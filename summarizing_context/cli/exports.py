@@ -25,9 +25,7 @@ _AT_ONCE = 500  # messages that are written in one transaction
 
 
 def export_sessions(
-    sessions: Annotated[
-        list[str], typer.Argument(metavar="SESSION...|all", help="The sessions.")
-    ],
+    sessions: Annotated[list[str], typer.Argument(metavar="SESSION...|all", help="The sessions.")],
     store: StorePath,
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", parser=read_path, help="The new file, which only you can read.")

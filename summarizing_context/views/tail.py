@@ -59,10 +59,17 @@ def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple
     return message, repairs
 
 
+def _is_of_user(message: Message) -> bool:
+    """Whether a message is words of the user, and answers no call."""
+    content = message.get("content")
+    is_text = isinstance(content, str) or all(block.get("type") == "text" for block in content or ())
+    return message["role"] == "user" and is_text
+
+
 class Tail:
     """Shown messages from `start` on. Feed it groups in order with `take`. `folded` are calls of its first group, of
     which nothing stands before entry `since`. Repeats are shown once as far as `repeats_stop`. A tail that shows the
-    `whole_log` cuts no message as long as there is ample room."""
+    `whole_log` cuts no words of the user as long as there is ample room."""
 
     def __init__(
         self,
@@ -260,7 +267,7 @@ class Tail:
             self._open_staying += self._append(piece, cost, cost)
         else:
             cap = self.room.message_cap(self._open_tokens)
-            if cost > cap and self.whole_log and self.tokens + cost <= self.room.ample:
+            if cost > cap and self.whole_log and self.tokens + cost <= self.room.ample and _is_of_user(piece.message):
                 cap, self.is_eased = cost, True
             self._open_tokens += self._append(piece, cost, cap)
 
