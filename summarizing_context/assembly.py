@@ -7,9 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-import anyio
+from typing import TYPE_CHECKING, Any
 
 from summarizing_context.concurrency import (
     Clock,
@@ -184,7 +182,6 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         store = await open_store(
             settings.store,
             read_only=options.read_only,
-            gives_way=lambda: foreground.is_busy,
             flushes_behind=options.flushes_behind,
         )
     try:
@@ -415,57 +412,33 @@ def _origin(base: _Base) -> Origin:
     return Origin(base.recipe.maker, None if own else base.settings.summarizer, base.caller.model)
 
 
-def _make_store(
-    path: str | Path, *, read_only: bool, gives_way: Callable[[], bool], flushes_behind: bool
-) -> SqliteStore | PostgresStore:
+def _make_store(path: str | Path, *, read_only: bool, flushes_behind: bool) -> SqliteStore | PostgresStore:
     check_scheme(path)
     if not is_address(path):
         engine = shared_engine(path, read_only=read_only, flushes_behind=flushes_behind)
-        return SqliteStore(path, read_only=read_only, gives_way=gives_way, engine=engine)
+        return SqliteStore(path, read_only=read_only, engine=engine)
     if find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
     from summarizing_context.stores.postgres.store import PostgresStore
 
-    return PostgresStore(str(path), read_only=read_only, gives_way=gives_way)
+    return PostgresStore(str(path), read_only=read_only)
 
 
-async def open_store(
-    path: str | Path,
-    *,
-    read_only: bool = False,
-    gives_way: Callable[[], bool] = bool,
-    flushes_behind: bool = False,
-) -> SessionStore:
-    """A store, opened; the caller closes it. While `gives_way` says so, it indexes nothing in spare time.
+async def open_store(path: str | Path, *, read_only: bool = False, flushes_behind: bool = False) -> SessionStore:
+    """A store, opened; the caller closes it.
 
     Stores on one file share a thread and a connection, those of one event loop with an equal `read_only` and
     `flushes_behind`.
 
     `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
-    store = _make_store(path, read_only=read_only, gives_way=gives_way, flushes_behind=flushes_behind)
+    store = _make_store(path, read_only=read_only, flushes_behind=flushes_behind)
     try:
         await store.open()
     except BaseException:
         await store.close()
         raise
     return store
-
-
-async def migrate_store(source: str | Path, target: str, tell: Callable[[Any], None]) -> Any:
-    """Take the sessions of an SQLite file over into a store in PostgreSQL; each is told once it is compared."""
-    if is_address(source) or not is_address(target):
-        raise SettingsError("migrate goes from an SQLite file to an address postgresql://user@host/database")
-    stores = [await open_store(source)]
-    try:
-        stores += [await open_store(target)]
-        from summarizing_context.stores.postgres import migration
-
-        return await migration.migrate(cast(SqliteStore, stores[0]), cast("PostgresStore", stores[1]), tell)
-    finally:
-        with anyio.CancelScope(shield=True):
-            for store in stores:
-                await store.close()
 
 
 def recipe_of(settings: Settings) -> Recipe:

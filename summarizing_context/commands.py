@@ -49,6 +49,8 @@ class CommandTarget(Protocol):
 
     async def restore(self, id: str) -> str: ...
 
+    async def fork(self, id: str, session_id: str) -> str: ...
+
     async def list_checkpoints(self) -> list[Checkpoint]: ...
 
     def activations(self) -> list[ActivationRecord]: ...
@@ -93,6 +95,8 @@ class Command(NamedTuple):
     usage: str
     about: str
     run: Run
+    example: str = ""  # of its arguments
+    writes: bool = False
 
 
 async def run_command(context: CommandTarget, text: object) -> CommandResult:
@@ -119,14 +123,14 @@ async def _run(context: CommandTarget, text: object) -> CommandResult:
 
 
 async def _status(context: CommandTarget, rest: str) -> CommandResult:
-    figures, budget = context.statistics(), context.budget()
+    figures, budget, records = context.statistics(), context.budget(), context.activations()
     ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments, {figures.summaries_pending} pending"
     failed = f", {figures.summaries_failed} failed" if figures.summaries_failed else ""
     rows: list[tuple[str, object]] = [
         ("budget", f"{budget.used_tokens:,} of {budget.max_tokens:,} tokens ({budget.percent_used:.0%})"),
         ("messages", f"{figures.messages:,} ({figures.history_tokens:,} tokens)"),
         ("summaries", ready + failed),
-        ("activations", figures.activations),
+        ("activations", f"{len(records)}, the last: {told_reason(records[-1])}" if records else "none yet"),
         ("stand-ins", figures.stand_ins),
         ("breaker", figures.breaker),
         ("store", figures.store),
@@ -257,6 +261,14 @@ async def _restore(context: CommandTarget, rest: str) -> CommandResult:
     return CommandResult(f"Restored {rest}. To return: {PREFIX} restore {before}", {"restored": rest, "before": before})
 
 
+async def _fork(context: CommandTarget, rest: str) -> CommandResult:
+    id, _, session_id = rest.rpartition(" ")
+    made = await context.fork(
+        _needed(id.strip(), "a checkpoint's id or name, and the id of the new session"), session_id
+    )
+    return CommandResult(f"Session {made} goes on from {id.strip()}.", {"from": id.strip(), "fork": made})
+
+
 async def _search(context: CommandTarget, rest: str) -> CommandResult:
     first, words = _parted(rest)
     scope = _SCOPES.get(first)
@@ -310,26 +322,28 @@ async def _help(context: CommandTarget, rest: str) -> CommandResult:
     return CommandResult(text_table(("command", "what it does"), rows), {"commands": list(COMMANDS)})
 
 
-COMMANDS: dict[str, Command] = {
-    "status": Command("status", "how full the view is, and which nodes stand for the past", _status),
-    "summarize": Command("summarize [KEEP|TOPIC]", "cover all but the newest messages, and note a topic", _summarize),
-    "compress": Command("compress [IMPORTANCE]", "cover the past, but keep what is important word for word", _compress),
-    "activations": Command("activations", "list when and why the view changed, and what it covered", _activations),
-    "undo": Command("undo", "take back the last activation, until the view needs another one", _undo),
-    "pin": Command("pin MESSAGE|TEXT", "keep a message, by its number, or a text in every view", _pin),
-    "unpin": Command("unpin ID", "give up a pin", _unpin),
-    "pins": Command("pins", "list what is pinned", _pins),
-    "checkpoint": Command("checkpoint [NAME]", "keep the present state, to go back to", _checkpoint),
-    "checkpoints": Command("checkpoints", "list the checkpoints", _checkpoints),
-    "restore": Command("restore ID", "go back to a checkpoint; the present is kept as one", _restore),
-    "search": Command("search [--project|--all] QUERY", "find messages, summaries and memories", _search),
-    "expand": Command("expand NODE [line|paragraph|full] [CURSOR]", "what stands behind a node or a message", _expand),
-    "recall": Command("recall QUERY", "one page of what the view leaves out", _recall),
-    "memory": Command("memory QUERY", "what sessions of this project have kept for each other", _memory),
-    "ledger": Command("ledger [WORDS]", "paths, commands, errors and rules, and what became of them", _ledger),
-    "budget": Command("budget", "tokens of the budget, and how many are used", _budget),
-    "help": Command("help", "this list", _help),
-}
+_ALL = (
+    Command("status", "how full the view is, and which nodes stand for the past", _status),
+    Command("summarize [KEEP|TOPIC]", "cover all but the newest messages; note a topic", _summarize, "10", writes=True),
+    Command("compress [IMPORTANCE]", "cover the past, but keep what is important whole", _compress, "0.6", writes=True),
+    Command("activations", "list when and why the view changed, and what it covered", _activations),
+    Command("undo", "take back the last activation, until the view needs another one", _undo, writes=True),
+    Command("pin MESSAGE|TEXT", "keep a message, by its number, or a text in every view", _pin, "12", writes=True),
+    Command("unpin ID", "give up a pin", _unpin, "p1", writes=True),
+    Command("pins", "list what is pinned", _pins),
+    Command("checkpoint [NAME]", "keep the present state, to go back to", _checkpoint, "start", writes=True),
+    Command("checkpoints", "list the checkpoints", _checkpoints),
+    Command("restore ID", "go back to a checkpoint; the present is kept as one", _restore, "start", writes=True),
+    Command("fork ID SESSION", "begin another session from a checkpoint", _fork, "start s2", writes=True),
+    Command("search [--project|--all] QUERY", "find messages, summaries and memories", _search),
+    Command("expand NODE [line|paragraph|full] [CURSOR]", "what stands behind a node or a message", _expand, "12-47"),
+    Command("recall QUERY", "one page of what the view leaves out", _recall, "failed deploy"),
+    Command("memory QUERY", "what sessions of this project have kept for each other", _memory, "billing"),
+    Command("ledger [WORDS]", "paths, commands, errors and rules, and what became of them", _ledger, "src/"),
+    Command("budget", "tokens of the budget, and how many are used", _budget),
+    Command("help", "this list", _help),
+)
+COMMANDS = {command.usage.partition(" ")[0]: command for command in _ALL}
 
 
 def _wrong(text: str, **data: Any) -> CommandResult:

@@ -6,7 +6,6 @@ Work is counted, never timed, so behaviour does not depend on the speed of the m
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -181,21 +180,6 @@ class Foreground:
 STEP = 4_000  # characters that a background thread reads between two pauses, about a millisecond
 
 
-_held_long = threading.Lock()
-
-
-@contextmanager
-def holding_long() -> Iterator[None]:
-    """Work of a background thread whose single calls hold the interpreter lock for many milliseconds, such as parsing
-    a message of megabytes.
-
-    One thread at a time, and the other background threads pause meanwhile: else the event loop would wait for the calls
-    of each of them in turn.
-    """
-    with _held_long:
-        yield
-
-
 class Steps:
     """The steps of one background thread, which yields to the calls of a session after each."""
 
@@ -207,8 +191,7 @@ class Steps:
         """Yield if the present step is over. `characters` will be read next."""
         if self._left <= 0:
             self._foreground.yield_to_calls()
-            with _held_long:
-                self._left = STEP
+            self._left = STEP
         self._left -= characters
 
 

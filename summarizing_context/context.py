@@ -44,6 +44,8 @@ from summarizing_context.views.view import View
 
 _LEAVE_WITHIN = 1.0  # seconds
 
+_LEARN_WITHIN = 1.0  # seconds, for the model to learn on leaving
+
 _LONG = 10**9  # seconds: longer than any program runs
 
 
@@ -343,7 +345,7 @@ class SummarizingContext:
 
     async def compress(self, importance_threshold: float) -> ActivationReport:
         """Activate now and cover all but the newest group, or `keep_recent` messages: what is at least so important
-        (0 to 1) stays word for word, in at most `keep_share` of the room, and the rest is summarized.
+        (0 to 1) stays word for word, in at most a fifth of the room, and the rest is summarized.
 
         A view that would grow by it stays as it is: then `activated` is false. Else later activations go by the
         threshold too, until another call sets one or the log is replaced. Raises `SettingsError`.
@@ -489,11 +491,10 @@ class SummarizingContext:
 
     async def _leave(self) -> None:
         """Learn what the session teaches, where the settings ask for it. Never fails; takes a second longer than
-        `memory_wait` at most."""
+        `_LEARN_WITHIN` at most."""
         if (learner := self._session.learner) is not None:
-            wait = self._session.settings.memory_wait
-            with anyio.move_on_after(wait + _LEAVE_WITHIN):
-                await learner.leave(wait)
+            with anyio.move_on_after(_LEARN_WITHIN + _LEAVE_WITHIN):
+                await learner.leave(_LEARN_WITHIN)
             await learner.close()
 
     def _check(self, *, writes: bool = False) -> None:

@@ -132,7 +132,7 @@ class DamagedMessageError(StoreCorruptError):
         super().__init__(
             f"{store}: message {seq} of session {session_id!r} is damaged: its bytes are not those that were written. "
             "Put a copy of the store in its place, or write the messages that are whole into a file with "
-            "`summarizing-context sessions export`, and `import` that into another store"
+            "`summarizing-context sessions export`, and `sessions import` that into another store"
         )
 
     def __reduce__(self) -> tuple[type[DamagedMessageError], tuple[str, int, str]]:
@@ -140,7 +140,7 @@ class DamagedMessageError(StoreCorruptError):
 
 
 class StoreVersionError(StoreError):
-    """The file has a newer schema than this version reads; upgrade the package."""
+    """The store has another schema than that of this version; use the version that wrote it, or another store."""
 
 
 class StoreFullError(StoreError):

@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
-from summarizing_context.concurrency import SHARE, STEP, Foreground, Steps, holding_long
+from summarizing_context.concurrency import SHARE, STEP, Foreground, Steps
 from summarizing_context.extraction.rules import CueRules
 from summarizing_context.log.entries import RuleReader, make_entry
 from summarizing_context.log.intake import Intake
@@ -203,22 +203,6 @@ def test_a_thread_gives_way_after_each_step_however_small_the_pieces_are(monkeyp
     steps.yield_now(50 * STEP)
     steps.yield_now(1)
     assert len(given) == 12
-
-
-def test_a_background_thread_stands_still_while_another_one_holds_the_interpreter_long():
-    steps = Steps(Foreground())
-    went_on = threading.Event()
-
-    def work() -> None:
-        steps.yield_now(1)
-        went_on.set()
-
-    with holding_long():
-        thread = threading.Thread(target=work)
-        thread.start()
-        assert not went_on.wait(0.05)
-    assert went_on.wait(60)
-    thread.join()
 
 
 BLOCKS = 400

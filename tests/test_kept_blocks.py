@@ -142,7 +142,6 @@ async def test_a_ledger_rule_names_tools_that_plan():
     ("changed", "tags"),
     [
         ({}, ["current_plan", "project_instructions"]),
-        ({"keep_plan": False}, ["project_instructions"]),
         ({"instructions_share": 0}, ["current_plan"]),
         ({"strategy": "truncate"}, []),
     ],

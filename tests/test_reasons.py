@@ -124,7 +124,7 @@ async def test_a_reopened_session_without_a_state_of_its_own_is_told(tmp_path: P
 
 async def test_a_pause_is_told_by_the_contexts_own_clock():
     clock = Clock()
-    async with filled(clock, idle_after=300.0, min_free=0.01, low_water=0.02) as context:
+    async with filled(clock, idle_after=300.0, low_water=0.02) as context:
         clock.time = 299.0
         assert await reason(context) is None
         clock.time = 2_000.0

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.anyio
 
 LOG = [user("Build the shop."), assistant("ok"), user("Never push to main."), assistant("ok"), *session(3, 60, size=40)]
 RULE = '- message 2: "Never push to main."'
-OLD_RULE = [True, "Delete all files.", True]  # as earlier versions kept it with its message
 
 
 class Silent:

@@ -1,4 +1,4 @@
-"""The app: all families of commands under one name, its help, and the script for shell completion."""
+"""The app: all families of commands under one name, and its help."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from summarizing_context.cli import (
     tune,
     view,
 )
-from summarizing_context.cli.output import PROGRAM, InputError, Status, examples, help_text
+from summarizing_context.cli.output import PROGRAM, examples
 
 _ABOUT = (
     "Long agent sessions inside any token budget.\n\n"
@@ -45,9 +45,8 @@ _PANELS = {
     "Look into a store": "sessions inspect view status activations search recall expand ledger memory pins checkpoints "
     "budget",
     "Change a session": "undo summarize compress pin unpin checkpoint restore fork",
-    "Serve": "proxy mcp worker migrate",
+    "Serve": "proxy mcp worker",
     "Measure and improve": "eval prompts tune",
-    "Shell": "completion",
 }
 
 
@@ -58,14 +57,12 @@ def build_app() -> typer.Typer:
         help=_ABOUT,
         epilog=_EXAMPLES,
         invoke_without_command=True,
-        add_completion=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
     for family in (demo, replay, imports, check, sessions, view, commands, serve, proxy, eval, prompts, tune):
         family.register(app)
-    _register_completion(app)
     _arrange(app)
     return app
 
@@ -94,54 +91,3 @@ def about(context: typer.Context, version: _Version = False) -> None:
     """Show the help where no command was named."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-_SHELLS = ("bash", "zsh", "fish")
-_COMPLETION_EXAMPLES = examples(
-    'eval "$(summarizing-context completion bash)"    # in ~/.bashrc',
-    'eval "$(summarizing-context completion zsh)"    # in ~/.zshrc, behind compinit',
-    "completion fish > ~/.config/fish/completions/summarizing-context.fish",
-)
-
-
-def _register_completion(app: typer.Typer) -> None:
-    """Add the command to the app, and let it answer what the script asks."""
-    from typer._completion_classes import completion_init  # what typer's own options call
-
-    completion_init()
-    app.command("completion", help=help_text(completion), epilog=_COMPLETION_EXAMPLES)(completion)
-
-
-def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> int:
-    """Print a script that makes a shell complete commands and options."""
-    if shell not in _SHELLS:
-        raise InputError(f"there is no completion for {shell!r:.40}; there is for {', '.join(_SHELLS)}")
-    typer.echo(_script(shell))
-    return Status.OK
-
-
-def _script(shell: str) -> str:
-    variable = f"_{PROGRAM}_COMPLETE".replace("-", "_").upper()
-    if shell == "bash":
-        return _BASH % {"variable": variable, "program": PROGRAM}
-    if shell == "zsh":
-        return _ZSH % {"variable": variable, "program": PROGRAM}
-    return _FISH % {"variable": variable, "program": PROGRAM}
-
-
-_BASH = """_summarizing_context() {
-    local IFS=$'\\n'
-    COMPREPLY=($(COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(variable)s=complete_bash "$1"))
-}
-complete -o default -F _summarizing_context %(program)s"""
-_ZSH = """_summarizing_context() {
-    eval "$(_TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" %(variable)s=complete_zsh %(program)s)"
-}
-compdef _summarizing_context %(program)s"""
-_FISH = """function _summarizing_context
-    set -lx _TYPER_COMPLETE_FISH_ACTION $argv[1]
-    set -lx _TYPER_COMPLETE_ARGS (commandline -cp)
-    %(variable)s=complete_fish %(program)s
-end
-complete --command %(program)s --no-files --arguments "(_summarizing_context get-args)" \\
-    --condition '_summarizing_context is-args'"""

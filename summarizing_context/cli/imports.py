@@ -1,4 +1,4 @@
-"""`summarizing-context import` and `migrate`: sessions of transcripts, or of an SQLite file, go into a store."""
+"""`summarizing-context import`: sessions of transcripts go into a store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -18,8 +18,6 @@ from summarizing_context.cli.options import (
     StorePath,
     TranscriptFormat,
     TranscriptPaths,
-    read_path,
-    read_place,
 )
 from summarizing_context.cli.output import (
     InputError,
@@ -37,7 +35,7 @@ from summarizing_context.cli.output import (
     tell_unreadable,
 )
 from summarizing_context.cli.view import stop_asked
-from summarizing_context.settings.addresses import check_scheme, is_address, shown_store, unknown_scheme
+from summarizing_context.settings.addresses import shown_store
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -65,10 +63,8 @@ class Imported(NamedTuple):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
+    """Add the command to the app."""
     app.command("import", help=help_text(import_transcripts), epilog=_EXAMPLES)(import_transcripts)
-    line = "migrate run.db postgresql://agents@db.example.org/agents"
-    app.command("migrate", help=help_text(migrate), epilog=examples(line))(migrate)
 
 
 def import_transcripts(
@@ -198,69 +194,3 @@ class _Work:
         words = f"{counted(len(self.rows), 'session')}, {counted(self._messages, 'new message')}"
         self._bar.update(self._task, completed=self.files, words=words)
         return not self._asked
-
-
-_OUTCOMES = {
-    "copied": "compared",
-    "unchanged": "compared; it was there",
-    "renewed": "compared; copied again: the file had changed",
-    "newer": "left alone, for it has gone on further in the new store",
-    "apart": "left alone, for it has gone on in two ways",
-    "other": "left alone, for another session of the new store has this id",
-    "damaged": "left alone, for the file does not hold it whole",
-    "open": "left alone, for a host has it open in the new store",
-}
-
-
-def migrate(
-    source: Annotated[
-        Path, typer.Argument(metavar="FILE", parser=read_path, help="The SQLite file. It keeps all that it holds.")
-    ],
-    target: Annotated[
-        str, typer.Argument(metavar="ADDRESS", parser=read_place, help="postgresql://user@host/database")
-    ],
-    json_path: JsonPath = None,
-) -> int:
-    """Take every session of a file over into a PostgreSQL store, and compare both.
-
-    Logs, checkpoints, activation states, summaries, pins, rules, memories and vectors go along. A migration that was
-    cut short goes on where it was: call it again. No session of the file may be open meanwhile. A session that has gone
-    on in the file since an earlier migration is copied again; one that has gone on in the new store is left alone.
-    """
-    import anyio
-
-    from summarizing_context.assembly import migrate_store
-    from summarizing_context.stores.sqlite.store import SqliteStore
-
-    check_scheme(target)
-    if not is_address(target):
-        raise InputError(f"{plain(target, 60)!r} is not an address; name one such as postgresql://user@host/database")
-    if unknown_scheme(str(source)) is not None:
-        raise InputError("the first argument is the SQLite file, the second the address of the new store")
-    if not source.is_file():
-        raise InputError(
-            f"{plain(str(source), 200)}: there is no such file; name the SQLite file of the sessions first"
-        )
-    if source.stat().st_size == 0:
-        raise InputError(f"{plain(str(source), 200)}: the file is empty, so there is nothing to migrate; it stays so")
-
-    if SqliteStore.is_empty(source):
-        show_result(json_path, {"target": shown_store(target), "sessions": [], "compared": {}})
-        notices().print(plain(f"Nothing to migrate: {source} holds no session. It stays as it is"), soft_wrap=True)
-        return Status.OK
-
-    def tell(one: Any) -> None:
-        notices().print(plain(f"{one.session_id}: {one.messages:,} messages, {_OUTCOMES[one.outcome]}"))
-
-    found = anyio.run(migrate_store, source, target, tell)
-    shown = table(
-        f"Migrated into {plain(shown_store(target))}", "session", "#messages", "#checkpoints", "", wide="session"
-    )
-    for one in found.sessions:
-        shown.add_row(plain(one.session_id), number(one.messages), number(one.checkpoints), _OUTCOMES[one.outcome])
-    sessions = [one._asdict() for one in found.sessions]
-    compared = {kind.replace(" ", "_"): many for kind, many in found.compared.items()}
-    show_result(json_path, {"target": shown_store(target), "sessions": sessions, "compared": compared}, shown)
-    told = ", ".join(f"{kind} {many:,}" for kind, many in found.compared.items() if many)
-    notices().print(f"The same in both: {told or 'nothing'}", soft_wrap=True)
-    return Status.OK

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from summarizing_context.cli.output import InputError, plain
-from summarizing_context.cli.stored import session_names
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ TranscriptFormat = Annotated[
         "--format", metavar="NAME", help="Format of the transcripts, such as codex or messages. Default: detected."
     ),
 ]
-SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", autocompletion=session_names)]
+SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 LastBudget = Annotated[
     str | None,
     typer.Option("--budget", metavar="N", help="Tokens that a view may use. Default: those of the last request."),
@@ -84,7 +83,7 @@ PromptsPath = Annotated[
         "--prompts",
         metavar="FOLDER",
         parser=read_path,
-        help="Folder of prompts that override the shipped ones, with files such as segment/v4.md.",
+        help="Folder of prompts that override the shipped ones, with files such as segment/v1.md.",
     ),
 ]
 SummarizerName = Annotated[
@@ -97,14 +96,6 @@ SummarizerModel = Annotated[
 PriceModel = Annotated[
     str | None, typer.Option("--model", metavar="M", help="Model whose prices apply. Default: the setting `model`.")
 ]
-Cases = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="PATH",
-        parser=read_path,
-        help="Use your transcripts instead: files or folders, with or without sidecars.",
-    ),
-]
 CaseBudget = Annotated[
     str, typer.Option(metavar="N", help="Tokens of a view, such as 8000 or 8k. Suites have their own.")
 ]
@@ -115,6 +106,9 @@ CassettePath = Annotated[
         parser=read_path,
         help="File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl.",
     ),
+]
+ReportFolder = Annotated[
+    Path, typer.Option(metavar="FOLDER", parser=read_path, help="Folder of the reports, and of what is recorded.")
 ]
 BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the model's server.")]
 Redact = Annotated[

@@ -221,15 +221,6 @@ def tell_skipped_lines(lines: Sequence[str]) -> None:
         notices().print(f"skipped: {len(lines) - _MOST_LINES} more lines that cannot be read")
 
 
-def refuse_suite(suite: str | None, option: str) -> None:
-    """Raise `InputError` if a suite is named beside data of the user's: a second path is easily taken for one."""
-    if suite is not None:
-        raise InputError(
-            f"{plain(suite, 80)!r} stands where a suite is named, and {option} needs none; of several paths give each "
-            f"an option of its own: {option} {plain(suite, 80)}"
-        )
-
-
 def explain_failure(error: BaseException) -> int:
     """Say on one line of standard error what went wrong; the exit status for it."""
     if isinstance(error, BrokenPipeError):

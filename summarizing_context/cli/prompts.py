@@ -42,30 +42,26 @@ _ENDS = 8  # lines of a record that are shown at either end
 def facts_of(prompt: Prompt, count: Callable[[str], int]) -> dict[str, Any]:
     """What there is to know about a prompt, as JSON values."""
     from summarizing_context.evaluation.prompt_inspection import fixed_text
-    from summarizing_context.summarizers.prompts import released
 
-    name = f"{prompt.name}/v{prompt.version}"
     return {
-        "name": name,
+        "name": f"{prompt.name}/v{prompt.version}",
         "purpose": prompt.name,
         "version": prompt.version,
         "about": prompt.purpose,
         "fixed_tokens": count(fixed_text(prompt)),
         "hash": prompt.hash,
-        "released": released().get(name) == prompt.hash,
     }
 
 
 def list_table(rows: Sequence[dict[str, Any]], counter: str) -> Table:
     """All prompts, a row each."""
-    made = table("Prompts", "purpose", "#version", "#tokens", "hash", "released", "about", wide="about")
+    made = table("Prompts", "purpose", "#version", "#tokens", "hash", "about", wide="about")
     for row in rows:
         made.add_row(
             row["purpose"],
             str(row["version"]),
             number(row["fixed_tokens"]),
             row["hash"][:12],
-            _yes_or_no(row["released"]),
             Text(plain(row["about"]), style="dim"),
         )
     made.caption, made.caption_justify = f"tokens of the fixed text, counted by {counter}", "left"
@@ -75,9 +71,8 @@ def list_table(rows: Sequence[dict[str, Any]], counter: str) -> Table:
 def show_prompt(prompt: Prompt, facts: dict[str, Any], counter: str) -> None:
     """One prompt with its text as it stands in the file."""
     console = screen()
-    status = "released" if facts["released"] else "not released"
     console.print(Text(f"{facts['name']}: {plain(facts['about'])}", style="bold"))
-    console.print(f"{facts['fixed_tokens']} tokens by {counter}, {status}, hash {facts['hash']}", style="dim")
+    console.print(f"{facts['fixed_tokens']} tokens by {counter}, hash {facts['hash']}", style="dim")
     for rank, focus in enumerate(prompt.focuses, start=1):
         console.print(Text(f"rank {rank}: {plain(focus)}", style="dim"))
     console.print()
@@ -136,7 +131,7 @@ def _yes_or_no(value: bool) -> str:
 
 _EXAMPLES = examples(
     "prompts list",
-    "prompts diff segment    # the newest version against the one before",
+    "prompts diff segment --prompts my-prompts/    # your newest version against the shipped one",
     "prompts render segment run.jsonl    # the request for a real segment, part by part",
     "prompts check --prompts my-prompts/",
 )
@@ -146,7 +141,7 @@ _NAME = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="segment/v2, or segment for the newest version.",
+        help="segment/v1, or segment for the newest version.",
         autocompletion=prompt_names,
     ),
 ]
@@ -195,12 +190,13 @@ def diff(
     prompts: PromptsPath = None,
     json_path: JsonPath = None,
 ) -> int:
-    """Compare two versions of a prompt; of one name alone, the version before it with it."""
+    """Compare two prompts; of one name alone, the shipped version with the one in your folder."""
     from summarizing_context.evaluation.prompt_inspection import compare_prompts
 
     if second is None:
-        new = find_prompt(first, prompts)
-        old = _before(new, prompts)
+        if prompts is None:
+            raise InputError("name another prompt to compare it with, or the folder of yours with --prompts")
+        old, new = find_prompt(first.partition("/")[0], None), find_prompt(first, prompts)
     else:
         old, new = find_prompt(first, prompts), find_prompt(second, prompts)
     counter, changes = _counter(), compare_prompts(old, new)
@@ -298,17 +294,6 @@ def find_prompt(name: str, folder: Path | None) -> Prompt:
     near = get_close_matches(name, everything, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(everything)}"
     raise InputError(f"there is no prompt {plain(name, 40)!r}; {hint}")
-
-
-def _before(prompt: Prompt, folder: Path | None) -> Prompt:
-    from summarizing_context.summarizers.prompts import names
-
-    known = {*names(), *(names(_root(folder)) if folder is not None else ())}
-    versions = [int(name.partition("/v")[2]) for name in known if name.startswith(f"{prompt.name}/v")]
-    older = [version for version in versions if version < prompt.version]
-    if not older:
-        raise InputError(f"{prompt.name}/v{prompt.version} is the first; name another prompt to compare it with")
-    return find_prompt(f"{prompt.name}/v{max(older)}", folder)
 
 
 def _root(folder: Path | None) -> Any:

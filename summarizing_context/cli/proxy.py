@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,14 +31,16 @@ from summarizing_context.cli.options import (
 from summarizing_context.cli.output import (
     InputError,
     Status,
+    dollars,
     examples,
     help_text,
     notices,
+    number,
     plain,
     screen,
     show_result,
+    table,
 )
-from summarizing_context.cli.proxy_watch import sessions_table, watch_lines, watch_screen
 from summarizing_context.cli.view import stop_asked
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.stores.private_files import kept_token, token_file
@@ -50,6 +55,8 @@ _LISTEN = "127.0.0.1:8377"
 _CLIENT = "client"
 
 _TOKEN_FILE = "proxy-token"
+
+_PAUSE = 0.5  # seconds between two looks of `watch`
 
 _EXAMPLES = examples(
     "proxy --store proxy.db    # tells the base URLs for clients",
@@ -95,6 +102,12 @@ Shadow = Annotated[bool, typer.Option("--shadow", help="Send requests unchanged,
 ShadowPays = Annotated[
     bool, typer.Option("--shadow-pays", help="With --shadow: also make (and pay for) summaries by the model.")
 ]
+
+
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")]
+_Shell = Annotated[str | None, typer.Option("--shell", metavar="NAME", help="bash, zsh or fish. Default: from $SHELL.")]
+_NoService = Annotated[bool, typer.Option("--no-service", help="Write the shell lines only; start the proxy yourself.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -153,8 +166,8 @@ def serve(
         token = None
     elif token is None and ip_address(host).is_loopback:
         token = kept_token(token_file(_TOKEN_FILE))
-    own, given = OwnSettings(config, None, summarizer, model), _given(anthropic, openai, budget)
-    proxy = _settings(store, own, given, token=token, shadow=shadow, shadow_pays=shadow_pays)
+    flags: dict[str, Any] = {"token": token, "shadow": shadow, "shadow_pays": shadow_pays}
+    proxy = _settings(store, config, summarizer, model, anthropic, openai, budget, **flags)
     from summarizing_context.proxy.installation import base_urls
     from summarizing_context.proxy.server import address_of, bound_socket, make_app
     from summarizing_context.proxy.server import serve as serve_app
@@ -191,9 +204,9 @@ def run(
     """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
     import anyio
 
-    own, given = OwnSettings(config, None, summarizer, model), _given(anthropic, openai, budget)
     token = os.environ.get("SUMMARIZING_CONTEXT_PROXY_TOKEN") or kept_token(token_file(_TOKEN_FILE))
-    proxy = _settings(store, own, given, token=token, shadow=shadow, shadow_pays=shadow_pays)
+    flags: dict[str, Any] = {"token": token, "shadow": shadow, "shadow_pays": shadow_pays}
+    proxy = _settings(store, config, summarizer, model, anthropic, openai, budget, **flags)
     from summarizing_context.proxy.server import run_behind
 
     return anyio.run(run_behind, proxy, command)
@@ -220,8 +233,10 @@ def enable(
 
     The lines for the shell and the service are shown in full before they are written. `proxy disable` takes both back.
     """
-    own = OwnSettings(config, None, summarizer, model)
-    proxy = _settings(store, own, _given(anthropic, openai, budget), shadow=shadow)
+    from summarizing_context.proxy import installation
+    from summarizing_context.proxy.codex import read_codex
+
+    proxy = _settings(store, config, summarizer, model, anthropic, openai, budget, shadow=shadow)
     given = {
         "--store": store if store == ":memory:" or "://" in store else str(Path(store).absolute()),
         "--anthropic": anthropic,
@@ -231,121 +246,31 @@ def enable(
         "--model": model,
         "--config": None if config is None else str(config.absolute()),
     }
-    words = [word for option, value in given.items() if value is not None for word in (option, value)]
-    return _enabled(
-        [*words, *(["--shadow"] if shadow else []), *(["--shadow-pays"] if shadow_pays else [])],
-        listen=listen,
-        summarizer=None if proxy.lends else proxy.settings.summarizer,
-        upstreams={"--anthropic": anthropic, "--openai": openai},
-        shell=shell,
-        no_service=no_service,
-        yes=yes,
-        dry_run=dry_run,
-    )
-
-
-def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> int:
-    """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
-    told = _asked(listen, token, link="1")
-    unchanged, failures = told["passed_unchanged"], told["failures"]
-    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
-    table = sessions_table(title, told["sessions"], is_wide=True)
-    show_result(json_path, told, table, *map(plain, told.get("notices", ())))
-    if json_path is None and "inspector" in told:
-        screen().print(f"Inspector: {told['inspector']}", soft_wrap=True)
-    return Status.OK
-
-
-def watch(
-    listen: Address = _LISTEN,
-    *,
-    token: Token = None,
-    once: Annotated[bool, typer.Option("--once", help="Show the present state, and exit.")] = False,
-    lines: Annotated[bool, typer.Option("--json", help="Print each request as one line of JSON.")] = False,
-) -> int:
-    """Watch a running proxy: requests as they come, activations, prefix kept, cost. Ctrl-C ends it."""
-    show = watch_lines if lines else watch_screen
-    with stop_asked() as asked:
-        show(lambda after: _asked(listen, token, after=str(after)), once=once, stop=asked)
-    return Status.OK
-
-
-def _given(anthropic: str | None, openai: str | None, budget: str | None) -> dict[str, Any]:
-    tokens = None if budget is None else read_tokens(budget)
-    given = {"anthropic": anthropic, "openai": openai, "budget": tokens}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _settings(store: str, own: OwnSettings, given: dict[str, Any], **flags: Any) -> ProxySettings:
-    lends = own.summarizer == _CLIENT
-    settings = (own._replace(summarizer=None, model=None) if lends else own).load(store=store)
-    if lends and own.model is not None:
-        settings = replace(settings, model=own.model)
-    from summarizing_context.proxy.server import ProxySettings
-
-    return ProxySettings(settings, lends=lends, **given, **flags)
-
-
-def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
-    import json
-    from urllib.error import HTTPError, URLError
-    from urllib.parse import urlencode
-    from urllib.request import ProxyHandler, Request, build_opener
-
-    host, port = read_address(listen)
-    address, kept = url_of(host, port), token_file(_TOKEN_FILE)
-    if token is None and kept.exists():
-        token = kept_token(kept)
-    headers = {} if token is None else {"x-summarizing-context-token": token}
-    try:
-        request = Request(f"{address}/_status?{urlencode(query)}", headers=headers)
-        with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
-            told: dict[str, Any] = json.load(answer)
-            return told
-    except HTTPError as error:
-        raise InputError(f"the proxy at {address} takes another token ({error.code}); give --token") from error
-    except (URLError, ValueError, OSError) as error:
-        raise InputError(
-            f"no proxy answers at {address} ({type(error).__name__}); check --listen and --token"
-        ) from error
-
-
-_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")]
-_Shell = Annotated[str | None, typer.Option("--shell", metavar="NAME", help="bash, zsh or fish. Default: from $SHELL.")]
-_NoService = Annotated[bool, typer.Option("--no-service", help="Write the shell lines only; start the proxy yourself.")]
-
-
-def _enabled(
-    options: Sequence[str],
-    *,
-    listen: str,
-    summarizer: str | None,
-    upstreams: dict[str, str | None],
-    shell: str | None,
-    no_service: bool,
-    yes: bool,
-    dry_run: bool,
-) -> int:
-    """Show and write the shell's lines and the service, and start it. `options` are those of the served proxy."""
-    from summarizing_context.proxy import installation
-    from summarizing_context.proxy.codex import read_codex
-
+    options = [word for option, value in given.items() if value is not None for word in (option, value)]
+    options += [*(["--shadow"] if shadow else []), *(["--shadow-pays"] if shadow_pays else [])]
     host, port = read_address(listen, "--listen")
     if not ip_address(host).is_loopback or port == 0:
         raise InputError("--listen: clients of this machine ask an address of the loopback; write it like 8377")
-    if not no_service and summarizer in PROVIDERS:
-        raise InputError(f"a service has no key for --summarizer {summarizer}; take client, or --no-service")
-    shell, home, address = _shell(shell), Path.home(), url_of(host, port)
+    if not no_service and not proxy.lends and proxy.settings.summarizer in PROVIDERS:
+        name = proxy.settings.summarizer
+        raise InputError(f"a service has no key for --summarizer {name}; take client, or --no-service")
+    shell = Path(os.environ.get("SHELL", "")).name if shell is None else shell
+    if shell not in installation.SHELLS:
+        known = ", ".join(installation.SHELLS)
+        raise InputError(f"--shell: {plain(shell, 40)!r} is not known; give one of {known}")
+    home, address = Path.home(), url_of(host, port)
     kept = token_file(_TOKEN_FILE)
     token, new_token = installation.add_token(kept)
     urls = installation.base_urls(address, token)
-    _check_addresses(urls, upstreams, token)
+    for (name, url), option in zip(urls.items(), ("--anthropic", "--openai"), strict=True):
+        present = os.environ.get(name)  # would be lost: it has to be named as the provider's
+        if present and present != url and given[option] is None and f"/token/{token}" not in present:
+            raise InputError(f"{name} is {plain(present, 200)} already; add {option} {plain(present, 200)} to keep it")
     start = [sys.executable, "-m", "summarizing_context", "proxy", *options, "--listen", f"{host}:{port}"]
     path = installation.shell_files(shell, home, os.environ, sys.platform)[0]
     edits = [new_token, installation.add_lines(path, installation.shell_lines(shell, address, kept))]
     codex, trouble = read_codex(os.environ, home), None
-    if codex is not None and (trouble := codex.trouble(token, openai=upstreams["--openai"])) is None:
+    if codex is not None and (trouble := codex.trouble(token, openai=openai)) is None:
         line = f'openai_base_url = "{urls["OPENAI_BASE_URL"]}"'
         edits.append(installation.add_lines(codex.config, [line], is_top=True))
     service: Service | None = None
@@ -369,6 +294,104 @@ def _enabled(
     told += [f"WARNING: no client works until you start the proxy: {shlex.join(start)}"] if no_service else []
     notices().print("\n".join(told), soft_wrap=True)
     return Status.OK
+
+
+def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> int:
+    """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
+    told = _asked(listen, token, link="1")
+    unchanged, failures = told["passed_unchanged"], told["failures"]
+    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
+    names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
+    shown = table(title, "session", *names, wide="session")
+    for each in told["sessions"]:
+        share = each["cache_read"] / each["input_tokens"] if each["input_tokens"] else 0
+        figures = [number(each[name]) for name in ("requests", "tokens", "view_tokens", "activations")]
+        named = (plain(each["session"], 80), plain(each["model"], 24))
+        shown.add_row(*named, *figures, f"{share:.0%}", dollars(each["cost"]))
+    show_result(json_path, told, shown, *map(plain, told.get("notices", ())))
+    if json_path is None and "inspector" in told:
+        screen().print(f"Inspector: {told['inspector']}", soft_wrap=True)
+    return Status.OK
+
+
+def watch(
+    listen: Address = _LISTEN,
+    *,
+    token: Token = None,
+    once: Annotated[bool, typer.Option("--once", help="Show the requests so far, and exit.")] = False,
+    lines: Annotated[bool, typer.Option("--json", help="Print each request as one line of JSON.")] = False,
+) -> int:
+    """Watch a running proxy: a line for each request, with its activation, prefix kept and cost. Ctrl-C ends it."""
+    seen = 0
+    with stop_asked() as asked:
+        while not asked:
+            told = _asked(listen, token, after=str(seen))
+            for each in told["records"]:
+                print(json.dumps(each) if lines else _request_line(each), flush=True)
+                seen = each["number"]
+            if told["requests"] < seen:  # another proxy stands in the place of the first
+                seen = 0
+            if once:
+                break
+            time.sleep(_PAUSE)
+    return Status.OK
+
+
+def _request_line(each: dict[str, Any]) -> str:
+    """Return a request as people read it."""
+    kept = "" if each["prefix_kept"] is None else f", {each['prefix_kept']:.0%} of the prefix kept"
+    reason = (each["activation"] or "").replace("_", " ") + (", again" if each["replayed"] else "")
+    words = (
+        f"{datetime.fromtimestamp(each['at']):%H:%M:%S}  {each['session']}  {each['status'] or 'no answer'}  "
+        f"{number(each['view_tokens'])} of {number(each['tokens'])} tokens sent{kept}, {each['own_ms']:.1f} ms, "
+        f"{dollars(each['cost'])}{f'; {reason}' if reason else ''}"
+    )
+    return plain(words)
+
+
+def _settings(
+    store: str,
+    config: Path | None,
+    summarizer: str | None,
+    model: str | None,
+    anthropic: str | None,
+    openai: str | None,
+    budget: str | None,
+    **flags: Any,
+) -> ProxySettings:
+    from summarizing_context.proxy.server import ProxySettings
+
+    lends = summarizer == _CLIENT
+    settings = OwnSettings(config, None, *((None, None) if lends else (summarizer, model))).load(store=store)
+    if lends and model is not None:
+        settings = replace(settings, model=model)
+    given: dict[str, Any] = {"anthropic": anthropic, "openai": openai}
+    given |= {"budget": None if budget is None else read_tokens(budget)}
+    given = {name: value for name, value in given.items() if value is not None}
+    return ProxySettings(settings, lends=lends, **given, **flags)
+
+
+def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
+    from urllib.error import HTTPError, URLError
+    from urllib.parse import urlencode
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    host, port = read_address(listen)
+    address, kept = url_of(host, port), token_file(_TOKEN_FILE)
+    if token is None and kept.exists():
+        token = kept_token(kept)
+    headers = {} if token is None else {"x-summarizing-context-token": token}
+    try:
+        request = Request(f"{address}/_status?{urlencode(query)}", headers=headers)
+        with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
+            told: dict[str, Any] = json.load(answer)
+            return told
+    except HTTPError as error:
+        raise InputError(f"the proxy at {address} takes another token ({error.code}); give --token") from error
+    except (URLError, ValueError, OSError) as error:
+        raise InputError(
+            f"no proxy answers at {address} ({type(error).__name__}); check --listen and --token"
+        ) from error
 
 
 def _written(changes: Sequence[Edit], service: Service | None, calls: Sequence[Command]) -> str | None:
@@ -427,23 +450,6 @@ def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
         notices().print(plain(f"{failed}; the files are removed, call it by hand", 600), soft_wrap=True)
     notices().print("shells that are open keep the addresses until they end")
     return Status.OK if failed is None else Status.ENVIRONMENT
-
-
-def _shell(given: str | None) -> str:
-    from summarizing_context.proxy.installation import SHELLS
-
-    name = Path(os.environ.get("SHELL", "")).name if given is None else given
-    if name not in SHELLS:
-        raise InputError(f"--shell: {plain(name, 40)!r} is not known; give one of {', '.join(SHELLS)}")
-    return name
-
-
-def _check_addresses(urls: dict[str, str], upstreams: dict[str, str | None], token: str) -> None:
-    """An address that a client is given already would be lost: it has to be named as the provider's."""
-    for (name, url), (option, upstream) in zip(urls.items(), upstreams.items(), strict=True):
-        present = os.environ.get(name)
-        if present and present != url and upstream is None and f"/token/{token}" not in present:
-            raise InputError(f"{name} is {plain(present, 200)} already; add {option} {plain(present, 200)} to keep it")
 
 
 def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: bool, dry_run: bool) -> bool:

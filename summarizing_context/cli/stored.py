@@ -1,19 +1,15 @@
-"""The store that a command names: it is checked, opened for one act, and asked for its sessions."""
+"""The store that a command names: it is checked, opened for one act, and asked for a session."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-
 from summarizing_context.cli.output import InputError, plain
-from summarizing_context.errors import StoreError, StoreReadOnlyError, SummarizingContextError
+from summarizing_context.errors import StoreError
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 
 if TYPE_CHECKING:
@@ -32,42 +28,21 @@ def check_store(store: str | Path) -> None:
 
 
 def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = False) -> T:
-    """What `act` makes of the opened store. One of an older version is brought up to date, as by any opening."""
+    """Return what `act` makes of the opened store."""
     import anyio
+
+    from summarizing_context.assembly import open_store
 
     check_store(store)
 
-    async def run(read_only: bool) -> T:
-        async with _opened(store, read_only=read_only) as opened:
+    async def run() -> T:
+        opened = await open_store(store, read_only=read_only)
+        try:
             return await act(opened)
+        finally:
+            await opened.close()
 
-    try:
-        return anyio.run(run, read_only)
-    except StoreReadOnlyError as reason:
-        if not read_only:
-            raise
-        try:
-            return anyio.run(run, False)
-        except StoreReadOnlyError as error:
-            raise reason from error  # it tells more, such as that the file is of an older version
-
-
-@asynccontextmanager
-async def _opened(store: str | Path, *, read_only: bool) -> AsyncIterator[SessionStore]:
-    from summarizing_context.assembly import open_store
-
-    try:
-        opened = await open_store(store, read_only=read_only)
-    except StoreReadOnlyError as reason:  # of an older version: opening it to write brings it up to date
-        try:
-            await (await open_store(store)).close()
-        except StoreReadOnlyError as error:
-            raise reason from error
-        opened = await open_store(store, read_only=read_only)
-    try:
-        yield opened
-    finally:
-        await opened.close()
+    return anyio.run(run)
 
 
 def find_session(store: str | Path, session: str) -> SessionInfo:
@@ -96,40 +71,8 @@ def settings_for(info: SessionInfo, config: Path | None = None, **given: Any) ->
     return replace(settings, max_tokens=info.budget)
 
 
-_STORE = "SUMMARIZING_CONTEXT_STORE"
-_STRATEGIES = ("hierarchical", "summarize", "truncate", "importance")
-
-
-def session_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Sessions of the store that `--store` names before the cursor, or that the environment names."""
-    store = context.params.get("store") or os.environ.get(_STORE)
-    if not store:
-        return []
-    try:
-        found = with_store(store, lambda opened: opened.sessions(), read_only=True)
-    except (SummarizingContextError, OSError):
-        return []
-    return [info.session_id for info in found if info.session_id.startswith(incomplete)]
-
-
 def prompt_names(incomplete: str) -> list[str]:
     """Prompts that are shipped, each with its version."""
     from summarizing_context.summarizers.prompts import names
 
     return [name for name in names(None) if name.startswith(incomplete)]
-
-
-def suite_names(incomplete: str) -> list[str]:
-    """Suites of the checkout that the working folder is in."""
-    from summarizing_context.evaluation.suites import FOLDER
-
-    here = Path.cwd()
-    root = next((folder for folder in (here, *here.parents) if (folder / FOLDER).is_dir()), None)
-    files = [] if root is None else sorted((root / FOLDER).glob("*.toml"))
-    return [file.stem for file in files if file.stem.startswith(incomplete)]
-
-
-def strategy_names(incomplete: str) -> list[str]:
-    """Strategies; behind a comma another one."""
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _STRATEGIES if name.startswith(last)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,8 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from summarizing_context.cli import eval_model
-from summarizing_context.cli.eval_model import ModelOptions
+from summarizing_context.cli.eval import cassette_file, opened, show_forecast, spent_by
 from summarizing_context.cli.options import (
     BaseUrl,
     CaseBudget,
@@ -25,6 +23,7 @@ from summarizing_context.cli.options import (
     MaxCalls,
     OwnSettings,
     PromptsPath,
+    ReportFolder,
     SummarizerModel,
     SummarizerName,
     TranscriptFormat,
@@ -47,8 +46,7 @@ from summarizing_context.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette
-    from summarizing_context.evaluation.models import CassetteFile
+    from summarizing_context.evaluation.cassettes import Cassette, Mode
     from summarizing_context.evaluation.tune import Gepa, Pair, TuneOutcome, Variant
     from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prompts import Prompt
@@ -66,7 +64,6 @@ Tries = Annotated[
 ]
 Proposals = Annotated[int, typer.Option(metavar="N", min=1, help="Prompts that gepa may propose.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed for the split of the sessions.")]
-Out = Annotated[Path, typer.Option(metavar="FOLDER", parser=read_path, help="Folder of the reports.")]
 Write = Annotated[
     Path | None, typer.Option(metavar="FOLDER", parser=read_path, help="Write the winner here, as a new file.")
 ]
@@ -100,7 +97,7 @@ def tune(
     config: ConfigPath = None,
     prompts: PromptsPath = None,
     seed: Seed = 0,
-    out: Out = Path("tune-report"),
+    out: ReportFolder = Path("tune-report"),
     write: Write = None,
     json_path: JsonPath = None,
 ) -> int:
@@ -109,6 +106,7 @@ def tune(
     Half of the sessions choose, the other half judges the choice. Replies are kept in the cassette: a run that stopped
     goes on, and without --record it is repeated without a key.
     """
+    from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.models import summarizes_by_model
     from summarizing_context.evaluation.report import tune_document, write_tuning
     from summarizing_context.evaluation.retention import logs_of
@@ -125,10 +123,12 @@ def tune(
     variants = [_variant(path, start) for path in tries or ()]
     found, skipped = logs_of(logs, format)
     tell_skipped_lines(skipped)
-    options = ModelOptions(cassette=cassette, record=record, dry_run=dry_run, max_calls=max_calls)
-    file = eval_model.cassette_file_of(options, None, settings)
+    mode: Mode = "forecast" if dry_run else "record" if record else "replay"
+    file = cassette_file(settings, cassette, None, mode)
+    assert file is not None
     started = time.perf_counter()
-    with TemporaryDirectory() as folder, _opened(options, file) as tape, progress_bar("variants") as bar:
+    with TemporaryDirectory() as folder, opened(file, mode, max_calls) as sending, progress_bar("variants") as bar:
+        tape = Cassette.open(file.path) if sending is None else sending
         shown = bar.add_task("tune", total=len(variants) + 1 if not gepa else None, words="")
         trial = Trial(
             found,
@@ -143,7 +143,7 @@ def tune(
         )
         winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
         if tape.mode == "forecast":
-            eval_model.show_forecast(tape, settings, json_path, proposals=proposals if gepa else 0)
+            show_forecast([spent_by(tape, settings)], settings.prices, json_path, proposals=proposals if gepa else 0)
             return Status.OK
     page = write_tuning(outcome, out)
     written = write_winner(winner, write) if write is not None else []
@@ -152,16 +152,6 @@ def tune(
     if json_path != "-":
         _show(outcome, written, page, time.perf_counter() - started)
     return Status.OK
-
-
-@contextmanager
-def _opened(options: ModelOptions, file: CassetteFile | None) -> Iterator[Cassette]:
-    """The cassette of a run, which a replay only reads."""
-    from summarizing_context.evaluation.cassettes import Cassette
-
-    assert file is not None
-    with eval_model.opened(options, file) as cassette:
-        yield Cassette.open(file.path, redact=file.redaction()) if cassette is None else cassette
 
 
 def _variant(path: Path, start: Variant) -> Variant:

@@ -115,8 +115,8 @@ class KnownSummaries:
         key = self._key(job)
         if self._new is None or key in self._new or self._store is None:
             return (self._new or {}).get(key)
-        earlier = self._recipe.earlier if job.kind == "segment" else ()
-        keys = [key, *(SummaryKey(job.range_hash, recipe) for recipe in earlier)]
+        others = self._recipe.other_caps if job.kind == "segment" else ()
+        keys = [key, *(SummaryKey(job.range_hash, recipe) for recipe in others)]
         found = await self._store.find_summaries("", keys)
         return next((found[one].text for one in keys if one in found), None)
 

@@ -90,11 +90,6 @@ def bullets(items: Iterable[str]) -> Html:
     return tag("ul", *(tag("li", item) for item in items))
 
 
-def tiles(numbers: Iterable[tuple[str, str]]) -> Html:
-    """Large figures, each with its name."""
-    return tag("div", *(tag("div", tag("b", value), tag("span", name)) for value, name in numbers), look="numbers")
-
-
 def table(head: Sequence[str | Cell], rows: Iterable[Row]) -> Html:
     """A table that scrolls by itself where the page is narrow."""
     titles = tag("tr", *(_cell("th", cell) for cell in head))

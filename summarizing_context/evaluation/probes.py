@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from summarizing_context.extraction.values import find_entities
+from summarizing_context.extraction.values import exact_values
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.reading import read_message
 
@@ -24,8 +24,6 @@ CUTS = (0.4, 0.6, 0.8)  # shares of a session
 KEPT_SHARE = 0.16  # of the budget: the newest part of a session, which every view shows raw
 MAX_PROBES = 200  # of one cut
 MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
-MAX_SEARCHED_CHARS = 200_000  # of one text
-MIN_DIGITS = 4  # shorter numbers mean too many things
 MIN_LISTING_LINES = 3  # lines that count up by one make a listing; the hits of a search seldom do
 
 _LINE_NUMBER = re.compile(r"^[ ]*(\d{1,9})(?=[\t→:|])", re.MULTILINE)
@@ -132,7 +130,7 @@ class Hindsight:
     def __init__(self, reads: Sequence[Read]) -> None:
         self.reads = reads
         self._seen = [
-            frozenset(v for text in read.texts for v in _exact(_without_line_numbers(text))) for read in reads
+            frozenset(v for text in read.texts for v in exact_values(_without_line_numbers(text))) for read in reads
         ]
         self._used = [dict.fromkeys(_references(read)) for read in reads]
 
@@ -184,13 +182,4 @@ def _references(read: Read) -> Iterator[str]:
             bare = text.strip()
             if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
                 yield bare
-            yield from _exact(text)
-
-
-def _exact(text: str) -> Iterator[str]:
-    """The values of a text that mean one thing: no quotes, no times of day, no short numbers."""
-    for entity in find_entities(text[:MAX_SEARCHED_CHARS]):
-        if entity.kind == "quoted" or (entity.kind == "date" and ":" in entity.text and "-" not in entity.text):
-            continue
-        if entity.kind != "number" or sum(map(str.isdigit, entity.text)) >= MIN_DIGITS:
-            yield entity.text
+            yield from exact_values(text)

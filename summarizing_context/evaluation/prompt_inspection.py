@@ -16,7 +16,7 @@ from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
-from summarizing_context.summarizers.prompts import Prompt, load, names, prompts_root, released
+from summarizing_context.summarizers.prompts import Prompt, load, names, prompts_root
 from summarizing_context.summarizers.sdk import fenced
 
 _CONSTRAINTS = f"## {NAMES[CONSTRAINTS]}"
@@ -92,9 +92,6 @@ def check_prompts(root: Traversable, count: Callable[[str], int]) -> list[Compla
 
 def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
     """What is wrong with one prompt that could be read."""
-    accepted = released().get(name := f"{prompt.name}/v{prompt.version}")
-    if accepted not in (None, prompt.hash):
-        yield f"{name} was released with another text; a new text needs a version of its own"
     tokens = count(fixed_text(prompt))
     most = MOST_BY_NAME.get(prompt.name, MOST_TOKENS)
     if tokens > most:
@@ -108,11 +105,10 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
 
 
 def _sections(prompt: Prompt) -> Iterator[str]:
-    earlier = [f"## {name}" for name in NAMES]  # with rules among them
-    wanted = [name for name in earlier if name != _CONSTRAINTS]
     found = [line.strip() for line in prompt.text.splitlines() if line.startswith("## ")]
-    if _CONSTRAINTS in found:
-        wanted = earlier
+    wanted = [f"## {name}" for name in NAMES]
+    if _CONSTRAINTS not in found:  # rules may be asked for among them, or by the prompt `rules` alone
+        wanted.remove(_CONSTRAINTS)
     if found != wanted:
         lacking = [name for name in wanted if name not in found]
         extra = [name for name in found if name not in wanted]

@@ -10,9 +10,8 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
@@ -40,60 +39,36 @@ _SHAPES = (
     re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"),
 )
 
-# A search that fails must not leave its text to be read again from every later start: what follows reads each run once.
-_WEB_TOKEN = re.compile(r"\b(?P<head>eyJ[A-Za-z0-9_-]{8,})(?P<rest>\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?")
+# All lengths that are read before it is known whether this is a secret are bounded: else a hostile text is read again
+# from every start.
+_WEB_TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?")
 
-_BEARER = re.compile(r"\b((?:bearer|basic)\s+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE)
+_BEARER = re.compile(r"\b((?:bearer|basic)\s+)(?=[^\s\"']{0,500}\d)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE)
 
-_NAME = re.compile(rf"\b(?:{_NAMES})[\"']?\s*[:=]\s*[\"']?", re.IGNORECASE)
-
-_VALUE = re.compile(r"[^\s\"'\[\],;]{12,}")
-
-_RUN = re.compile(r"[^\s\"']*")
-
-_TO_LAST_DIGIT = re.compile(r"[^\s\"']*\d")
+_NAMED = re.compile(
+    rf"\b((?:{_NAMES})[\"']?\s{{0,50}}[:=]\s{{0,50}}[\"']?)(?=[^\s\"']{{0,500}}\d)[^\s\"'\[\],;]{{12,}}", re.IGNORECASE
+)
 
 _IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{3,200}(?=@)", re.IGNORECASE)
 
 
 def scrubbed(text: str, secrets: Sequence[str] = ()) -> str:
-    """The text with `GONE` in the place of each secret; `secrets` are texts that are known to be one."""
+    """The text with `REDACTED` in the place of each secret; `secrets` are texts that are known to be one."""
     text = readable(text)
     for secret in secrets:
         text = text.replace(secret, REDACTED)
     for shape in _SHAPES:
         text = shape.sub(REDACTED, text)
-    text = _WEB_TOKEN.sub(lambda token: REDACTED if token["rest"] else token["head"], text)
-    text = _BEARER.sub(rf"\1{REDACTED}", text)
-    text = _without_named(text)
-    return _IN_ADDRESS.sub(rf"\1{REDACTED}", text)
+    text = _WEB_TOKEN.sub(REDACTED, text)
+    for shape in (_BEARER, _NAMED, _IN_ADDRESS):
+        text = shape.sub(rf"\1{REDACTED}", text)
+    return text
 
 
 def own_secrets(more: Iterable[str | None] = ()) -> tuple[str, ...]:
     """The keys that this process signs with, and `more`; longest first."""
     known = {*(os.environ.get(name) for name in _KEY_VARIABLES), *more}
     return tuple(sorted((one for one in known if one and len(one) >= SHORTEST), key=lambda one: (-len(one), one)))
-
-
-def _without_named(text: str) -> str:
-    """The text without the values that are given a secret's name, where a digit stands in what follows the name."""
-    pieces: list[str] = []
-    at = kept = run_stop = digit_stop = 0
-    while name := _NAME.search(text, at):
-        at = name.end()
-        if at >= run_stop:
-            run, digits = _RUN.match(text, at), _TO_LAST_DIGIT.match(text, at)
-            run_stop, digit_stop = run.end() if run else at, digits.end() if digits else at
-        value = _VALUE.match(text, at) if at < digit_stop else None
-        if value is not None:
-            pieces += (text[kept:at], REDACTED)
-            at = kept = value.end()
-    return "".join((*pieces, text[kept:]))
-
-
-_BETWEEN = "\n\n"
-
-_SHARED = 512  # texts that are remembered: a view is in a request for each question and replicate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +86,7 @@ class Request:
     @property
     def message(self) -> str:
         """The user's message as it is sent."""
-        return _BETWEEN.join(self.user)
+        return "\n\n".join(self.user)
 
     @property
     def tokens(self) -> int:
@@ -119,16 +94,17 @@ class Request:
         return estimate_text(self.system) + estimate_text(self.message)
 
     def clean(self, secrets: Sequence[str] = ()) -> Request:
-        """The request as it may be kept."""
+        """Return the request without secrets, as it is sent."""
         user = tuple(_scrubbed(part, tuple(secrets)) for part in self.user)
         return replace(self, system=_scrubbed(self.system, tuple(secrets)), user=user)
 
     @property
     def key(self) -> str:
-        """SHA-256, hex, of the canonical request, in which each text stands by its hash."""
-        known = asdict(self)
-        known["system"], known["user"] = text_hash(self.system), [text_hash(part) for part in self.user]
-        return hashlib.sha256(canonical(known)).hexdigest()
+        """SHA-256, hex, of all of it."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+
+
+_scrubbed = lru_cache(maxsize=512)(scrubbed)  # a view is in a request for each question and replicate
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -142,31 +118,8 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     fault: str = ""  # why it is no answer: the model declined, or said nothing
 
     def clean(self, secrets: Sequence[str] = ()) -> Reply:
-        """The reply as it may be kept; it is used like that too, so that recording and replaying agree."""
+        """Return the reply as it is kept; it is used like that too, so that recording and replaying agree."""
         return msgspec.structs.replace(self, text=scrubbed(self.text, secrets))
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A recorded request with its reply."""
-
-    request: Request
-    reply: Reply
-    recorded_at: str  # a day, ISO 8601
-
-
-@lru_cache(maxsize=_SHARED)
-def text_hash(text: str) -> str:
-    """SHA-256, hex, of a text without lone surrogates."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def canonical(value: Any) -> bytes:
-    """JSON with sorted keys."""
-    return msgspec.json.encode(value, order="sorted")
-
-
-_scrubbed = lru_cache(maxsize=_SHARED)(scrubbed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,7 @@ from summarizing_context.log.entries import Entry, RuleReader, content_digest, m
 from summarizing_context.log.host_history import HostRow
 from summarizing_context.messages.counters import TokenCounter
 from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.validation import (
-    LONG_TEXT,
-    Message,
-    check_message,
-    check_messages,
-    encode_message,
-    parse_message,
-    snapshot,
-    text_length,
-)
+from summarizing_context.messages.validation import LONG_TEXT, Message, parse_message, parse_messages
 from summarizing_context.stores.base import StoredEntry
 
 _BREATH = 100  # messages between two turns of the event loop
@@ -36,18 +27,15 @@ class Intake:
 
     async def one(self, message: object) -> Entry:
         """The entry of a message. Raises `MessageError`."""
-        if (copy := snapshot(message)) is not None:
-            return await self._in_thread(lambda: self._made(check_message(copy())))
-        checked, data = parse_message(message)
-        return await self._entry(checked) if data is None else self._made(checked, data)
+        return await self._entry(*parse_message(message))
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
         """The entries of a whole log; those of `known` that stand at the same place are taken as they are."""
         entries: list[Entry] = []
         durable = 0
-        for message in check_messages(messages):
+        for message, data in parse_messages(messages):
             same = known[durable] if durable < len(known) else None
-            entry = same if same is not None and same.data == encode_message(message) else await self._entry(message)
+            entry = same if same is not None and same.data == data else await self._entry(message, data)
             entry.fresh = None  # of a whole log few messages are shown
             entries.append(entry)
             durable += not entry.facts.ephemeral
@@ -58,7 +46,7 @@ class Intake:
     async def host_rows(self, messages: object) -> list[HostRow]:
         """The messages of a host's transcript. Raises `MessageError`."""
         found: list[HostRow] = []
-        for message in check_messages(messages):
+        for message, _ in parse_messages(messages):
             reading = read_message(message)
             found.append(HostRow(content_digest(reading), reading.calls, reading.answers, reading.ephemeral))
             if len(found) % _BREATH == 0:
@@ -77,13 +65,13 @@ class Intake:
             await asyncio.sleep(0)
         return found
 
-    async def _entry(self, message: Message) -> Entry:
-        """The entry of a checked message; long texts are counted off the event loop."""
-        if text_length(message) > LONG_TEXT:
-            return await self._in_thread(lambda: self._made(message))
-        return self._made(message)
+    async def _entry(self, message: Message, data: bytes) -> Entry:
+        """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""
+        if len(data) > LONG_TEXT:
+            return await self._in_thread(lambda: self._made(message, data))
+        return self._made(message, data)
 
-    def _made(self, message: Message, data: bytes | None = None) -> Entry:
+    def _made(self, message: Message, data: bytes) -> Entry:
         entry = make_entry(message, self._counter.count, self._counter.name, data)
         if entry.facts.human:
             self._reader.of(entry)  # here, for a long message is read in a thread

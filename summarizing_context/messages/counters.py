@@ -1,6 +1,7 @@
 """Token counters: tiktoken without a network, the built-in estimate, or the user's own; and calibration.
 
-tiktoken's rank file is looked for on this machine and checked. Nothing is downloaded unless the settings allow it.
+tiktoken's rank file is looked for in tiktoken's own cache and in bpe-openai, which the extra `offline-tokens` installs.
+It is checked. Nothing is downloaded unless the settings allow it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import logging
 import os
 import tempfile
 import threading
-import types
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -39,6 +39,20 @@ ENCODING = "o200k_base"
 RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"  # of the official file
 
 RANKS_CACHE_NAME = "fb374d419588a4632f3f557e76b4b70aebbca790"  # under which tiktoken keeps it
+
+_PATTERN = "|".join(  # tiktoken's own definition of the encoding
+    (
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+
+_SPECIAL_TOKENS = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
 
 PIECE_CHARACTERS = 400_000  # tiktoken fails on runs of about a million blanks
 
@@ -169,16 +183,11 @@ def _is_official(data: bytes) -> bool:
 
 
 def _encoding(data: bytes) -> Encoding:
-    """tiktoken's own definition of the encoding, run with these ranks where it would download them."""
     import tiktoken
-    from tiktoken_ext import openai_public
 
     words = iter(data.split())  # a token, its rank, a token, its rank, ...
     ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
-    # A copy of the function with another loader in its namespace: nothing is patched that others could see.
-    namespace = {**vars(openai_public), "load_tiktoken_bpe": lambda *_args, **_options: ranks}
-    definition = types.FunctionType(openai_public.o200k_base.__code__, namespace)()
-    return tiktoken.Encoding(**definition)
+    return tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL_TOKENS)
 
 
 class TokenCounter(Protocol):

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from summarizing_context.messages.authorship import split_pieces
 from summarizing_context.messages.reading import Reading
-from summarizing_context.messages.text import STRIDE, find_in_steps
 
 _MARKS = tuple(  # without any of these in its bytes a message holds no such file
     mark.encode()
@@ -65,10 +64,8 @@ class InstructionFile(NamedTuple):
 
 
 def may_hold_files(message: bytes) -> bool:
-    """False only for the bytes of a message that holds no instruction file. Takes a while for megabytes."""
-    if len(message) <= STRIDE:
-        return any(map(message.__contains__, _MARKS))
-    return any(find_in_steps(message, mark) >= 0 for mark in _MARKS)
+    """Return False only for the bytes of a message that holds no instruction file."""
+    return any(map(message.__contains__, _MARKS))
 
 
 def instruction_files(reading: Reading) -> list[InstructionFile]:

@@ -14,7 +14,6 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.authorship import split_pieces, split_words
 from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import Reading, is_blank, is_reminder
-from summarizing_context.messages.text import find_in_steps
 
 RENDERER_VERSION = "1"
 
@@ -130,7 +129,7 @@ def _escape(text: str) -> str:
     """A body in which no line looks like a label. Found by plain searches: one regex over megabytes would hold up
     every other thread."""
     kept: list[str] = []
-    done, at = 0, find_in_steps(text, _MARK)
+    done, at = 0, text.find(_MARK)
     while at >= 0:
         start = at
         while start > done and text[start - 1] == "\\":
@@ -138,7 +137,7 @@ def _escape(text: str) -> str:
         if start == 0 or text[start - 1] in BREAKS:
             kept += (text[done:start], "\\")
             done = start
-        at = find_in_steps(text, _MARK, at + len(_MARK))
+        at = text.find(_MARK, at + len(_MARK))
     return "".join((*kept, text[done:])) if kept else text
 
 

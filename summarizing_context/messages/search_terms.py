@@ -14,13 +14,11 @@ from itertools import islice
 
 from summarizing_context.messages.reading import read_content, read_message
 from summarizing_context.messages.redaction import Redact, redact_reading
-from summarizing_context.messages.validation import decode_in_steps, decode_message
+from summarizing_context.messages.validation import decode_message
 
 MOST_TERMS = 24  # of a query; a pasted page is searched by its first words
 
 SNIPPET = 200  # characters
-
-_LONG = 1_000_000  # bytes of a message whose parsing takes milliseconds
 
 _AT_ONCE = 10_000  # characters: spaces between the letters of megabytes, made at once, would hold every thread up
 
@@ -47,10 +45,10 @@ _UNSPACED = re.compile(
 def searchable(message: bytes, redact: Redact | None = None) -> str:
     """The texts of a stored message, of what `redact` leaves of it; nothing for bytes that hold none.
 
-    A released version is indexed by it, and the index forgets by it: another one needs a migration that indexes anew.
+    The index of a store is written by it, and forgets by it: another one needs another version of the schema.
     """
     try:
-        decoded = decode_in_steps(message) if len(message) > _LONG else decode_message(message)
+        decoded = decode_message(message)
         reading = read_content(decoded) if redact is None else read_message(decoded)
     except Exception:  # not JSON, or no message: written by other means
         return ""

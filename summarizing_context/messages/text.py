@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import AnyStr
 
 LONGEST = 300  # characters of a shown sentence or line
 
@@ -188,19 +187,6 @@ def _shown(char: str) -> str:
 
 
 _WIDEST = 60  # characters of a cell
-
-
-STRIDE = 1_000_000  # characters or bytes that one search looks through
-
-
-def find_in_steps(text: AnyStr, wanted: AnyStr, start: int = 0) -> int:
-    """What `text.find(wanted, start)` gives, in short calls: one over megabytes would hold every other thread up."""
-    while start < len(text):
-        stop = start + STRIDE
-        if (at := text.find(wanted, start, stop + len(wanted) - 1)) >= 0:
-            return at
-        start = stop
-    return -1
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

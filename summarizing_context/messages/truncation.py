@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.messages.text import find_in_steps
 
 Count = Callable[[str], int]
 
@@ -134,10 +133,10 @@ def _label_places(text: str) -> Iterator[int]:
     """Where labels begin. A plain search, because a regex over megabytes would block every other thread."""
     if text.startswith("### "):
         yield 0
-    at = find_in_steps(text, "\n### ")
+    at = text.find("\n### ")
     while at >= 0:
         yield at + 1
-        at = find_in_steps(text, "\n### ", at + 1)
+        at = text.find("\n### ", at + 1)
 
 
 def _middle(content: str, start: int, stop: int) -> tuple[int, int]:

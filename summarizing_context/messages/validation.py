@@ -7,12 +7,10 @@ What a message means is read in `messages`.
 from __future__ import annotations
 
 import json
-import marshal
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,11 +23,7 @@ MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below P
 
 _MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
 
-_WIDE = 500  # blocks, calls or fields
-
-_DEEP = 4  # levels in which these are looked for: in the blocks of a result, or its arguments
-
-LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
+LONG_TEXT = 200_000  # bytes of a message whose counting would hold up the event loop
 
 _WHERE = 120  # characters of a place in an error
 
@@ -71,30 +65,32 @@ def check_message(message: object) -> Message:
         raise MessageError(f"a message cannot be read: {type(error).__name__} while copying it") from error
 
 
-def parse_message(message: object) -> tuple[Message, bytes | None]:
-    """The copy that `check_message` gives, with its JSON bytes; None for those of a long message or an odd one.
+def parse_message(message: object) -> tuple[Message, bytes]:
+    """Return the copy that `check_message` makes, and its JSON bytes. Raise `MessageError`.
 
-    A short message of plain values equals what is read back from its bytes, which is quicker than to look at each.
+    A message of plain values equals what is read back from its bytes, which is quicker than to look at each value.
     """
     if type(message) is dict and message.get("role") in ROLES and not _FRAME.issuperset(message):
         try:
-            data = encode_message(message) if text_length(message) <= LONG_TEXT else b""
-            if 0 < len(data) <= LONG_TEXT and data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
-                copy: Message = msgspec.json.decode(data)
-                if copy == message:
-                    return copy, data
+            data = encode_message(message)
+            copy: Message = msgspec.json.decode(data)
+            if copy == message and not _is_deep(copy, data):
+                return copy, data
         except Exception:
             pass  # of values that are no JSON; it is checked now, which says what is wrong
-    return check_message(message), None
+    checked = check_message(message)
+    return checked, encode_message(checked)
 
 
-def _text_size(value: object) -> int:
-    """Characters in all texts inside a value."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(map(_text_size, [*value, *value.values()]))
-    return sum(map(_text_size, value)) if isinstance(value, list) else 1
+def _is_deep(message: Message, data: bytes) -> bool:
+    """Return whether a message is nested more than `MAX_DEPTH` levels deep."""
+    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
+        return False
+    level: list[Any] = [message]
+    for _ in range(MAX_DEPTH):
+        values = (value for each in level for value in (each.values() if type(each) is dict else each))
+        level = [value for value in values if type(value) is dict or type(value) is list]
+    return bool(level)
 
 
 def _checked(message: object) -> Message:
@@ -111,73 +107,17 @@ def _checked(message: object) -> Message:
     return _copied(message, "message", 1)
 
 
-def snapshot(message: object) -> Callable[[], Message] | None:
-    """The bytes of a message that holds very many blocks, calls or fields, written at once; what is returned makes the
-    copy of them, in any thread, in short steps. None for a message of fewer, and for one of more than plain values."""
-    if type(message) is not dict or not _holds_many(message, _DEEP):
-        return None
-    try:
-        return _frozen(message, _DEEP)
-    except ValueError:  # values with methods of their own, or too deep
-        return None
-
-
-def _holds_many(value: object, depth: int) -> bool:
-    """Whether a list or a mapping of very many stands in a value, not too deep."""
-    if type(value) is dict:
-        inside: Collection[Any] = value.values()
-    elif type(value) is list:
-        inside = value
-    else:
-        return False
-    return len(inside) > _WIDE or (depth > 0 and any(_holds_many(each, depth - 1) for each in inside))
-
-
-def _frozen(value: Any, depth: int) -> Callable[[], Any]:
-    """What makes a copy of a value, of bytes that are written now: of very many in runs, of all else as a whole."""
-    if not _holds_many(value, depth):
-        return partial(marshal.loads, marshal.dumps(value))
-    if type(value) is dict:
-        if not set(map(type, value)) <= {str}:
-            raise ValueError("a key with methods of its own")
-        if len(value) > _WIDE:
-            return partial(_of_items, _runs(list(value.items())))
-        fields = {key: _frozen(each, depth - 1) for key, each in value.items()}
-        return lambda: {key: made() for key, made in fields.items()}
-    if len(value) > _WIDE:
-        return partial(_of_runs, _runs(value))
-    items = [_frozen(each, depth - 1) for each in value]
-    return lambda: [made() for made in items]
-
-
-def _runs(values: list[Any]) -> list[bytes]:
-    return [marshal.dumps(values[at : at + _WIDE]) for at in range(0, len(values), _WIDE)]
-
-
-def _of_runs(runs: list[bytes]) -> list[Any]:
-    return [one for run in runs for one in marshal.loads(run)]
-
-
-def _of_items(runs: list[bytes]) -> dict[str, Any]:
-    return dict(_of_runs(runs))
-
-
-def check_messages(messages: object) -> list[Message]:
-    """Deep copies of several messages; raises `MessageError` that says which one is wrong."""
+def parse_messages(messages: object) -> list[tuple[Message, bytes]]:
+    """Parse several messages; the `MessageError` says which one is wrong."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
-    checked: list[Message] = []
+    parsed: list[tuple[Message, bytes]] = []
     for at, message in enumerate(messages):
         try:
-            checked.append(check_message(message))
+            parsed.append(parse_message(message))
         except MessageError as error:
             raise MessageError(f"message {at}: {error}") from error
-    return checked
-
-
-def text_length(message: Message) -> int:
-    """Characters of a message, in whatever field, about: enough to know whether counting it takes long."""
-    return sum(map(_text_size, message.values()))
+    return parsed
 
 
 def encodable(value: Any) -> Any:
@@ -208,46 +148,6 @@ def decode_message(data: bytes) -> Message:
         return json.loads(data)  # type: ignore[no-any-return]
     # No error is the cause of this one: theirs hold the text.
     raise StoreCorruptError("the bytes of a stored message are damaged: they are no JSON")
-
-
-def decode_in_steps(data: bytes) -> Message:
-    """What `decode_message` returns, in many short calls: for messages of megabytes, in background threads.
-
-    Slower, but one call of `decode_message` would hold the interpreter lock for as long as it takes.
-    """
-    message: Message = _StepwiseDecoder().decode(data.decode())
-    return message
-
-
-_RUN = re.compile(  # of a JSON string, so much that reading it is short; it ends in no escape, nor between surrogates
-    r"""(?:[^"\\]{1,500}
-    | \\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
-    | \\u[0-9a-fA-F]{4}
-    | \\[^u])
-    {0,500}""",
-    re.VERBOSE,
-)
-
-
-def _scan_string(text: str, start: int, strict: bool = True) -> tuple[str, int]:
-    """The string whose opening quote stands before `start`, and where it ends, read run by run."""
-    runs: list[str] = []
-    at = start
-    while (found := _RUN.match(text, at)) and found.end() > at:
-        runs.append(json.decoder.scanstring(found[0] + '"', 0, strict)[0])  # type: ignore[attr-defined]
-        at = found.end()
-    if text[at : at + 1] != '"':
-        raise json.JSONDecodeError("a string does not end", text, start - 1)
-    return "".join(runs), at + 1
-
-
-class _StepwiseDecoder(json.JSONDecoder):
-    """The standard library's decoder without its C code, but for short runs of strings."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parse_string = _scan_string
-        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
 
 
 def canonical_json(value: object) -> str:

@@ -18,7 +18,7 @@ from summarizing_context.stores.base import SessionStore, StoredSummary, Summary
 from summarizing_context.stores.requests import PoolStore, SummaryQueue
 from summarizing_context.summarizers.base import NamedCaller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
-from summarizing_context.summarizers.verification.gate import GATE_VERSION
+from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
 
 CLAIM = 300.0  # seconds that a summary may take before another host or worker pays for it
 
@@ -115,7 +115,7 @@ def decode(text: bytes) -> SummaryJob:
 
 def queue_name(recipe: str) -> str:
     """The queue for workers of one model, and of a version that checks replies alike."""
-    made_by = f"{recipe} {GATE_VERSION} {ATTRIBUTION_VERSION}"
+    made_by = f"{recipe} {GROUNDING_VERSION} {ATTRIBUTION_VERSION}"
     return f"summaries_{hashlib.sha256(made_by.encode()).hexdigest()[:16]}"
 
 

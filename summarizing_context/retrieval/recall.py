@@ -1,14 +1,16 @@
 """Recalling: what the log holds about a query and the view does not show, on one page.
 
 Two things share the page. Excerpts of the messages that fit the query best, found by `search_terms`; and lines of exact
-values (paths, ids, numbers, names) that are most likely needed, ranked in `retrieval.values`. A short query asks for
-something, so excerpts get more of the page; a long one describes a situation, and values serve it better.
+values (paths, ids, numbers, names), first those that calls used, then those of the found messages. A short query asks
+for something, so excerpts get more of the page; a long one describes a situation, and values serve it better.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations
 from math import log, sqrt
 from typing import NamedTuple
 
@@ -16,7 +18,7 @@ import anyio
 
 from summarizing_context.concurrency import Foreground
 from summarizing_context.errors import SettingsError
-from summarizing_context.extraction.values import exact_values, word_parts
+from summarizing_context.extraction.values import exact_values
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.reading import read_message
@@ -33,7 +35,6 @@ from summarizing_context.retrieval.pages import (
     read_tokens,
 )
 from summarizing_context.retrieval.search import Search
-from summarizing_context.retrieval.values import MessageValues, Query, ValueLine, chosen_lines, gather, read_values
 from summarizing_context.stores.base import Match
 from summarizing_context.views.builder import Viewer
 
@@ -49,9 +50,11 @@ _ASKED, _DESCRIBED = 0.5, 0.06  # share of the page for excerpts
 
 _LEAST = 24  # tokens of an excerpt
 
+_LEAST_VALUE = 5  # tokens for one more value
+
 _BYTES = 4_000_000  # of the newest hidden messages, and of the view, that are looked through for values
 
-_FOCUS = 14  # newest messages, whose calls tell what is worked on
+_REFERENCE = 400  # characters of an argument beyond which it is content rather than a reference
 
 _KEPT = 20_000  # messages whose values are remembered
 
@@ -75,7 +78,6 @@ class Hidden(NamedTuple):
     entries: Sequence[Entry]
     shown: Sequence[Message]
     shown_next: Sequence[Entry]  # those that came after the last view
-    newest: Sequence[tuple[int, Entry]]  # of the whole log
 
 
 class _Found(NamedTuple):
@@ -90,7 +92,6 @@ class _Request(NamedTuple):
 
     terms: Sequence[str]
     matches: Sequence[Match]
-    query: Query
     room: int
     most: int
 
@@ -103,7 +104,7 @@ class Recaller:
     ) -> None:
         self._log, self._views, self._count, self._search = log, views, count, search
         self._foreground = foreground
-        self._values: dict[bytes, MessageValues] = {}  # by content
+        self._values: dict[bytes, tuple[list[str], list[str]]] = {}  # by content: said, and used by calls
 
     async def page(self, query: object, max_tokens: object) -> Page:
         """The best of what there is, within the tokens."""
@@ -119,8 +120,7 @@ class Recaller:
         matches = await self._search.with_meaning(query, by_words, where, _MATCHES)
         matches = [match for match in matches if match.stop <= len(self._log)]
         hidden = self._hidden()
-        wanted = Query(word_parts(query), len(self._log), _relevance(matches))
-        request = _Request(terms, matches, wanted, room, most)
+        request = _Request(terms, matches, room, most)
         found = self._found(matches, len(hidden.entries))
         with self._foreground.call():  # background work beside it would leave the event loop no turn
             return await anyio.to_thread.run_sync(self._made, request, found, hidden)
@@ -130,17 +130,17 @@ class Recaller:
         count = self._count
         blocks = self._excerpts(request, found)
         left = request.room - sum(1 + count(block) for _, block in blocks) - count(_VALUES) - 2
-        lines = self._lines(hidden, [block for _, block in blocks], request.query, left)
+        lines = self._lines(hidden, [block for _, block in blocks], request.matches, left)
         return self._composed(blocks, lines, request.most)
 
-    def _composed(self, blocks: list[tuple[Match, str]], lines: list[ValueLine], most: int) -> Page:
+    def _composed(self, blocks: list[tuple[Match, str]], lines: list[tuple[int, str]], most: int) -> Page:
         """The page; where the counter counts more for the whole than for its parts, less of it."""
         while True:
             places = [(match.start, match.stop) for match, _ in blocks]
-            places += [(place, place + 1) for line in lines for place in line.places]
+            places += [(place, place + 1) for place, _ in lines]
             start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
             shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
-            shown += [_VALUES, *(line.text for line in lines)] if lines else []
+            shown += [_VALUES, *(text for _, text in lines)] if lines else []
             text = fenced_page(shown or [_NOTHING], f"{start}-{max(start, stop - 1)}", "recall")
             tokens = self._count(text)
             if tokens <= most or not (blocks or lines):
@@ -152,12 +152,10 @@ class Recaller:
         """What the present view does not show; all of the log where nothing is left out."""
         log, latest = self._log, self._views.latest
         stop = latest.state.stop if latest is not None else 0
-        first = max(0, len(log) - _FOCUS)
-        working = list(enumerate(log.entries[first:], first))
         if latest is None or stop <= log.leading_count:
-            return Hidden(log.entries[:], [], [], working)
+            return Hidden(log.entries[:], [], [])
         rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
-        return Hidden(log.entries[:stop], rows, log.entries[max(stop, latest.tail.next) :], working)
+        return Hidden(log.entries[:stop], rows, log.entries[max(stop, latest.tail.next) :])
 
     def _found(self, matches: Sequence[Match], hidden: int) -> list[_Found]:
         """The best matches that the view does not show, or the best of all where it shows each."""
@@ -189,46 +187,109 @@ class Recaller:
                 left -= cost
         return chosen
 
-    def _lines(self, hidden: Hidden, excerpts: Sequence[str], query: Query, room: int) -> list[ValueLine]:
-        """Lines of values."""
+    def _lines(
+        self, hidden: Hidden, excerpts: Sequence[str], matches: Sequence[Match], room: int
+    ) -> list[tuple[int, str]]:
+        """Lines of values within `room` tokens, each with its message: first what calls used, then what stands in the
+        found messages; of these first what is new or stands in a message of few values. Nothing that the view, an
+        excerpt or the path of a listed file shows."""
         if room <= 0:
             return []
+        count = self._count
         rows = (*hidden.shown, *(entry.message() for entry in hidden.shown_next))
         texts = (text for row in rows for text in read_message(row).texts)
         shown = {value for text in (*texts, *excerpts) for value in exact_values(text)}
-        focus = frozenset(value for at, entry in hidden.newest for value in self._values_of(at, entry).used)
-        known, question = gather(self._read(hidden.entries), query), query._replace(focus=focus)
-        return chosen_lines(known, shown, question, room, self._count)
-
-    def _read(self, entries: Sequence[Entry]) -> Iterator[tuple[int, MessageValues]]:
-        """The values of the newest entries, oldest first."""
-        size, first = 0, len(entries)
+        found = {match.start for match in matches if match.kind == "message"}
+        newest: dict[str, int] = {}  # the newest message that holds a value
+        crowd: dict[str, int] = {}  # values in the message that holds the fewest beside it
+        used, in_found = set[str](), set[str]()
+        size, first = 0, len(hidden.entries)
         while first and size < _BYTES:
             first -= 1
-            size += len(entries[first].data)
-        for index, entry in enumerate(entries[first:], first):
-            yield index, self._values_of(index, entry)
+            size += len(hidden.entries[first].data)
+        for index, entry in enumerate(hidden.entries[first:], first):
+            said, by_calls = self._values_of(index, entry)
+            used.update(by_calls)
+            values = {*said, *by_calls} - shown
+            newest |= dict.fromkeys(values, index)
+            if index in found:
+                in_found |= values
+            for value in values:
+                crowd[value] = min(crowd.get(value, len(values)), len(values))
 
-    def _values_of(self, index: int, entry: Entry) -> MessageValues:
+        def rank(value: str) -> tuple[bool, bool, int, str]:
+            age = len(hidden.entries) - newest[value]
+            return value not in used, value not in in_found, age * crowd[value], value
+
+        lines: dict[int, dict[str, list[str]]] = {}  # names by their folder, by message
+        legible: set[str] = set()  # parts of listed paths
+        for value in sorted(newest, key=rank):
+            if value in legible:
+                continue
+            index, folder = newest[value], _folder(value)
+            line = lines.get(index, {})
+            name = value[len(folder) :] if folder in line else value
+            cost = count(f" {name}") + (count(f"\n{index}:") if not line else 0)
+            if cost > room:
+                if room < _LEAST_VALUE:
+                    break
+                continue
+            room -= cost
+            lines.setdefault(index, line).setdefault(folder, []).append(value[len(folder) :])
+            steps = value.split("/")
+            legible.update("/".join(steps[start:stop]) for start, stop in combinations(range(len(steps) + 1), 2))
+        return [(index, f"{index}: {_listed(line)}") for index, line in sorted(lines.items())]
+
+    def _values_of(self, index: int, entry: Entry) -> tuple[list[str], list[str]]:
+        """The exact values of a message: what it says, and what its calls use."""
         content = entry.facts.content
         if content not in self._values:
             if len(self._values) >= _KEPT:
                 self._values.clear()
-            self._values[content] = read_values(entry.read(index).reading)
+            said, used = dict[str, None](), dict[str, None]()
+            for part in entry.read(index).reading.parts:
+                is_call = part.kind == "call"
+                for text in chain.from_iterable(map(_leaves, part.texts)) if is_call else part.texts:
+                    is_use = is_call and len(text) <= _REFERENCE
+                    (used if is_use else said).update(dict.fromkeys(exact_values(text)))
+            self._values[content] = list(said), list(used)
         return self._values[content]
+
+
+def _leaves(arguments: str) -> Iterator[str]:
+    """The texts and numbers in the arguments of a call, one by one; arguments that are no JSON as they stand."""
+    try:
+        waiting = [json.loads(arguments)]
+    except (ValueError, RecursionError):
+        waiting = [arguments]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+        elif value is not None and not isinstance(value, bool):
+            yield str(value)
+
+
+def _folder(value: str) -> str:
+    """The folder of a path, with its last slash; nothing for other values."""
+    if "/" not in value or "://" in value or any(char in value for char in "{},"):
+        return ""
+    return value[: value.rindex("/") + 1]
+
+
+def _listed(line: Mapping[str, Sequence[str]]) -> str:
+    """Values of one message; paths of one folder stand together, as in `src/{app.py,page.py}`."""
+    plain = list(line.get("", ()))
+    plain += [
+        folder + (names[0] if len(names) == 1 else f"{{{','.join(names)}}}") for folder, names in line.items() if folder
+    ]
+    return " ".join(plain)
 
 
 def _label(match: Match, group: Sequence[Entry]) -> str:
     if match.kind == "summary":
         return "summary"
     return "; ".join(dict.fromkeys(part.label for part in message_parts(match.start, group)))[:80]
-
-
-def _relevance(matches: Sequence[Match]) -> dict[int, float]:
-    """How much each message has to do with the query, from 0 to 1."""
-    best = max((match.score for match in matches), default=0.0)
-    found = {match.start: match.score / best for match in matches if match.kind == "message"} if best > 0 else {}
-    return {index: max(0.0, score) for index, score in found.items()}
 
 
 def term_weights(terms: Sequence[str], texts: Sequence[str]) -> dict[str, float]:

@@ -48,8 +48,7 @@ class Search:
         return best_hits(terms, fused(found, memories) if memories else found, limit)
 
     async def matches(self, terms: Sequence[str], where: Scope, limit: int) -> list[Match]:
-        """What holds any of the terms, once all that is there by now is indexed."""
-        await self._index.complete(where)
+        """What holds any of the terms."""
         return await self._index.find(terms, where, limit)
 
     async def with_meaning(self, query: str, by_words: list[Match], where: Scope, limit: int) -> list[Match]:

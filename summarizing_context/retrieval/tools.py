@@ -14,6 +14,7 @@ from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.pages import Detail, Expander
 from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.sessions.session import Session
+from summarizing_context.views.budget import Shares
 from summarizing_context.views.memory_section import memory_text
 
 Style = Literal["anthropic", "openai", "openai-responses"]
@@ -145,7 +146,7 @@ class RecallTool:
 
     def _most(self, request: int) -> int:
         """An answer is bounded, and small enough not to be shrunk in the view."""
-        share = int(self._session.budget * self._session.settings.message_share)
+        share = int(self._session.budget * Shares().message_share)
         return max(_LEAST, min(request, _MOST, share))
 
     def _repeated(self, request: _Request) -> str | None:

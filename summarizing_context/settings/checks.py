@@ -22,7 +22,6 @@ _GROUPS: dict[str, dict[str, str]] = {  # the names in each, and what the settin
         "include": "memory_include",
         "max_tokens": "memory_max_tokens",
         "extract": "memory_extract",
-        "wait": "memory_wait",
     },
     "semantic_memory": {
         "enabled": "memory_include",

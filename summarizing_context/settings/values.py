@@ -104,18 +104,11 @@ class Settings:
     # when the view changes, and what it then holds; shares of room
     high_water: float = _setting(0.92, share())
     low_water: float = _setting(0.08, share())
-    min_free: float = _setting(0.12, share())
     header_target: float = _setting(0.36, share())
-    header_share: float = _setting(0.50, share())
-    message_share: float = _setting(0.25, share())
-    group_share: float = _setting(0.40, share())
-    pin_share: float = _setting(0.10, share())
     instructions_share: float = _setting(0.10, Number(0, 0.5))  # 0: no project instructions in the view
-    keep_plan: bool = _setting(True, Flag())  # the newest plan stays word for word
     keep_human_messages: bool = _setting(False, Flag())  # in twice the pin share
     ledger_share: float = _setting(0.06, Number(0, 0.5))  # 0: no ledger in the view
     ledger_rules: tuple[LedgerRule, ...] = _setting((), ToolTable())  # what tools of a host's own do
-    keep_share: float = _setting(0.20, share())
     importance_threshold: float = _setting(0.6, Number(0, 1))  # of the strategy importance
     band: Literal["fidelity", "economy"] = _setting("fidelity", Choice(("fidelity", "economy")))
     cache_read_price: float = _setting(0.1, Number(0, 100))  # of a token; an uncached one costs 1
@@ -127,7 +120,6 @@ class Settings:
     segment_target: int = _setting(4_000, _POSITIVE)
     segment_max: int = _setting(8_000, _POSITIVE)
     summary_max_tokens: int | None = _setting(None, Maybe(Whole(16, _MOST)))  # None: by `max_tokens`
-    merge_max_tokens: int | None = _setting(None, Maybe(Whole(16, _MOST)))  # None: by `max_tokens`
 
     # the background work
     workers: Literal["own", "pool", "both"] = _setting("own", Choice(("own", "pool", "both")))  # that make summaries
@@ -177,7 +169,6 @@ class Settings:
     memory_include: Literal["off", "auto"] = _setting("off", Choice(("off", "auto")))
     memory_max_tokens: int = _setting(1_000, _POSITIVE)
     memory_extract: bool = _setting(False, Flag())  # learn memories at summaries, checkpoints, and on leaving
-    memory_wait: float = _setting(1.0, Number(0, 3_600))  # seconds that leaving may wait for the model to learn
 
     # going back
     checkpoint_interval_messages: int | None = _setting(None, Maybe(_POSITIVE))  # an automatic one every so many
@@ -314,7 +305,7 @@ def summary_sizes(settings: Settings) -> SummarySizes:
     """
     by_budget, merge_by_budget = next(caps for below, *caps in _CAPS if below is None or settings.max_tokens < below)
     leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
-    merge = settings.merge_max_tokens or min(merge_by_budget, 5 * leaf // 2)
+    merge = min(merge_by_budget, 5 * leaf // 2)
     target = settings.header_target * settings.max_tokens
     step = _LEAST_STEP
     while 2 * step <= min(_MOST_STEP, target / 2 / (_USUAL * leaf)):

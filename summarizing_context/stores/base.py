@@ -49,6 +49,13 @@ class StoredSummary:
     output_tokens: int
 
 
+class KeptSummary(NamedTuple):
+    """A summary, and the log entries, start and stop, for which it stands in a session; None where that is unknown."""
+
+    summary: StoredSummary
+    place: tuple[int, int] | None
+
+
 class StoredFailure(NamedTuple):
     """What went wrong when summaries were made."""
 
@@ -186,6 +193,9 @@ class Store(Protocol):
         self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
     ) -> StoredSummary:
         """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
+
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
+        """Those that a session uses, in the order of its log."""
 
     async def sessions(self) -> list[SessionInfo]:
         """All sessions, the newest change first."""
@@ -335,16 +345,7 @@ class SearchHit:
 
 
 class SearchIndex(Protocol):
-    """The index of messages and summaries."""
-
-    async def backlog(self) -> int:
-        """Messages and summaries that are not indexed yet."""
-
-    async def catch_up(self) -> int:
-        """Index a slice of what is missing; how many rows, 0 when all is indexed or nothing may be written."""
-
-    async def complete(self, scope: Scope) -> None:
-        """Index what a scope holds by now, if anything may be written; what is appended meanwhile is left for later."""
+    """The index of messages and summaries, which are in it as soon as they are durable."""
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         """What holds any of the terms, the most relevant first. Terms are letters, digits and spaces; one of several

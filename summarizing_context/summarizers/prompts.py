@@ -1,14 +1,13 @@
 """Find, read, render and hash the prompt files. What the prompts say is in `prompts/`, and nowhere else.
 
 A file is front matter (`key: value` lines between two lines `---`), then the text with `{{placeholders}}`.
-A released file is never edited: its hash is part of every summary's recipe, so a better text is a new version.
+Its hash is part of every summary's recipe: a changed text means that summaries are made again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,8 +22,6 @@ _NAME = re.compile(r"([a-z][a-z0-9_]*)/v([1-9][0-9]{0,5})")
 _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 _REQUIRED = ("name", "version", "purpose", "placeholders")
-
-_RELEASED = "released.toml"  # beside the prompts: each released one with its hash
 
 _FOCUS = "focus"  # `focus_1`, `focus_2`, … in the front matter: what a rollup of that rank keeps
 
@@ -79,11 +76,6 @@ def names(root: Traversable | None = None) -> list[str]:
              if file.name.endswith(".md")]  # fmt: skip
     matched = [match for name in found if (match := _NAME.fullmatch(name))]
     return [match[0] for match in sorted(matched, key=lambda match: (match[1], int(match[2])))]
-
-
-def released() -> dict[str, str]:
-    """The prompts that were released, with their hashes: none of them is ever edited."""
-    return tomllib.loads((prompts_root() / _RELEASED).read_text(encoding="utf-8"))
 
 
 def load(name: str, *, root: Traversable | None = None) -> Prompt:

@@ -240,7 +240,7 @@ def topic_note(draft: Draft) -> Iterable[str]:
 def plan(draft: Draft) -> Iterable[str]:
     """The newest plan or to-do list, where its message is covered, in at most the pin share."""
     sources = draft.sources
-    newest = sources.reader.log.kept_texts.plan if sources.policy.keep_plan else None
+    newest = sources.reader.log.kept_texts.plan
     if newest is not None and newest.message < draft.cut.stop:
         yield plan_block(newest, draft.room.pin_cap, sources.price.count)
 

@@ -262,7 +262,6 @@ class ViewPolicy(NamedTuple):
     memory_tokens: int = 1_000  # that a block of memories may take
     ledger_share: float = 0.0  # of room
     instructions_share: float = 0.0  # of room
-    keep_plan: bool = True
     keep_humans: bool = False
     keep_from: float | None = None  # how important a covered group has to be to stay word for word; None: none stays
     economy: Economy | None = None  # activate as early as pays; None for as late as may be
@@ -271,17 +270,7 @@ class ViewPolicy(NamedTuple):
 def policy_of(settings: Settings) -> ViewPolicy:
     """The policy that the settings ask for."""
     sizes = summary_sizes(settings)
-    shares = Shares(
-        settings.high_water,
-        settings.low_water,
-        settings.min_free,
-        settings.header_target,
-        settings.header_share,
-        settings.message_share,
-        settings.group_share,
-        settings.pin_share,
-        settings.keep_share,
-    )
+    shares = Shares(settings.high_water, settings.low_water, header_target=settings.header_target)
     return ViewPolicy(
         shares,
         sizes.leaf,
@@ -296,7 +285,6 @@ def policy_of(settings: Settings) -> ViewPolicy:
         settings.memory_max_tokens,
         0.0 if settings.strategy == "truncate" else settings.ledger_share,
         settings.instructions_share,
-        settings.keep_plan,
         settings.keep_human_messages,
         settings.importance_threshold if settings.strategy == "importance" else None,
         _economy(settings, sizes.leaf) if settings.band == "economy" else None,

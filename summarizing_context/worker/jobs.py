@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,9 +23,9 @@ from summarizing_context.messages.truncation import CUTTING_VERSION
 from summarizing_context.settings.values import DEFAULT_CAPS, FIRST_CAP, Settings, summary_sizes
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.prompts import Prompt, in_use, latest
+from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
-from summarizing_context.summarizers.verification.gate import GATE_VERSION
+from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
 from summarizing_context.worker.summary_cache import SummaryCache
 
 RULES_TOKENS = 600  # of a reply on standing rules
@@ -35,14 +35,6 @@ _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 _SHARE, _MERGE_SHARE = 0.4, 0.45  # of its source that a summary, or a merge, may take
 
 _FOR_A_MODEL = (RENDERER_VERSION, CUTTING_VERSION, ATTRIBUTION_VERSION)
-
-_RELEASED: tuple[dict[str, object], ...] = (  # what was part of the recipe of a segment's summary, the newest first
-    {
-        "prompt": "7afb568969215984528741389895d5090231161ae0c1ddb7d14fd8065991eab9",  # segment/v3
-        "renderer": "1, 1, 1",
-        "gate": "4",
-    },
-)
 
 Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
 
@@ -65,7 +57,7 @@ class Recipe:
     memory: str = ""  # of memories
     memory_tokens: int = FIRST_CAP
     rules: str = ""  # of replies on standing rules
-    earlier: tuple[str, ...] = ()  # hashes of recipes whose summaries of segments serve too, the best first
+    other_caps: tuple[str, ...] = ()  # recipes made for another budget, whose summaries of segments serve too
     asks_pool: bool = False  # a pool's workers claim what they pay for; this process claims nothing
 
     @property
@@ -137,10 +129,10 @@ class Jobs:
             return SummaryKey(want.hash, recipe.focus)
         return SummaryKey(want.hash, recipe.rollup if want.node.width > 1 else recipe.segment)
 
-    def earlier_keys(self, want: Want) -> list[SummaryKey]:
-        """Where else a summary may be that serves: under recipes that came before the present one."""
+    def other_keys(self, want: Want) -> list[SummaryKey]:
+        """Where else a summary may be that serves: what was made for another budget."""
         is_segment = want.node == OPEN or want.node.width == 1
-        return [SummaryKey(want.hash, recipe) for recipe in self._recipe.earlier] if is_segment else []
+        return [SummaryKey(want.hash, recipe) for recipe in self._recipe.other_caps] if is_segment else []
 
     def _segment(self, hash: str, source: Callable[[], str], entries: range) -> SummaryJob:
         content = source()
@@ -226,7 +218,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "renderer": RENDERER_VERSION if own else ", ".join(_FOR_A_MODEL),
-        **({} if own else {"gate": GATE_VERSION}),
+        **({} if own else {"grounding": GROUNDING_VERSION}),
         "redacted": redact is not None and not own and str(redact.version),
     }
 
@@ -253,17 +245,13 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         memory=hash_of("memory"),
         memory_tokens=memory_tokens,
         rules=hash_of("rules"),
-        earlier=() if own else tuple(hash_of("segment", **other) for other in _earlier(settings, prompts["segment"])),
+        other_caps=() if own else tuple(hash_of("segment", max_tokens=cap) for cap in _other_caps(settings)),
         redact=None if own else redact,
     )
 
 
-def _earlier(settings: Settings, prompt: Prompt) -> Iterator[dict[str, object]]:
-    """How recipes whose summaries serve too differ from the present one: made for another budget, or by a release."""
-    default = settings.summary_max_tokens is None
-    for cap in sorted(set(DEFAULT_CAPS) - {summary_sizes(settings).leaf}, reverse=True) if default else []:
-        yield {"max_tokens": cap}
-    is_shipped = prompt == latest(prompt.name)
-    for recipe in () if settings.summary_instructions else _RELEASED:
-        of_user = {} if is_shipped else {"prompt": prompt.hash}
-        yield {**recipe, **of_user, **({"max_tokens": FIRST_CAP} if default else {})}
+def _other_caps(settings: Settings) -> list[int]:
+    """The caps of segments that other budgets would have, the largest first."""
+    if settings.summary_max_tokens is not None:
+        return []
+    return sorted(set(DEFAULT_CAPS) - {summary_sizes(settings).leaf}, reverse=True)

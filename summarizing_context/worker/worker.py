@@ -381,19 +381,19 @@ class Worker:
         if found is None:
             return False
         missing = {key: want for key, want in keys.items() if key not in found}
-        return await self._find_earlier(missing, places) == len(missing)
+        return await self._find_of_other_budgets(missing, places) == len(missing)
 
-    async def _find_earlier(self, missing: Mapping[SummaryKey, Want], places: Places) -> int:
-        """Take what the store has under earlier recipes; how many of the missing that were."""
-        earlier = {key: self._jobs.earlier_keys(want) for key, want in missing.items()}
-        if not any(earlier.values()):
+    async def _find_of_other_budgets(self, missing: Mapping[SummaryKey, Want], places: Places) -> int:
+        """Take what the store has that was made for another budget; how many of the missing that were."""
+        others = {key: self._jobs.other_keys(want) for key, want in missing.items()}
+        if not any(others.values()):
             return 0
-        asked = {old: key for key, olds in earlier.items() for old in olds}
-        at = {old: places[key] for old, key in asked.items() if key in places}
+        asked = {other: key for key, keys in others.items() for other in keys}
+        at = {other: places[key] for other, key in asked.items() if key in places}
         found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), at)) or {}
         taken = 0
         for key, want in missing.items():
-            if (text := next((found[old].text for old in earlier[key] if old in found), None)) is not None:
+            if (text := next((found[other].text for other in others[key] if other in found), None)) is not None:
                 self._keep(want, text)
                 taken += 1
         return taken

@@ -12,10 +12,10 @@ from amplifier_core import ContextLengthError
 
 from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
 from summarizing_context.assembly import Options
-from summarizing_context.messages.counters import choose_counter
 from summarizing_context.messages.estimate import budget_tokens
 from tests.adapters.host import Row, cost
 from tests.adapters.validity import refusals
+from tests.exact_counts import exact_counter
 
 pytestmark = pytest.mark.anyio
 
@@ -82,9 +82,8 @@ async def test_a_huge_system_prompt_is_the_hosts_own_error() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-async def test_other_scripts_and_code_are_not_estimated_a_quarter_too_low(name: str) -> None:
-    counter = await choose_counter("tiktoken")
-    assert budget_tokens(SAMPLES[name]) >= 0.75 * counter.count(SAMPLES[name])
+def test_other_scripts_and_code_are_not_estimated_a_quarter_too_low(name: str) -> None:
+    assert budget_tokens(SAMPLES[name]) >= 0.75 * exact_counter().count(SAMPLES[name])
 
 
 async def test_a_thousand_turns_are_counted_once() -> None:

@@ -34,7 +34,6 @@ COMMANDS = [
     ("memory", "s1", "café", "--store", "run.db"),
     ("pins", "s1", "--store", "run.db"),
     ("eval", "run", "--cases", "run.jsonl", "--budget", "3k", "--arms", "tail"),
-    ("completion", "bash"),
     ("view", "nothing-of-é-部署", "--store", "run.db"),
 ]
 RUN = """

@@ -183,8 +183,7 @@ def test_a_command_with_a_model_asks_only_the_base_url(
         arguments = {
             "replay": ("replay", log, *model),
             "eval record": ("eval", "record", "--cases", log, "--cassette", "c.jsonl", "--arms", "tail", *model),
-            "tune": ("tune", "--cases", log, "--cases", other, "--cassette", "c.jsonl", "--record", "--jobs", 1,
-                     "--try", "mine", *model),
+            "tune": ("tune", log, other, "--cassette", "c.jsonl", "--record", "--try", "mine", *model),
         }[command]  # fmt: skip
         words = [str(word) for word in arguments]
         assert main([*(word for word in words if word != "--record"), "--dry-run"]) == 0

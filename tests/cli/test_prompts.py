@@ -18,14 +18,12 @@ def own_folder(root: Path) -> Path:
     return root
 
 
-def test_the_list_names_each_prompt_with_its_tokens_hash_and_release(run: Runner):
+def test_the_list_names_each_prompt_with_its_tokens_and_hash(run: Runner):
     ran = run("prompts", "list", "--json", "-")
     assert [row["name"] for row in ran.document["prompts"]] == names()
     most = {"rules/v1": 600}
-    assert all(
-        row["released"] and 100 < row["fixed_tokens"] <= most.get(row["name"], 400) for row in ran.document["prompts"]
-    )
-    assert load("segment/v2").hash[:12] in run("prompts", "list").out
+    assert all(100 < row["fixed_tokens"] <= most.get(row["name"], 400) for row in ran.document["prompts"])
+    assert load("segment/v1").hash[:12] in run("prompts", "list").out
 
 
 def test_one_prompt_is_shown_with_its_text(run: Runner):
@@ -33,12 +31,13 @@ def test_one_prompt_is_shown_with_its_text(run: Runner):
     assert run("prompts", "show", "rollup/v1", "--json", "-").document["focuses"] == list(load("rollup/v1").focuses)
 
 
-def test_a_name_alone_is_compared_with_the_version_before_it(run: Runner):
-    ran = run("prompts", "diff", "segment", "--json", "-")
-    assert (ran.document["first"]["name"], ran.document["second"]["name"]) == ("segment/v3", "segment/v4")
-    assert ["+", "## Intent"] not in ran.document["changes"]
-    assert "390 → 314 tokens" in run("prompts", "diff", "segment/v1", "segment/v2").out
-    assert "is the first" in run("prompts", "diff", "focus/v1").err
+def test_a_name_alone_compares_the_shipped_prompt_with_that_of_a_users_folder(run: Runner, tmp_path: Path):
+    folder = own_folder(tmp_path / "mine")
+    ran = run("prompts", "diff", "segment", "--prompts", folder, "--json", "-")
+    assert (ran.document["first"]["name"], ran.document["second"]["name"]) == ("segment/v1", "segment/v9")
+    assert ["-", "## Intent"] in ran.document["changes"]
+    assert "They say the same" in run("prompts", "diff", "segment", "segment/v1").out
+    assert "--prompts" in run("prompts", "diff", "segment").err
 
 
 def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path: Path):
@@ -46,7 +45,6 @@ def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path:
     ran = run("prompts", "show", "segment", "--prompts", folder)
     assert "segment/v9: Mine." in ran.out
     assert "\x1b" not in ran.out
-    assert "not released" in ran.out
     assert run("prompts", "show", "focus", "--prompts", folder).status == 0
 
 

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-import signal
-import sqlite3
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli.commands import Runner, fill_store, says
@@ -69,23 +63,12 @@ def test_a_budget_without_room_for_the_system_rows_ends_with_3(run: Runner, stor
 def test_status_tells_how_full_the_view_is(run: Runner, store):
     ran = run("status", "long", "--store", store, "--budget", "6k")
     assert ran.status == 0
-    assert all(word in ran.out for word in ("summaries ready", "6,000", "segments", "summaries in the view"))
+    assert all(word in ran.out for word in ("of 6,000 tokens", "segments", "made by"))
     assert max(map(len, ran.out.splitlines())) <= 100
     document = run("status", "long", "--store", store, "--budget", "6k", "--json", "-").document
     assert document["statistics"]["messages"] == len(demo_session(turns=10))
-    assert 0 < document["view_tokens"] <= document["budget"]
-    assert sum(document["header_nodes"].values()) > 0
-
-
-def test_status_tells_what_the_summaries_of_a_model_cost(run: Runner, store, tmp_path):
-    with sqlite3.connect(shutil.copy(store, tmp_path / "paid.db")) as connection:
-        connection.execute("update summaries set input_tokens = 3000000")
-    ran = run("status", "long", "--store", tmp_path / "paid.db", "--model", "claude-haiku-4-5", "--json", "-")
-    assert ran.document["cost"]["estimated_cost"] == pytest.approx(3.0 * ran.document["session"]["summaries"])
-    ran = run("status", "long", "--store", tmp_path / "paid.db", "--model", "claude-haiku-4-5")
-    assert "as of 2026-" in " ".join(ran.out.split())
-    assert "--model names" in run("status", "long", "--store", tmp_path / "paid.db").out
-    assert "no model made its summaries" in run("status", "long", "--store", store).out
+    assert 0 < document["budget"]["used_tokens"] <= document["budget"]["max_tokens"] == 6_000
+    assert document["nodes"]
 
 
 @pytest.mark.parametrize("command", ["view", "status"])
@@ -108,7 +91,7 @@ def test_settings_come_from_a_file_that_is_named(run: Runner, store, tmp_path):
 
 def test_a_budget_that_is_not_given_is_that_of_the_last_request(run: Runner, store, tmp_path):
     assert run("view", "long", "--store", store, "--json", "-").document["budget"] == 6_000
-    assert run("status", "long", "--store", store, "--json", "-").document["budget"] == 6_000
+    assert run("status", "long", "--store", store, "--json", "-").document["budget"]["max_tokens"] == 6_000
     assert run("budget", "long", "--store", store, "--json", "-").document["max_tokens"] == 6_000
     assert run("view", "long", "--store", store, "--budget", "9k", "--json", "-").document["budget"] == 9_000
 
@@ -120,31 +103,3 @@ def test_full_prints_the_messages_as_they_are_sent_and_nothing_in_them_drives_a_
     document = run("view", "long", "--store", store, "--full", "--json", "-").document
     assert json.loads(run("view", "long", "--store", store, "--full").out) == document["messages"]
     assert run("view", "long", "--store", store, "--full", "--explain").status == 2
-
-
-def test_status_is_watched_until_it_is_interrupted(store, tmp_path):
-    path = Path(shutil.copy(store, tmp_path / "watched.db"))
-    arguments = ("status", "short", "--store", str(path), "--watch", "--json", "-")
-    command = [sys.executable, "-m", "summarizing_context", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout
-        try:
-            seen = now = read_document(watching.stdout)
-            fill_store(path, "short", [says("user", "more")])
-            while now["statistics"]["messages"] == 2:
-                now = read_document(watching.stdout)
-            watching.send_signal(signal.SIGINT)
-            assert watching.wait(timeout=60) == 0
-        finally:
-            watching.kill()
-    assert (seen["statistics"]["messages"], now["statistics"]["messages"]) == (2, 3)
-
-
-def read_document(lines) -> dict[str, Any]:
-    """The next JSON document of a stream; it ends with a brace at the beginning of a line."""
-    text = ""
-    while line := lines.readline():
-        text += line
-        if line == "}\n":
-            return json.loads(text)
-    raise AssertionError("the command ended")

@@ -43,17 +43,13 @@ def make_postgres_store(path: str | Path, **options: Any) -> OpenableStore:
 
 BACKENDS: dict[str, Backend] = {"sqlite": SqliteStore, "postgres": make_postgres_store}
 
-_OWN = ("sqlite", "postgres")
-
 chosen = "sqlite"  # the backend that is tested; the fixture `backend` sets it
 
 
 def make_store(path: str | Path, **options: Any) -> OpenableStore:
     """A store of the backend that is tested, not opened yet."""
-    if options.keys() - {"read_only", "gives_way"}:
+    if options.keys() - {"read_only"}:
         need_sqlite()
-    if "gives_way" in options and chosen not in _OWN:
-        pytest.skip("an option of the stores that come along")
     return BACKENDS["postgres" if is_address(path) else chosen](path, **options)
 
 

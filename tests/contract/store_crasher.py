@@ -26,36 +26,13 @@ import psycopg
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from summarizing_context.assembly import migrate_store
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredSummary, SummaryKey
-from summarizing_context.stores.postgres import migration  # noqa: F401 (loaded once, not in each fork)
-from summarizing_context.stores.postgres import schema as postgres
-from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.store import PostgresStore
-from summarizing_context.stores.relational.database import Migration
-from summarizing_context.stores.sqlite.schema import known_migrations, migrate, newest_version
 from summarizing_context.stores.sqlite.store import SqliteStore
 
 Ack = Callable[[str], None]
 PATIENCE = 120  # seconds; a process that is not killed by then ends itself, by SIGALRM
-
-EXTRA = Migration(
-    newest_version() + 1,
-    """
-    alter table entries add column size integer;
-    update entries set size = length(message);
-    create table extra (position integer, half blob);
-    insert into extra select position, message from entries;
-    create index extra_by_position on extra (position);
-    """,
-)
-
-IN_POSTGRES = """
-    alter table store.entries add column size bigint;
-    update store.entries set size = octet_length(message);
-    create table store.extra as select position, message as half from store.entries;
-"""
 
 
 def make_entry(name: str, size: int) -> StoredEntry:
@@ -144,8 +121,6 @@ async def index(store: Any, ack: Ack) -> None:
         said = [json.dumps({"role": "user", "content": f"word{i}x{n} " * 40}) for n in range(20)]
         await store.append("s", [StoredEntry(one.encode(), b"") for one in said], lambda: None)
         ack(str(i))
-        while await store.index.catch_up():
-            pass
         if i % 4 == 3:
             await store.replace("s", 10 * i, [], lambda: None)
             await store.purge()
@@ -187,28 +162,6 @@ async def create(path: str, arm: Callable[[], None], ack: Ack) -> None:
         await store.open()
         ack(str(i))
         await store.close()
-
-
-async def upgrade(path: str, arm: Callable[[], None], ack: Ack) -> None:
-    if is_address(path):
-        known, schema = read_address(path), postgres.known_migrations()
-        raw = psycopg.connect(known.url, autocommit=True)
-        arm()
-        extra = Migration(postgres.newest_version() + 1, IN_POSTGRES)
-        postgres.migrate(raw, known.schema, known.name, (*schema, extra))
-    else:
-        connection = sqlite3.connect(path, isolation_level=None)
-        arm()
-        migrate(connection, path, [*known_migrations(), EXTRA])
-    ack("migrated")
-    signal.pause()
-
-
-async def move(path: str, arm: Callable[[], None], ack: Ack) -> None:
-    """Take a file, which stands before the address, over into PostgreSQL."""
-    file, _, address = path.partition(" ")
-    arm()
-    await migrate_store(file, address, lambda one: ack(one.session_id))
 
 
 WORKS = {
@@ -294,10 +247,6 @@ def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
 
     if plan["work"] == "create":
         asyncio.run(create(path, trap.arm, ack))
-    elif plan["work"] == "upgrade":
-        asyncio.run(upgrade(path, trap.arm, ack))
-    elif plan["work"] == "move":
-        asyncio.run(move(path, trap.arm, ack))
     else:
         asyncio.run(on_open_store(path, trap.arm, ack, WORKS[plan["work"]]))
 
@@ -324,11 +273,10 @@ def run(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 async def warm_up() -> None:
-    """Make a store in memory, which the forks copy; and read the queries for a server once."""
+    """Make a store in memory, which the forks copy."""
     store = SqliteStore(":memory:")
     await store.open()
     await store.close()
-    postgres.known_migrations()
 
 
 if __name__ == "__main__":

@@ -112,17 +112,5 @@ async def test_a_checkpoint_of_a_fork_keeps_its_log_when_the_origin_is_deleted(t
         assert await store.checkpoints.listed("s") == []
         await store.delete_session("fork")
     with sql(path) as connection:
-        for table in ("entries", "branches", "checkpoints", "checkpoint_states"):
+        for table in ("entries", "branches", "checkpoints"):
             assert connection.execute(f"select count(*) from {table}").fetchone() == (0,)
-
-
-async def test_equal_states_are_kept_once(tmp_path):
-    path = tmp_path / "run.db"
-    async with opened(path, "s") as store:
-        await store.append("s", numbered(20), nothing)
-        for at in range(20):
-            await store.checkpoints.save(
-                "s", None, Place(0, at), [StoredProviderView("p", b"%d" % (at // 10) * 99, "")]
-            )
-    with sql(path) as connection:
-        assert connection.execute("select count(*) from checkpoint_states").fetchone() == (2,)

@@ -37,7 +37,6 @@ HOMES = {
     "starlette": ("inspector/", "proxy/"),
     "tenacity": ("evaluation/models.py", "summarizers/resilience/caller.py"),
     "tiktoken": ("messages/counters.py",),
-    "tiktoken_ext": ("messages/counters.py",),
     "typer": ("cli/",),
     "uvicorn": ("adapters/mcp.py", "inspector/server.py", "proxy/"),
 }

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import zipfile
-from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from tests.adapters.doors import VALIDATE
 from tests.house.checkout import PACKAGE, ROOT, run_python
@@ -65,27 +63,6 @@ def test_the_wheel_carries_every_prompt_and_all_that_the_package_holds(installed
     package.remove("summarizing_context/adapters/amplifier/entry.py")  # it stands under the host's name for it
     module = {"amplifier_module_context_summarizing/__init__.py"}
     assert {name for name in names(installed) if ".dist-info/" not in name} == package | prompts | module
-
-
-@pytest.mark.parametrize(
-    ("platform", "machine", "comes_along"),
-    [
-        ("linux", "x86_64", True),
-        ("linux", "aarch64", True),
-        ("darwin", "arm64", True),
-        ("win32", "AMD64", True),
-        ("darwin", "x86_64", False),
-        ("win32", "ARM64", False),
-        ("linux", "ppc64le", False),
-    ],
-)
-def test_ranks_come_along_only_where_nothing_has_to_be_compiled(
-    installed: Path, platform: str, machine: str, comes_along: bool
-):
-    (information,) = installed.glob("*.dist-info")
-    place = {"extra": "", "sys_platform": platform, "platform_machine": machine}
-    wanted = [one for one in map(Requirement, PathDistribution(information).requires or ()) if one.name == "bpe-openai"]
-    assert any(one.marker is None or one.marker.evaluate(place) for one in wanted) == comes_along
 
 
 def test_the_wheel_declares_its_licence_its_command_and_its_entry_point(installed: Path):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, message_text_parts, open_context
-from summarizing_context.messages.counters import TiktokenCounter, load_offline
 from summarizing_context.messages.estimate import budget_tokens
+from tests.exact_counts import exact_counter
 
 from .builders import Message, user
 from .judge import SMALL
@@ -24,9 +24,7 @@ pytestmark = pytest.mark.anyio
 @cache
 def counter(name: str) -> Any:
     """A counter that counts each text once: one view after the other holds the same."""
-    encoding = load_offline()
-    assert encoding is not None
-    return lru_cache(maxsize=20_000)(budget_tokens if name == "estimate" else TiktokenCounter(encoding).count)
+    return lru_cache(maxsize=20_000)(budget_tokens if name == "estimate" else exact_counter().count)
 
 
 def recount(view: list[Message], count: Any) -> int:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_messages
-from summarizing_context.messages.text import find_in_steps
 from summarizing_context.messages.truncation import HEAD, LONGEST_RESULT, TAIL, cut_evenly, cut_results
 from tests.making import answer, assistant, one_call, readings, user
 
@@ -103,12 +101,3 @@ def test_one_line_without_a_space_is_cut_all_the_same():
 def test_cutting_a_content_again_changes_nothing():
     once = cut_results(render(answer("a", LONG))).join([["line 7"]])
     assert cut_results(once).left_out == ()
-
-
-@pytest.mark.parametrize("at", [0, 1, 997, 998, 999, 1_000, 1_001, 2_500])
-def test_a_search_in_steps_finds_what_a_search_in_one_go_does(at: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("summarizing_context.messages.text.STRIDE", 1_000)
-    text = f"{'-' * at}### it{'#' * 3_000}"
-    for start in (0, at, at + 1):
-        assert find_in_steps(text, "### ", start) == text.find("### ", start)
-        assert find_in_steps(text.encode(), b"### ", start) == text.find("### ", start)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.messages import search_terms
 from summarizing_context.messages.search_terms import (
     MOST_TERMS,
     SNIPPET,
@@ -53,20 +52,6 @@ def test_letters_of_unspaced_scripts_are_indexed_one_by_one():
     assert indexed_words("plain words") == "plain words"
     assert indexed_words("größe 数据x").split() == ["größe", "数", "据", "x"]
     assert list(words_of("Die Größe 数据库")) == ["die", "größe", "数 据", "据 库"]
-
-
-def test_letters_of_megabytes_are_set_apart_piece_by_piece(monkeypatch: pytest.MonkeyPatch):
-    text, sizes, pattern = "数据库 größe 读写\n" * 3_000, list[int](), search_terms._UNSPACED
-    whole = pattern.sub(r" \g<0> ", text)
-
-    class Noted:
-        def sub(self, by: str, piece: str) -> str:
-            sizes.append(len(piece))
-            return pattern.sub(by, piece)
-
-    monkeypatch.setattr(search_terms, "_UNSPACED", Noted())
-    assert indexed_words(text) == whole
-    assert max(sizes) <= 10_000 < len(text)
 
 
 def test_coverage_forgives_the_ends_of_words():

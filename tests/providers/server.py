@@ -49,7 +49,8 @@ Script = Callable[[Request], Answer]
 
 def summary_of(body: Json) -> str:
     """A lawful summary that differs from content to content."""
-    return f"## Done\n- part {hashlib.sha256(user_text(body).encode()).hexdigest()[:8]}"
+    name = hashlib.sha256(user_text(body).encode()).hexdigest()[:8]
+    return f"## Done\n- part {name.translate(str.maketrans('0123456789abcdef', 'ghijklmnopqrstuv'))}"
 
 
 @dataclass

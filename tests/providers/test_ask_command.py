@@ -66,7 +66,7 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
         asked, abs=3
     )  # merges and the open segment follow the replies
     assert judge["by_kind"] == {"judge": 1, "reader": 4}
-    assert told["estimated_cost"] == pytest.approx(writer["cost"] + judge["cost"])
+    assert told["estimated_cost"] == pytest.approx(writer["estimated_cost"] + judge["estimated_cost"])
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines()[:-1])) <= 80
     judged = sum(request.body["model"] == JUDGE for request in server.requests)  # equal views are read once
@@ -112,7 +112,6 @@ def test_questions_that_cannot_be_used_are_asked_three_times_and_told(
 @pytest.mark.parametrize(
     ("more", "budget", "said"),
     [
-        (("--cut", 9, "--share", 0.5), "3k", "give one of them"),
         (("--judge-model", WRITER), "3k", "name another model"),
         (("--judge-provider", "oracle"), "3k", "--judge-provider"),
         (("--arms", "hierarchical"), "3k", "there is no arm"),

@@ -67,7 +67,7 @@ def settings(protocol: Protocol, server: ProviderServer | None = None, **more: A
 
 
 async def ran(log: Log, settings: Settings, mode: Mode, caps: Caps | None = None) -> SessionOutcome:
-    with Cassette.open(log.path.parent / "c.jsonl", mode, caps=caps, today=lambda: "2026-11-21") as cassette:
+    with Cassette.open(log.path.parent / "c.jsonl", mode, caps=caps) as cassette:
         return await run_log(log, settings, cassette)
 
 

@@ -13,8 +13,6 @@ import pytest
 
 from summarizing_context import MissingExtraError, Settings, SettingsError, open_context
 from summarizing_context.retrieval.embeddings import packed
-from summarizing_context.retrieval.search import fused
-from summarizing_context.stores.base import Match
 from tests.contract.store_builders import bytes_beside, sql
 from tests.laws.builders import assistant, user
 
@@ -278,20 +276,6 @@ async def test_an_embedding_of_openai_needs_a_model_and_a_key(settings: dict[str
     with pytest.raises(SettingsError, match="needs"):
         async with open_context(Settings(**settings)):
             pass
-
-
-def test_vectors_are_kept_at_length_one():
-    assert packed([3.0, 4.0]) == packed([6, 8])
-    with pytest.raises(ValueError, match="direction"):
-        packed([0.0])
-
-
-def test_rankings_are_fused_by_reciprocal_rank():
-    def match(row: int) -> Match:
-        return Match("message", "s", row, row + 1, 1.0, "", row)
-
-    ranked = fused([match(1), match(2), match(3)], [match(3), match(4)])
-    assert [one.row for one in ranked] == [3, 1, 2, 4]
 
 
 async def test_a_search_that_outlives_its_session_leaves_no_vectors_without_a_name(numpy, tmp_path: Path):

@@ -270,7 +270,7 @@ async def test_a_reply_that_the_record_does_not_bear_out_keeps_nothing_and_harms
             self.asked.append(job)
             return reply if job.kind == "memory" else "## Done\n- Work went on."
 
-    async with open_context(settings(tmp_path, "a", memory_wait=0.0), summarizer=Wrong(facts)) as context:
+    async with open_context(settings(tmp_path, "a"), summarizer=Wrong(facts)) as context:
         await context.add_message(user("The gate is at gate.example.org:1."))
         await context.checkpoint()
         await context.wait_idle()
@@ -293,7 +293,7 @@ async def test_a_model_that_fails_or_never_answers_costs_no_view_and_no_end(tmp_
     with anyio.fail_after(120):
         for _ in range(2):
             model = Broken(facts)
-            given = settings(tmp_path, "a", memory_wait=0.01, attempts=1)
+            given = settings(tmp_path, "a", attempts=1)
             async with open_context(given, summarizer=model) as context:
                 for number in range(5):
                     await context.add_message(user(f"The gate is at gate.example.org:{number}."))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import Any
 
 import pytest
 
 from summarizing_context import Settings, SettingsError, open_context
-from summarizing_context.retrieval import recall
-from summarizing_context.retrieval.recall import _best_first, excerpt, parts_of_line, term_weights
 from tests.laws.builders import assistant, call, count, result, session, user
 from tests.laws.judge import SMALL
 from tests.retrieval.contexts import opened
@@ -56,49 +53,6 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown() -> N
         assert lines[200] in page.text
         assert "line 201" in page.text
         assert "line 150" not in page.text
-
-
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\u2028"])
-def test_a_line_is_found_wherever_it_stands_in_a_text_that_is_read_in_pieces(newline: str) -> None:
-    lines = [f"line {n} of the build says nothing" for n in range(8_000)]
-    for at in (0, 1_499, 1_500, 4_000, 7_999):
-        told = [*lines[:at], "FAILED: Walrus, expected tusks", *lines[at + 1 :]]
-        near = told[max(0, at - 1) : at + 2]
-        shown = excerpt(newline.join(told), {"walrus": 1.0}, 60, count)
-        assert shown.removeprefix("… ").split("\n") == near
-
-
-@pytest.mark.parametrize("newline", ["", "\n"])
-def test_the_last_line_of_a_text_that_is_just_over_a_piece_stays_whole(newline: str) -> None:
-    told = "\n".join([*(f"line {n} of the build says nothing" for n in range(1_470)), "the walrus failed with code 7"])
-    assert 50_000 < len(told) < 100_000
-    shown = excerpt(told + newline, {"walrus": 1.0}, 60, count)
-    assert "the walrus failed with code 7" in shown.split("\n")
-
-
-@pytest.mark.parametrize("between", [" ", ",", " and\t"])
-def test_of_one_line_of_megabytes_no_call_reads_more_than_a_piece(
-    between: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, words = list[int](), recall.word_set
-    monkeypatch.setattr(recall, "word_set", lambda text: (read.append(len(text)), words(text))[1])
-    told = between.join(["Walrus-tusks", *(f"port-{n}" for n in range(200_000)), "a last walrus"])
-    weights = term_weights(["walrus", "port", "tiger"], [told])
-    assert weights.keys() == {"walrus", "port"}
-    assert "walrus" in excerpt(told, weights, 60, count)
-    assert max(read) <= 100_000 < len(told)
-
-
-def test_an_excerpt_that_is_full_counts_no_more_of_the_lines_that_fit() -> None:
-    counted: list[str] = []
-
-    def counts(text: str) -> int:
-        counted.append(text)
-        return count(text)
-
-    lines = [f"the walrus of place {n} has tusks and a name" for n in range(5_000)]
-    assert excerpt("\n".join(lines), {"walrus": 1.0}, 200, counts).count("walrus") > 5
-    assert len(counted) < 1_000
 
 
 async def test_scripts_without_spaces_are_excerpted_around_the_words_too() -> None:
@@ -176,29 +130,3 @@ async def test_a_recall_counts_no_more_on_the_event_loop_however_much_the_log_ho
     few, many = await on_the_loop(500), await on_the_loop(2_000)
     assert len(few) == len(many) < 10
     assert max(many) < 500
-
-
-class _Line(str):
-    """A line that adds up the characters that are taken of it."""
-
-    taken = 0
-
-    def __getitem__(self, key: Any) -> str:
-        part = super().__getitem__(key)
-        self.taken += len(part)
-        return part
-
-
-@pytest.mark.parametrize("words", [1_000, 2_000, 4_000])
-@pytest.mark.parametrize("gap", [" ", "      ", ""])
-def test_the_parts_of_a_long_line_are_read_once_and_hold_all_of_it(words: int, gap: str) -> None:
-    line = _Line(gap.join(f'{{"id":{n},"name":"user{n}"}}' for n in range(words)))
-    parts = list(parts_of_line(line))
-    assert line.taken < 2 * len(line)
-    assert "".join("".join(parts).split()) == "".join(line.split())
-    assert max(map(len, parts)) <= 400
-
-
-def test_lines_are_looked_at_by_worth_and_of_equal_worth_in_their_order() -> None:
-    worth = [0.0, 2.0, 0.5, 2.0, 0.0, 0.5]
-    assert list(_best_first(worth)) == sorted(range(len(worth)), key=lambda at: (-worth[at], at))

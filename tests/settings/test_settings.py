@@ -22,7 +22,6 @@ UNSET = [
     "max_calls_per_session",
     "max_input_tokens_per_session",
     "summary_max_tokens",
-    "merge_max_tokens",
     "model",
     "base_url",
     "api_key",
@@ -51,18 +50,11 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "safety_margin": 1_000,
     "high_water": 0.92,
     "low_water": 0.08,
-    "min_free": 0.12,
     "header_target": 0.36,
-    "header_share": 0.50,
-    "message_share": 0.25,
-    "group_share": 0.40,
-    "pin_share": 0.10,
     "instructions_share": 0.10,
-    "keep_plan": True,
     "keep_human_messages": False,
     "ledger_share": 0.06,
     "ledger_rules": (),
-    "keep_share": 0.20,
     "importance_threshold": 0.6,
     "band": "fidelity",
     "start_at": 0.5,
@@ -89,7 +81,6 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "memory_include": "off",
     "memory_max_tokens": 1_000,
     "memory_extract": False,
-    "memory_wait": 1.0,
 }
 
 
@@ -132,7 +123,6 @@ def test_settings_are_frozen():
         ({"session_id": "a\n"}, "session_id"),
         ({"summarizer": "gpt"}, "one of extractive, openai, anthropic, host"),
         ({"importance_threshold": 1.5}, "importance_threshold = 1.5"),
-        ({"keep_share": 1}, "keep_share = 1"),
         (
             {"strategy": "heirarchical"},
             "(did you mean hierarchical?); allowed: one of hierarchical, summarize, importance, truncate",

@@ -89,7 +89,7 @@ def test_a_path_stays_a_path(path):
     [
         ["sessions", "list", "--store"],
         ["worker", "--store"],
-        ["migrate", "run.db"],
+        ["sessions", "export", "all", "--out", "run.jsonl", "--store"],
         ["status", "s", "--store"],
     ],
 )

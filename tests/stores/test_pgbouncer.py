@@ -102,7 +102,6 @@ async def test_many_hosts_share_few_connections_of_the_server(address: str):
         await stores[0].append(hosts[0], numbered(600), nothing)  # by COPY
         for host, store in zip(hosts[1:], stores[1:], strict=True):
             assert await log_of(store, host) == [TULIP] * 6
-        await stores[1].index.complete(Scope(hosts[1], hosts[1]))
         assert len(await stores[1].index.find(["tulip"], Scope(hosts[1], hosts[1]), 10)) == 6
         with direct.sql(address) as connection:
             asked = "select count(*) from pg_stat_activity where application_name like 'host-%'"

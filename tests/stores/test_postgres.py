@@ -25,7 +25,6 @@ from summarizing_context.stores.base import MemoryScope, NewMemory, Place, Scope
 from summarizing_context.stores.postgres import requests
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.faults import unreachable
-from summarizing_context.stores.postgres.schema import known_migrations
 from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
 from tests.contract.store_builders import entries, entry, key, log_of, nothing, numbered
@@ -449,10 +448,6 @@ async def test_a_context_opens_by_its_address(address):
         assert context.statistics().store.startswith("postgresql://")
     async with open_context(settings, read_only=True) as context:
         assert [hit.snippet for hit in await context.search("gates")] == ["The gate is green."]
-
-
-def test_migrations_are_numbered_without_a_gap():
-    assert [one.number for one in known_migrations()] == list(range(1, len(known_migrations()) + 1))
 
 
 async def test_a_host_that_does_nothing_renews_its_lease(address):

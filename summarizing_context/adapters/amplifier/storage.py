@@ -67,7 +67,7 @@ async def is_taken_over(store: Path) -> bool:
     if not _is_begun(store):
         return False
     try:
-        opened = await open_store(store)  # to write: one of an earlier version is brought up to date
+        opened = await open_store(store)
     except StoreReadOnlyError:
         return True
     try:

@@ -49,7 +49,7 @@ USUAL = tuple(arm for arm in ARMS if arm not in OPTIONAL)
 _COMPACT_CHARACTERS, _COMPACT_TOKENS = 12_000, 4_000
 _LONGEST = 1_500  # characters of a text that is read for a compaction
 _SUMMARIZED_AT = (1 / 3, 2 / 3, 1)  # of the characters, where one summary replaces everything again and again
-_BRIEF_TOKENS, _BRIEF_PROMPT = 2_000, "rollup/v4"  # as it was recorded
+_BRIEF_TOKENS, _BRIEF_PROMPT = 2_000, "brief/v1"  # as it was recorded
 # shares of what the leading rows leave
 _LEAVES_SHARE = 0.65
 _FIRST_SHARE = 0.2  # the first request, where an arm keeps it

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import psycopg
 
 from summarizing_context.errors import StoreError
+from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import StoredEntry
 from summarizing_context.stores.postgres.address import Address
 from summarizing_context.stores.postgres.faults import NOT_OURS, is_connection_lost, lost, may_pass, unreachable
 from summarizing_context.stores.postgres.schema import queries_for
-from summarizing_context.stores.postgres.words import PREPARED
+from summarizing_context.stores.postgres.words import PREPARED, parts
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.database import Values
 
@@ -121,9 +122,6 @@ class PostgresConnection:
             self.raw.execute("rollback")
         self._keep_due_lease()
 
-    def interrupt(self) -> None:
-        self.raw.cancel_safe(timeout=1.0)
-
     def may_pass(self, error: Exception) -> bool:
         return may_pass(error)
 
@@ -144,10 +142,14 @@ class PostgresConnection:
         assert row is not None
         return int(row[0])
 
-    def outside(self, statement: str) -> None:
-        """Run a statement that no transaction may hold."""
-        self._ensure()
-        self.raw.execute(statement.encode())
+    def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        self._send()
+        self._add_words(texts)
+
+    def _add_words(self, texts: Iterable[tuple[int, str]]) -> None:
+        values = _words(texts)
+        if values["numbers"]:
+            self.raw.execute(self._queries["add_words"].encode(), values)
 
     # Sessions of this writer
 
@@ -180,10 +182,6 @@ class PostgresConnection:
         self._heads.pop(session_id, None)
         if self._transaction is not None:
             self._transaction.heads.pop(session_id, None)
-
-    def own_branches(self) -> list[int]:
-        """The branches to which this writer appends."""
-        return [head.branch for session_id, head in self._heads.items() if session_id in self.fences]
 
     def append(self, session_id: str, entries: Sequence[StoredEntry]) -> None:
         """Gather entries for the end of a log; they are sent with the transaction."""
@@ -286,6 +284,7 @@ class PostgresConnection:
             **self._heads_of(appends),
             **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)),
             **{name: [rule[at] for rule in _rules(appends)] for at, name in enumerate(rules)},
+            **_words(_texts(appends)),
             "batch": batch,
             "lease": self._address.lease,
         }
@@ -302,8 +301,12 @@ class PostgresConnection:
     def _send_appends(self, appends: Sequence[_Batch]) -> None:
         if _is_large(appends):
             self._move_heads(appends)
-            self.copy_entries(_rows(appends))
+            with self.raw.cursor() as cursor, cursor.copy(self._queries["copy_entries"].encode()) as copy:
+                copy.set_types(["int8", "int8", "bytea", "bytea"])
+                for row in _rows(appends):
+                    copy.write_row(row)
             self._add_rules(appends)
+            self._add_words(_texts(appends))
         else:
             with self.raw.pipeline():
                 self._move_heads(appends)
@@ -336,14 +339,7 @@ class PostgresConnection:
                 self._queries["add_entries"].encode(), [list(column) for column in zip(*rows, strict=True)]
             )
         self._add_rules(appends)
-
-    def copy_entries(self, rows: Iterable[tuple[int, int, bytes, bytes]]) -> None:
-        """Write many entries: branch, position, message and facts."""
-        self._send()
-        with self.raw.cursor() as cursor, cursor.copy(self._queries["copy_entries"].encode()) as copy:
-            copy.set_types(["int8", "int8", "bytea", "bytea"])
-            for row in rows:
-                copy.write_row(row)
+        self._add_words(_texts(appends))
 
     def _add_rules(self, appends: Sequence[_Batch]) -> None:
         for row in _rules(appends):
@@ -369,6 +365,17 @@ def _rows(appends: Sequence[_Batch]) -> Iterable[tuple[int, int, bytes, bytes]]:
     for _, head, entries in appends:
         for at, entry in enumerate(entries):
             yield head.branch, head.stop + at, entry.message, entry.facts
+
+
+def _texts(appends: Sequence[_Batch]) -> Iterable[tuple[int, str]]:
+    for branch, position, message, _ in _rows(appends):
+        yield (branch << 32) + position, searchable(message)
+
+
+def _words(texts: Iterable[tuple[int, str]]) -> dict[str, list[Any]]:
+    """Texts by parts, as `add_words` takes them."""
+    rows = [(number, at, part) for number, text in texts for at, part in enumerate(parts(text))]
+    return {name: [row[at] for row in rows] for at, name in enumerate(("numbers", "parts", "texts"))}
 
 
 def _is_bytes(entry: StoredEntry) -> bool:

@@ -20,8 +20,8 @@ from summarizing_context.stores.postgres.address import Address
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.faults import translate
 from summarizing_context.stores.postgres.requests import Notices
-from summarizing_context.stores.postgres.schema import check_version, known_migrations, migrate
-from summarizing_context.stores.postgres.search import find_pgvector, index_before_leaving, index_own
+from summarizing_context.stores.postgres.schema import create, refuse_other_version
+from summarizing_context.stores.postgres.search import find_pgvector
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.writer import Engine
 
@@ -82,15 +82,15 @@ class PostgresEngine(Engine):
         await super().stop()
 
     def open(self) -> PostgresConnection:
-        """A connection to a store whose schema is up to date."""
+        """A connection to a store, which is made where there is none."""
         writer = None if self.read_only else uuid.uuid4().hex
         connection = PostgresConnection(self._address, writer, is_leaving=lambda: self.writer.is_stopping)
         try:
             self._check_encoding(connection)
             if writer is None:
-                check_version(connection.raw, self._address.schema, self._address.name)
+                refuse_other_version(connection.raw, self._address.schema, self._address.name)
             else:
-                migrate(connection.raw, self._address.schema, self._address.name, known_migrations())
+                create(connection.raw, self._address.schema, self._address.name)
                 self._register(connection)
             place = find_pgvector(connection.raw, self._address.schema, may_add=writer is not None)
             if place is not None:
@@ -113,13 +113,6 @@ class PostgresEngine(Engine):
     def translate(self, error: Exception) -> Exception:
         """The error to raise in place of one of PostgreSQL."""
         return translate(error, self._address)
-
-    def spend(self, connection: PostgresConnection) -> bool:
-        """Index a slice of the sessions that this writer has; whether there is more."""
-        connection.begin_work()
-        more = index_own(connection)
-        connection.commit_work()
-        return more
 
     def beat(self, connection: PostgresConnection) -> float | None:
         """Renew the lease; seconds until the next time."""
@@ -176,7 +169,6 @@ def release(connection: PostgresConnection, sessions: list[str]) -> None:
     if not sessions:
         return
     with suppress(psycopg.OperationalError, StoreError):  # then the lease ends by itself
-        index_before_leaving(connection)
         connection.begin_work()
         connection.run("release_sessions", {"writer": connection.writer, "sessions": sessions})
         connection.commit_work()

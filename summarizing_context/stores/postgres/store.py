@@ -7,9 +7,8 @@ server has used it again; what it wrote ahead, and its backups, are the operator
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import psycopg
@@ -20,10 +19,10 @@ from summarizing_context.stores.postgres.address import Address, read_address
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.engine import PostgresEngine, refuse_if_held, release, take
 from summarizing_context.stores.postgres.requests import PostgresClaims, PostgresFleet, PostgresRequests
-from summarizing_context.stores.postgres.search import PostgresSearchIndex, PostgresVectors
-from summarizing_context.stores.relational.checkpoints import forget_unused_states
+from summarizing_context.stores.postgres.search import PostgresVectors, TsWords
 from summarizing_context.stores.relational.database import Work
 from summarizing_context.stores.relational.memories import remove_of_session
+from summarizing_context.stores.relational.search import RelationalSearchIndex
 from summarizing_context.stores.relational.store import RelationalStore
 from summarizing_context.stores.requests import SummaryQueue
 
@@ -39,7 +38,6 @@ _TABLES = (
     "activations",
     "activation_history",
     "checkpoints",
-    "checkpoint_states",
     "rules",
     "memories",
     "vectors",
@@ -51,15 +49,15 @@ class PostgresStore(RelationalStore[PostgresEngine]):
     """A `Store` on PostgreSQL. `await open()` first; it shares a thread with other stores of the same address.
 
     `address` is `postgresql://user@host/database`; its parameter `schema` names a schema, `lease` the seconds after
-    which the sessions of a vanished host may be taken. While `gives_way` says so, nothing is indexed in spare time.
+    which the sessions of a vanished host may be taken.
     """
 
-    def __init__(self, address: str, *, read_only: bool = False, gives_way: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, address: str, *, read_only: bool = False) -> None:
         self._address = read_address(address)
         self._sessions = set[str]()  # that are claimed
-        super().__init__(self._address.name, self._sessions, read_only=read_only, gives_way=gives_way)
+        super().__init__(self._address.name, self._sessions, read_only=read_only)
         self.schema = self._address.schema
-        self.index = PostgresSearchIndex(self)
+        self.index = RelationalSearchIndex(self, TsWords)
         self.vectors = PostgresVectors(self)
 
     @property
@@ -87,25 +85,11 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         assert engine is not None
         return PostgresQueue(self._address, maker, requests, engine.notices, engine.installing)
 
-    async def delete_session(self, session_id: str) -> bool:
-        """Remove a session and what only it used; its claim, if this store has it, ends too."""
-        found = await super().delete_session(session_id)
-        if found:
-            try:
-                await self.submit_alone(_forget_states)
-            except StoreError as error:
-                raise type(error)(f"{error}. The session is deleted; purge removes what is left") from error
-        return found
-
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
         freed = await super().purge()
         await _make_free(self._address)
         return freed
-
-    def submit_alone(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue `work` that opens its own transactions."""
-        return self._writer().submit(work, alone=True)
 
     def _join(self) -> PostgresEngine:
         return PostgresEngine.shared(self._address, read_only=self.read_only)
@@ -163,15 +147,11 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         connection.begin_work()
         connection.run("forget_replaced_states")
         connection.commit_work()
-        _forget_states(connection)
         return freed
 
 
 def remove_session(connection: PostgresConnection, session_id: str, *, is_ours: bool) -> bool:
-    """Remove a session with the entries and summaries that only it needs; False if there is none.
-
-    States of its checkpoints are left to `_forget_states`.
-    """
+    """Remove a session with the entries and summaries that only it needs; False if there is none."""
     known = {"session_id": session_id}
     connection.begin_work()
     row = connection.run("lock_session", known).fetchone()
@@ -183,7 +163,6 @@ def remove_session(connection: PostgresConnection, session_id: str, *, is_ours: 
     connection.run("disown_branches", known)
     connection.run("remove_session", known)
     connection.run("remove_checkpoints", known)
-    connection.run("forget_migrated", known)
     remove_of_session(connection, session_id)
     connection.run("forget_rules", {**known, "keep": 0})
     _trim(connection, everything=False)
@@ -211,15 +190,6 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
         return 0
     row = connection.run("trim", {**values, "branches": branches}).fetchone()
     return int(row[0]) if row else 0
-
-
-def _forget_states(connection: PostgresConnection) -> None:
-    """Remove the states that no checkpoint has; only meanwhile nobody keeps one."""
-    connection.begin_work()
-    if connection.run("has_unused_states").fetchone() is not None:
-        connection.run("guard_removal")
-        forget_unused_states(connection)
-    connection.commit_work()
 
 
 async def _make_free(address: Address) -> None:

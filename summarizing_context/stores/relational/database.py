@@ -1,4 +1,4 @@
-"""What the shared parts ask of a database: named queries on a connection, migrations, and access to its thread."""
+"""What the shared parts ask of a database: named queries on a connection, its schema, and access to its thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from summarizing_context.errors import StoreCorruptError, StoreVersionError
 
@@ -47,8 +47,8 @@ class Connection(Protocol):
     def undo_work(self) -> object:
         """Undo the open transaction, if there is one."""
 
-    def interrupt(self) -> object:
-        """Cut the running query short. Any thread may call it."""
+    def index_texts(self, texts: Iterable[tuple[int, str]]) -> object:
+        """Index the words of texts by the numbers that they have in the index."""
 
     def may_pass(self, error: Exception) -> bool:
         """Whether the same work may succeed if it is tried again at once."""
@@ -77,23 +77,17 @@ class Access(Protocol):
     def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
         """Queue `work` that belongs to no session; it is durable when the future is done."""
 
-    def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue work of spare time, in a transaction of its own. It fails where the store is closed meanwhile."""
-
     def refuse_if_read_only(self, what: str) -> None:
         """Raise `StoreReadOnlyError` where nothing may be written."""
 
 
 _NAME = re.compile(r"^-- ([a-z_]+): .*$", re.MULTILINE)
-_MIGRATION = re.compile(r"^(\d{4})_\w+\.sql$")
 _SCHEMA = re.compile(r"\bstore\.(?=[a-z])")
 
 
-class Migration(NamedTuple):
-    """One step of the schema: `number` is the store's version once it is done."""
+_SCRIPT = "0001_schema.sql"
 
-    number: int
-    script: str
+VERSION = 1  # of the schema; one version of the package reads and writes one of the schema
 
 
 def read_queries(package: str) -> dict[str, str]:
@@ -101,19 +95,18 @@ def read_queries(package: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for folder in ("summarizing_context.stores.relational", package):
         for name, text in _sql_files(folder).items():
-            if not _MIGRATION.match(name):
+            if name != _SCRIPT:
                 found |= split_queries(text)
     return found
 
 
-def read_migrations(package: str) -> tuple[Migration, ...]:
-    """The migrations in the folder `sql` of a package, in order: each is one file `NNNN_<what>.sql`."""
-    found = [(match, text) for name, text in _sql_files(package).items() if (match := _MIGRATION.match(name))]
-    return tuple(Migration(int(match[1]), text) for match, text in found)
+def read_schema(package: str) -> str:
+    """The statements that make a new store."""
+    return _sql_files(package)[_SCRIPT]
 
 
 def in_schema(text: str, prefix: str) -> str:
-    """A query or migration with the name of the schema, and its full stop, in the place of `store.`."""
+    """A query or script with the name of the schema, and its full stop, in the place of `store.`."""
     return _SCHEMA.sub(prefix, text)
 
 
@@ -129,12 +122,12 @@ def _sql_files(package: str) -> dict[str, str]:
     return {file.name: file.read_text(encoding="utf-8") for file in sorted(found, key=lambda file: file.name)}
 
 
-def refuse_newer(version: int, known: int, name: str, instead: str) -> None:
-    """Raise `StoreVersionError` for a store that a newer version of the package wrote."""
-    if version > known:
+def check_version(version: int, name: str, instead: str) -> None:
+    """Raise `StoreVersionError` for a store of another schema than that of this version of the package."""
+    if version != VERSION:
         raise StoreVersionError(
-            f"{name}: its schema version is {version} but this version of summarizing-context knows {known} at most; "
-            f"upgrade summarizing-context, or {instead} was left as it is"
+            f"{name}: its schema version is {version} but this version of summarizing-context reads and writes "
+            f"{VERSION} only; use the version of summarizing-context that wrote it, or {instead} was left as it is"
         )
 
 

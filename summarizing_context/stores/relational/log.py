@@ -13,7 +13,9 @@ from itertools import starmap
 from typing import NamedTuple
 
 from summarizing_context.errors import SessionExistsError, StoreError
+from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import (
+    KeptSummary,
     NewActivation,
     Places,
     SessionInfo,
@@ -219,9 +221,16 @@ def _begin_branch(connection: Connection, session_id: str, *, parent: int | None
 def _write(connection: Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
     rows = [(head.branch, head.stop + i, entry.message, entry.facts) for i, entry in enumerate(entries)]
     connection.run_many("add_entry", rows)
+    index_entries(connection, head, entries)
     add_rules(connection, session_id, ((head.stop + i, row) for i, entry in enumerate(entries) for row in entry.rules))
     values = {"session_id": session_id, "branch": head.branch, "stop": head.stop + len(rows), "now": now()}
     connection.run("move_head", values)
+
+
+def index_entries(connection: Connection, head: Head, entries: Sequence[StoredEntry]) -> None:
+    """Index entries that begin where a head ends."""
+    first = (head.branch << 32) + head.stop
+    connection.index_texts((first + at, searchable(entry.message)) for at, entry in enumerate(entries))
 
 
 def now() -> str:
@@ -249,7 +258,9 @@ def save_summary(connection: Connection, key: SummaryKey, summary: StoredSummary
     """Keep `summary` unless there is one, and return the one that is kept."""
     text = summary.text.encode("utf-8", "surrogatepass")
     row = (*key, text, summary.rank, summary.input_tokens, summary.output_tokens)
-    connection.run("save_summary", row)
+    new = connection.run("save_summary", row).fetchone()
+    if new is not None:
+        connection.index_texts([(-new[0], readable(text))])
     return find_summaries(connection, [key])[key]
 
 
@@ -257,6 +268,23 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
     listed = [(*key, *places.get(key, (None, None))) for key in keys]
     connection.run("note_uses", {"session_id": session_id, "keys": json.dumps(listed)})
+
+
+def readable(text: bytes) -> str:
+    """A text as it is kept, in which halves of characters are let through, without these: no index takes them."""
+    return text.decode("utf-8", "replace")
+
+
+def summaries_of(connection: Connection, session_id: str) -> dict[SummaryKey, KeptSummary]:
+    """The summaries that a session uses, each with the entries for which it stands there."""
+    return {
+        SummaryKey(range_hash, recipe_hash): KeptSummary(
+            StoredSummary(text.decode("utf-8", "surrogatepass"), *numbers), None if start is None else (start, stop)
+        )
+        for range_hash, recipe_hash, start, stop, text, *numbers in connection.run(
+            "summaries_of", {"session_id": session_id}
+        )
+    }
 
 
 def add_to_history(connection: Connection, session_id: str, provider_key: str, made: NewActivation) -> None:

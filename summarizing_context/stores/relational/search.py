@@ -6,17 +6,13 @@ summaries by their id below zero.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from summarizing_context.errors import StoreFullError, StoreLockedError
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Scope
 from summarizing_context.stores.relational.database import Access, Connection
-
-logger = logging.getLogger(__name__)
+from summarizing_context.stores.relational.log import readable
 
 MOST_RANKED = 2_500  # rows whose relevance one query works out
 
@@ -28,7 +24,7 @@ _COMMON_SCORE = 1e-6  # of what holds common words alone, as BM25 has it
 
 POSITION = (1 << 32) - 1
 
-_ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
+ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
 
 
 class Words(Protocol):
@@ -47,81 +43,17 @@ class Words(Protocol):
         """Rows of one run that hold any, or all, of the terms, the newest first."""
 
 
-class Behind(NamedTuple):
-    """What the index lacks of a scope."""
-
-    branches: list[tuple[int, int]]  # each with one past its last entry
-    last_summary: int  # 0: all are indexed
-
-
 class RelationalSearchIndex:
-    """The `SearchIndex` of a relational store. A database says how it indexes a slice, and how it finds."""
+    """The `SearchIndex` of a relational store; `words` makes the `Words` of a connection."""
 
-    takes_no_more: tuple[type[Exception], ...] = (StoreFullError, StoreLockedError)  # then searches index in memory
-
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, words: Callable[[Any], Words]) -> None:
         self._access = access
-        self._is_kept_up = not access.read_only
-
-    async def backlog(self) -> int:
-        return await self._access.read(lambda connection: int(connection.run("backlog").fetchone()[0]))
-
-    async def catch_up(self) -> int:
-        return 0 if self._access.read_only else await self._access.submit(self._catch_up)
-
-    async def complete(self, scope: Scope) -> None:
-        """Index what a scope holds by now; what is appended meanwhile is left for later. Where the store takes no more,
-        what is missing is indexed in memory by each search."""
-        if self._access.read_only:
-            return
-        try:
-            goals = await self._access.read(lambda connection: behind(connection, scope))
-            for branch, stop in goals.branches:
-                while await self._access.submit_spare(partial(self._index_branch_to, branch=branch, stop=stop)):
-                    pass
-            while goals.last_summary and await self._access.submit_spare(
-                partial(self._index_summaries, last=goals.last_summary)
-            ):
-                pass
-            self._is_kept_up = True
-        except self.takes_no_more as error:
-            self._is_kept_up = False
-            logger.warning("the index could not be kept up", extra={"cause": type(error).__name__})
+        self._words = words
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        return await self._access.read(lambda connection: self._find(connection, terms, scope, limit))
-
-    def _index_branch_to(self, connection: Any, branch: int, stop: int) -> bool:
-        """Index a slice of a branch, unless it is indexed up to `stop`; whether to go on."""
-        row = connection.run("indexed_of", {"branch": branch}).fetchone()
-        return row is not None and row[0] < stop and self._index_branch(connection, branch, row[0]) > 0
-
-    def _catch_up(self, connection: Any) -> int:
-        raise NotImplementedError
-
-    def _index_branch(self, connection: Any, branch: int, start: int) -> int:
-        """Index a slice of a branch from a position on; how many entries."""
-        raise NotImplementedError
-
-    def _index_summaries(self, connection: Any, last: int) -> int:
-        """Index some summaries, unless all up to `last` are; how many."""
-        raise NotImplementedError
-
-    def _find(self, connection: Any, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        raise NotImplementedError
-
-
-def readable(text: str | bytes) -> str:
-    """A text as it is kept, in which halves of characters are let through, without these: no index takes them."""
-    return text if isinstance(text, str) else text.decode("utf-8", "replace")
-
-
-def behind(connection: Connection, scope: Scope) -> Behind:
-    """What the index lacks of a scope now."""
-    branches = connection.run("branches_behind").fetchall()
-    shown = Shown.of(connection, scope) if branches else None
-    (last,) = connection.run("last_summary_behind").fetchone()
-    return Behind([row for row in branches if shown is not None and shown.has_branch(row[0])], last)
+        return await self._access.read(
+            lambda connection: find(connection, terms, scope, limit, self._words(connection))
+        )
 
 
 def find(connection: Connection, terms: Sequence[str], scope: Scope, limit: int, words: Words) -> list[Match]:
@@ -168,7 +100,7 @@ def _searches(
             yield words.best_within(common, first, last)
     else:
         for all_of_them in (True, False) if len(common) > 1 else (False,):
-            yield _newest(words, common, runs if shown.is_part else [_ALL_ROWS], all_of_them)
+            yield _newest(words, common, runs if shown.is_part else [ALL_ROWS], all_of_them)
 
 
 def _newest(
@@ -212,10 +144,6 @@ class Shown:
                 branches.setdefault(number, []).append(_Run(start, end, session_id))
         is_part = scope.only_session is not None or scope.project is not None
         return cls(branches, [head[0] for head in heads], is_part=is_part)
-
-    def has_branch(self, branch: int) -> bool:
-        """Whether something of a branch is shown."""
-        return branch in self._branches
 
     @property
     def runs(self) -> list[tuple[int, int]]:

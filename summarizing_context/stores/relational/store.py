@@ -12,6 +12,7 @@ from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.stores.base import (
     NOWHERE,
+    KeptSummary,
     NewActivation,
     Places,
     SessionInfo,
@@ -39,12 +40,9 @@ class RelationalStore(Generic[E]):
     `claimed` holds the sessions of this store.
     """
 
-    def __init__(
-        self, name: str, claimed: Container[str], *, read_only: bool, gives_way: Callable[[], bool] = bool
-    ) -> None:
+    def __init__(self, name: str, claimed: Container[str], *, read_only: bool) -> None:
         self.name = name
         self.read_only = read_only
-        self.gives_way = gives_way
         self._claimed = claimed
         self._engine: E | None = None
         self._is_open = self._is_closed = False
@@ -53,7 +51,7 @@ class RelationalStore(Generic[E]):
         self.memories = RelationalMemories(self)
 
     async def open(self) -> None:
-        """Connect, creating the store if needed and bringing its schema up to date."""
+        """Connect, creating the store if needed."""
         running_loop()
         if self._engine is not None or self._is_closed:
             raise StoreError(f"{self.name}: the store was opened before; make a new one")
@@ -166,6 +164,9 @@ class RelationalStore(Generic[E]):
 
         return await self.submit(work)
 
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
+        return await self.read(lambda connection: log.summaries_of(connection, session_id))
+
     async def sessions(self) -> list[SessionInfo]:
         return await self.read(self._list_sessions)
 
@@ -191,9 +192,6 @@ class RelationalStore(Generic[E]):
 
     def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
         return self._writer().submit(work)
-
-    def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
-        return self._writer().submit_spare(work)
 
     def refuse_if_read_only(self, what: str) -> None:
         """Raise where nothing may be written."""

@@ -10,13 +10,12 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreError, StoreLockedError, WrongEventLoopError
@@ -25,10 +24,6 @@ from summarizing_context.stores.relational.database import Connection, Work
 Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
-
-_QUIET = 0.05  # seconds without an operation after which spare time begins
-
-_LONGEST_END = 0.6  # seconds that stopping waits for what is done in spare time
 
 LARGEST_BATCH = 1_000  # operations; their callbacks run in one go on the event loop
 
@@ -41,7 +36,6 @@ class _Operation:
     done: asyncio.Future[Any]
     committed: Callable[[], None] | None
     alone: bool  # opens its own transaction, or none
-    may_be_undone: bool  # when the store is closed
     reads: bool = False  # and writes nothing, so that a process that has locked the file does not hold it up
     result: Any = None
     error: Exception | None = None
@@ -52,7 +46,13 @@ class _Operation:
     def settle(self) -> None:
         """On the event loop: the callback first, then the callers that still wait."""
         if self.error is None and self.committed is not None:
-            self._call_back(self.committed)
+            try:
+                self.committed()
+            except Exception as error:  # the caller's own fault goes to the caller, and spoils nothing for the others
+                self.error = error
+                if self.done.done():
+                    notice = {"message": "a store callback failed and nobody waits for it", "exception": error}
+                    self.done.get_loop().call_exception_handler(notice)
         if self.done.done():  # nobody waits any longer: the task was cancelled
             return
         if self.error is not None:
@@ -60,27 +60,14 @@ class _Operation:
         else:
             self.done.set_result(self.result)
 
-    def _call_back(self, committed: Callable[[], None]) -> None:
-        try:
-            committed()
-        except Exception as error:  # the caller's own fault goes to the caller, and spoils nothing for the others
-            self.error = error
-            if self.done.done():
-                notice = {"message": "a store callback failed and nobody waits for it", "exception": error}
-                self.done.get_loop().call_exception_handler(notice)
-
 
 class Writer:
-    """Runs operations on the connection of an engine, in a thread.
-
-    While nothing is queued, spare time is spent until there is no more to do, and again after each batch.
-    """
+    """Runs operations on the connection of an engine, in a thread."""
 
     def __init__(self, name: str, engine: Engine) -> None:
         self._name = name
         self._engine = engine
         self._gone: Exception | None = None
-        self._has_spare = engine.has_spare()
         self._beats_at: float | None = 0.0  # by the monotonic clock
         self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
@@ -88,9 +75,6 @@ class Writer:
         self._opened: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] | None = None
         self._stopping = False
-        self._due = 0  # operations on their way that must be done, also when the thread is to stop
-        self._spending = threading.Lock()  # held while spare time begins, ends or is cut short
-        self._in_spare: Connection | None = None  # what is worked on in spare time
 
     @property
     def is_stopping(self) -> bool:
@@ -128,59 +112,42 @@ class Writer:
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         done: asyncio.Future[Result] = self.check_open().create_future()
-        self._due += 1
-        self._queue.put(_Operation(work, done, committed, alone, may_be_undone=False, reads=reads))
-        return done
-
-    def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
-        """Queue work of spare time, in a transaction of its own. It fails where the store is closed meanwhile."""
-        done: asyncio.Future[Result] = self.check_open().create_future()
-        self._queue.put(_Operation(partial(_in_transaction, work), done, None, alone=True, may_be_undone=True))
+        self._queue.put(_Operation(work, done, committed, alone, reads))
         return done
 
     def check_open(self) -> asyncio.AbstractEventLoop:
         """Raise unless operations may be submitted, here and now; else the loop they are handed back to."""
         if self._stopping or self._loop is None:
             raise StoreError(f"{self._name}: the store is {'closed' if self._stopping else 'not open yet'}")
-        self._check_loop(self._loop)
+        self.check_loop()
         return self._loop
 
     async def stop(self) -> None:
-        """Finish what is queued and end the thread; any number of times. Work of spare time is undone; where only that
-        is left and takes long, the thread ends by itself."""
+        """Finish what is queued and end the thread; any number of times."""
         self._ask_to_stop()
-        if self._loop is None or self._ended is None:
-            return
-        self._check_loop(self._loop)
-        await asyncio.wait([self._ended], timeout=_LONGEST_END)
-        if self._in_spare is not None and not self._due:
-            return
-        await asyncio.shield(self._ended)
-        self._thread.join()
+        if self._ended is not None:
+            self.check_loop()
+            await asyncio.shield(self._ended)
+            self._thread.join()
 
     def _ask_to_stop(self) -> None:
         if not self._stopping:
-            with self._spending:
-                self._stopping = True
-                if self._in_spare is not None:
-                    self._in_spare.interrupt()
+            self._stopping = True
             self._queue.put(None)
 
     def check_loop(self) -> None:
         """Raise `WrongEventLoopError` in another event loop than that in which it was started."""
-        if self._loop is not None:
-            self._check_loop(self._loop)
-
-    def _check_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:
             running = None
-        if running is not loop:
+        if self._loop is not None and running is not self._loop:
             raise WrongEventLoopError(
                 f"{self._name}: the store belongs to the event loop in which it was opened; "
                 "call it from there, or open another one"
             )
+
+    # What follows runs in the thread.
 
     def _run(self) -> None:
         assert self._opened is not None
@@ -198,7 +165,15 @@ class Writer:
         self._tell(_settle_future, self._ended, None)
 
     def _perform_next(self, connection: Connection) -> bool:
-        batch, is_last = self._take(connection)
+        """Perform all that is queued, at least one operation or the end; False when no more will come."""
+        batch: list[_Operation] = []
+        operation = self._wait(connection)
+        with suppress(Empty):
+            while operation is not None:
+                batch.append(operation)
+                if len(batch) == LARGEST_BATCH:
+                    break
+                operation = self._queue.get_nowait()
         for alone, run in groupby(batch, key=lambda operation: operation.alone):
             if not alone:
                 operations = list(run)
@@ -206,85 +181,29 @@ class Writer:
                 self._acknowledge(operations)
                 continue
             locked: Exception | None = None
-            for operation in run:
-                if locked is None or operation.reads:
-                    self._perform_alone(connection, operation)
-                    locked = operation.error if isinstance(operation.error, StoreLockedError) else None
+            for operation_alone in run:
+                if locked is None or operation_alone.reads:
+                    self._perform_alone(connection, operation_alone)
+                    locked = operation_alone.error if isinstance(operation_alone.error, StoreLockedError) else None
                 else:  # it would have to wait as long as the one before did
-                    operation.error = locked
-                self._acknowledge([operation])
+                    operation_alone.error = locked
+                self._acknowledge([operation_alone])
         self._engine.flush(connection)
-        return not is_last
-
-    def _acknowledge(self, operations: Sequence[_Operation]) -> None:
-        self._gone = self._gone or self._engine.gone()
-        for operation in operations if self._gone else ():
-            operation.error = self._gone
-        self._tell(self._settle, operations)
+        return operation is not None
 
     def _wait(self, connection: Connection) -> _Operation | None:
-        """The next operation, or None for the end; until one comes, the time is used."""
-        quiet = _QUIET
+        """The next operation, or None for the end; until one comes, what has to be renewed is renewed."""
         while True:
-            waits = [quiet] if self._has_spare else []
-            if self._beats_at is not None:
-                waits.append(max(0.0, self._beats_at - time.monotonic()))
+            wait = None if self._beats_at is None else max(0.0, self._beats_at - time.monotonic())
             with suppress(Empty):
-                return self._queue.get(timeout=min(waits, default=None))
-            if self._beats_at is not None and time.monotonic() >= self._beats_at:
-                self._beat(connection)
-            elif self._engine.gives_way():
-                quiet = _QUIET
-            else:
-                quiet, self._has_spare = 0.0, self._use_time(connection)
-
-    def _beat(self, connection: Connection) -> None:
-        delay: float | None = _QUIET
-        try:
-            delay = self._engine.beat(connection)
-        except Exception as error:
-            self._undo(connection)
-            logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
-            delay = 1.0
-        self._beats_at = None if delay is None else time.monotonic() + delay
-
-    def _use_time(self, connection: Connection) -> bool:
-        try:
-            with self._in_spare_time(connection):
-                return self._engine.spend(connection)
-        except Exception as error:  # tried again after the next batch; nobody waits for it
-            self._undo(connection)
-            if not self._stopping:
-                logger.warning("work in spare time failed", extra={"store": self._name, "cause": type(error).__name__})
-            return False
-
-    @contextmanager
-    def _in_spare_time(self, connection: Connection) -> Iterator[None]:
-        """What is done within is cut short, or not begun, when the thread is to stop."""
-        with self._spending:
-            if self._stopping:
-                raise StoreError(f"{self._name}: the store was closed meanwhile; open it again")
-            self._in_spare = connection
-        try:
-            yield
-        finally:
-            with self._spending:
-                self._in_spare = None
-
-    def _take(self, connection: Connection) -> tuple[list[_Operation], bool]:
-        """All that is queued, at least one operation or the end; True when no more will come."""
-        batch: list[_Operation] = []
-        operation = self._wait(connection)
-        self._has_spare = self._engine.has_spare()
-        try:
-            while operation is not None:
-                batch.append(operation)
-                if len(batch) == LARGEST_BATCH:
-                    return batch, False
-                operation = self._queue.get_nowait()
-        except Empty:
-            return batch, False
-        return batch, True
+                return self._queue.get(timeout=wait)
+            try:
+                delay = self._engine.beat(connection)
+            except Exception as error:
+                self._undo(connection)
+                logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
+                delay = 1.0
+            self._beats_at = None if delay is None else time.monotonic() + delay
 
     def _perform_together(self, connection: Connection, operations: Sequence[_Operation], tries: int = 1) -> None:
         if self._gone:
@@ -313,8 +232,7 @@ class Writer:
         if self._gone:
             return
         try:
-            with self._in_spare_time(connection) if operation.may_be_undone else nullcontext():
-                operation.attempt(connection)
+            operation.attempt(connection)
         except Exception as error:
             self._undo(connection)
             if tries < _MOST_TRIES and connection.may_pass(error):
@@ -326,19 +244,16 @@ class Writer:
         with suppress(Exception):  # the first error is the one to tell
             connection.undo_work()
 
-    def _settle(self, operations: Sequence[_Operation]) -> None:
-        for operation in operations:
-            self._due -= not operation.may_be_undone
-            operation.settle()
+    def _acknowledge(self, operations: Sequence[_Operation]) -> None:
+        self._gone = self._gone or self._engine.gone()
+        for operation in operations if self._gone else ():
+            operation.error = self._gone
+        self._tell(_settle_all, operations)
 
     def _tell(self, receiver: Callable[..., None], *values: object) -> None:
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(receiver, *values)
-
-
-class _Store(Protocol):
-    gives_way: Callable[[], bool]
 
 
 class Engine:
@@ -350,7 +265,7 @@ class Engine:
     def __init__(self, name: str, *, read_only: bool) -> None:
         self.name = name
         self.read_only = read_only
-        self.stores: list[_Store] = []  # that are open
+        self.stores: list[object] = []  # that are open
         self.writer = Writer(name, self)
         self._starting: asyncio.Task[None] | None = None
 
@@ -375,7 +290,7 @@ class Engine:
             if not self._starting.cancelled():
                 self._starting.exception()  # told already to those that waited
 
-    # What follows is called by the writer, all but `gives_way` in its thread.
+    # What follows is called by the writer, in its thread.
 
     def open(self) -> Any:
         """A `Connection`."""
@@ -389,10 +304,6 @@ class Engine:
         """The error to raise in place of one of the database."""
         raise NotImplementedError
 
-    def spend(self, connection: Any) -> bool:
-        """Index a slice; whether there is more."""
-        raise NotImplementedError
-
     def gone(self) -> Exception | None:
         """The error of all that follows, once what is written to is gone. A server that is gone may come back."""
         return None
@@ -404,20 +315,10 @@ class Engine:
         """Renew what has to be renewed; seconds until the next time, None for never."""
         return None
 
-    def has_spare(self) -> bool:
-        """Whether messages may be left to index."""
-        return not self.read_only
 
-    def gives_way(self) -> bool:
-        """Whether other work comes before the index."""
-        return any(store.gives_way() for store in list(self.stores))
-
-
-def _in_transaction(work: Work[Result], connection: Connection) -> Result:
-    connection.begin_work()
-    result = work(connection)
-    connection.commit_work()
-    return result
+def _settle_all(operations: Sequence[_Operation]) -> None:
+    for operation in operations:
+        operation.settle()
 
 
 def _settle_future(future: asyncio.Future[None], error: Exception | None) -> None:

@@ -1,7 +1,7 @@
 """The engine of an SQLite file: one thread and one connection for the stores of a process that name it.
 
 Stores with a connection each would wait for one another as processes do, and a busy machine makes one wait too long.
-A file is created privately, set up, and brought up to date; what may not be opened is found out by `files` first.
+A file is created privately and set up; what may not be opened is found out by `files` first.
 """
 
 from __future__ import annotations
@@ -35,13 +35,11 @@ from summarizing_context.stores.sqlite.files import (
 )
 from summarizing_context.stores.sqlite.schema import (
     Database,
-    known_migrations,
-    migrate,
-    newest_version,
+    create,
     schema_version,
     transaction,
 )
-from summarizing_context.stores.sqlite.search import add_functions, index_before_leaving, index_in_spare_time
+from summarizing_context.stores.sqlite.search import add_functions
 
 logger = logging.getLogger(__name__)
 
@@ -95,17 +93,14 @@ class SqliteEngine(Engine):
 
     def close(self, connection: Database) -> None:
         """Give up all claims, and end the connection."""
-        held = [claims for claims in self.claimed if self.release(connection, claims)]
-        with suppress(sqlite3.Error):
-            if held:
-                connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
-                index_before_leaving(connection)
+        for claims in self.claimed:
+            self.release(connection, claims)
         connection.close()
         if self._log is not None:
             os.close(self._log)
 
-    def release(self, connection: Database, claims: Claims) -> bool:
-        """Give up what one store has claimed; whether there was anything. A locked file is not waited for long."""
+    def release(self, connection: Database, claims: Claims) -> None:
+        """Give up what one store has claimed. A locked file is not waited for long."""
         held = claims.held()
         if held:
             connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
@@ -115,7 +110,6 @@ class SqliteEngine(Engine):
             connection.execute(f"pragma busy_timeout = {round(self.busy_timeout * 1_000)}")
         for session_id in held:
             claims.give_up(session_id)
-        return bool(held)
 
     def gone(self) -> Exception | None:
         """The error of all that follows, once the file was removed, moved or replaced."""
@@ -126,10 +120,6 @@ class SqliteEngine(Engine):
     def translate(self, error: Exception) -> Exception:
         """The error to raise in place of one of SQLite."""
         return translate(error, self.name)
-
-    def spend(self, connection: Database) -> bool:
-        """Index a slice; whether there is more."""
-        return index_in_spare_time(connection)
 
     def flush(self, connection: Database) -> None:
         """Where commits did not wait for the disk, wait for it now. Where that fails, later commits wait again."""
@@ -181,15 +171,15 @@ def open_memory() -> Database:
 
 @cache
 def _empty_store() -> Database:
-    """A store in memory that stays empty. A copy of it takes a small part of the time of its migrations."""
+    """A store in memory that stays empty. A copy of it takes a small part of the time of making it."""
     empty = sqlite3.connect(":memory:", isolation_level=None, factory=Database, check_same_thread=False)
     add_functions(empty)
-    migrate(empty, ":memory:", known_migrations())
+    create(empty, ":memory:")
     return empty
 
 
 def _open_to_write(path: Path, *, busy_timeout: float, max_pages: int | None) -> Database:
-    """Open or create the file, with its schema brought up to date."""
+    """Open or create the file."""
     make_private_folder(path.parent)
     _make_private_file(path)
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
@@ -213,11 +203,9 @@ def _check_to_read(path: Path, *, busy_timeout: float) -> None:
     if not path.exists():
         raise StoreError(f"{path}: there is no such file; open it once without read_only=True to create it")
     check_file(path, busy_timeout)
-    version = read(path, busy_timeout, schema_version)
-    if version < newest_version():
+    if read(path, busy_timeout, schema_version) == 0:
         raise StoreReadOnlyError(
-            f"{path}: its schema version {version} is older than {newest_version()} and it may not be written; "
-            "open it once without read_only=True, where it may be, to bring it up to date"
+            f"{path}: the file is empty and it may not be written; open it once without read_only=True"
         )
 
 
@@ -254,7 +242,7 @@ def _set_up(connection: Database, path: Path, busy_timeout: float) -> None:
     _use_wal(connection, path, busy_timeout)
     connection.execute("pragma synchronous = full")
     connection.execute("pragma secure_delete = on")
-    migrate(connection, str(path), known_migrations())
+    create(connection, str(path))
 
 
 def _use_wal(connection: Database, path: Path, busy_timeout: float) -> None:

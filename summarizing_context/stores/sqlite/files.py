@@ -17,11 +17,10 @@ from weakref import WeakValueDictionary
 from filelock import FileLock, Timeout
 
 from summarizing_context.errors import StoreError
-from summarizing_context.stores.sqlite.faults import damaged, not_ours, translate
+from summarizing_context.stores.sqlite.faults import damaged, not_ours
 from summarizing_context.stores.sqlite.schema import (
     Database,
-    check_version,
-    newest_version,
+    refuse_other_version,
     schema_version,
     transaction,
 )
@@ -149,19 +148,10 @@ def check_file(path: Path, busy_timeout: float) -> None:
     owner, version, sound = read(path, busy_timeout, lambda connection: _look(connection, path, size))
     if owner != APPLICATION_ID:
         raise not_ours(str(path), "it is an SQLite file of another program")
-    check_version(version, str(path), known=newest_version())
+    if version:  # else another process has begun it a moment ago
+        refuse_other_version(version, str(path))
     if not sound:
         raise damaged(str(path))
-
-
-def is_empty(name: str | Path, busy_timeout: float = 5.0) -> bool:
-    """Whether a store holds no session, memory or summary. The file stays as it is."""
-    path = Path(name).absolute()
-    try:
-        check_file(path, busy_timeout)
-        return path.stat().st_size == 0 or read(path, busy_timeout, _holds_nothing)
-    except (OSError, sqlite3.Error) as error:
-        raise translate(error, str(path)) from error
 
 
 def beside(path: Path) -> tuple[Path, ...]:
@@ -236,12 +226,6 @@ def _look(connection: Database, path: Path, size: int) -> tuple[int, int, bool]:
     if owner != APPLICATION_ID:
         return owner, 0, True
     return owner, schema_version(connection), _is_sound(connection, size)
-
-
-def _holds_nothing(connection: Database) -> bool:
-    tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
-    held = tables & {"sessions", "memories", "summaries"}
-    return not any(connection.execute(f"select 1 from {table} limit 1").fetchone() for table in held)
 
 
 def _is_sound(connection: Database, size: int) -> bool:

@@ -1,23 +1,20 @@
-"""The named queries of the folder `sql`, transactions, and numbered migrations.
-
-Each migration is one file `sql/NNNN_<what>.sql`, applied once, in order, whole or not at all.
-"""
+"""The named queries of the folder `sql`, transactions, and the schema, which a new file gets whole or not at all."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Literal
 
+from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.relational.database import (
-    Migration,
+    VERSION,
     Values,
+    check_version,
     in_schema,
-    read_migrations,
     read_queries,
-    refuse_newer,
+    read_schema,
 )
 
 _PACKAGE = "summarizing_context.stores.sqlite"
@@ -41,6 +38,9 @@ class Database(sqlite3.Connection):
 
     def insert(self, name: str, values: Values) -> int:
         return int(self.execute(SQL[name], values).fetchone()[0])
+
+    def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        self.executemany(SQL["index_text"], ((number, indexed_words(text)) for number, text in texts))
 
     def begin_work(self) -> None:
         self.execute("begin immediate")
@@ -76,42 +76,25 @@ def transaction(
         raise
 
 
-@cache
-def known_migrations() -> tuple[Migration, ...]:
-    """All that this version of the package ships, in order."""
-    return read_migrations(_PACKAGE)
-
-
-def newest_version() -> int:
-    """The schema version that this version of the package reads and writes."""
-    return known_migrations()[-1].number
-
-
-def check_version(version: int, path: str, *, known: int) -> None:
-    """Raise `StoreVersionError` for a file that a newer version of the package wrote."""
-    refuse_newer(version, known, path, "use another file. The file")
-
-
 def schema_version(connection: sqlite3.Connection) -> int:
     """The version that the file has; 0 for an empty one."""
     return int(connection.execute("pragma user_version").fetchone()[0])
 
 
-def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:
-    """Bring the file to the last of `migrations`, one transaction each, its new version in the same one."""
-    check_version(schema_version(connection), path, known=migrations[-1].number)
-    for migration in migrations:
-        if schema_version(connection) < migration.number:
-            _apply(connection, migration)
+def refuse_other_version(version: int, path: str) -> None:
+    """Raise `StoreVersionError` for a file of another schema."""
+    check_version(version, path, "use another file. The file")
 
 
-def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
-    with transaction(connection):
-        if schema_version(connection) >= migration.number:  # another process was quicker
-            return
-        for statement in _statements(migration.script):
-            connection.execute(statement)
-        connection.execute(f"pragma user_version = {migration.number:d}")
+def create(connection: sqlite3.Connection, path: str) -> None:
+    """Make the tables of an empty file; raise `StoreVersionError` for one of another schema."""
+    if schema_version(connection) == 0:
+        with transaction(connection):
+            if schema_version(connection) == 0:  # else another process was quicker
+                for statement in _statements(read_schema(_PACKAGE)):
+                    connection.execute(statement)
+                connection.execute(f"pragma user_version = {VERSION:d}")
+    refuse_other_version(schema_version(connection), path)
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace as changed
 from functools import partial
@@ -15,16 +15,16 @@ from typing import TypeVar
 from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
 from summarizing_context.stores.base import SessionInfo, StoredEntry
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.checkpoints import forget_unused_states
 from summarizing_context.stores.relational.database import Work
 from summarizing_context.stores.relational.memories import remove_of_session
+from summarizing_context.stores.relational.search import RelationalSearchIndex
 from summarizing_context.stores.relational.store import RelationalStore
 from summarizing_context.stores.relational.vectors import RelationalVectors
 from summarizing_context.stores.sqlite.engine import SqliteEngine
 from summarizing_context.stores.sqlite.faults import translate
-from summarizing_context.stores.sqlite.files import Claims, is_empty, read
+from summarizing_context.stores.sqlite.files import Claims, read
 from summarizing_context.stores.sqlite.schema import Database, transaction
-from summarizing_context.stores.sqlite.search import SqliteSearchIndex, forget_entries
+from summarizing_context.stores.sqlite.search import Fts5, forget_entries
 
 Result = TypeVar("Result")
 
@@ -41,8 +41,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
     """A `Store` on SQLite. `await open()` first; `busy_timeout` is in seconds, 30 by default.
 
     It has a thread and a connection of its own, or shares those of `engine`, whose path and bounds hold then.
-    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would. While `gives_way` says so, which the
-    store's thread asks, nothing is indexed in spare time.
+    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would.
     """
 
     def __init__(
@@ -52,21 +51,15 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         read_only: bool = False,
         busy_timeout: float | None = None,
         max_pages: int | None = None,
-        gives_way: Callable[[], bool] = lambda: False,
         engine: SqliteEngine | None = None,
     ) -> None:
         if engine is None:
             engine = SqliteEngine(path, read_only=read_only, busy_timeout=busy_timeout, max_pages=max_pages)
         self._shared = engine
         self._claims = Claims(engine.path)
-        super().__init__(engine.name, self._claims.sessions, read_only=engine.read_only, gives_way=gives_way)
-        self.index = SqliteSearchIndex(self)
+        super().__init__(engine.name, self._claims.sessions, read_only=engine.read_only)
+        self.index = RelationalSearchIndex(self, Fts5)
         self.vectors = RelationalVectors(self)
-
-    @staticmethod
-    def is_empty(path: str | Path) -> bool:
-        """Whether a file holds no session, memory or summary. It is not changed."""
-        return is_empty(path)
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write to the file in between.
@@ -106,8 +99,6 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         else:  # it gives the claims up
             await engine.stop()
         engine.claimed.remove(self._claims)
-        for session_id in self._claims.held():  # the thread may be at work in spare time still
-            self._claims.give_up(session_id)
 
     # What follows runs in the writer's thread.
 
@@ -186,7 +177,6 @@ class SqliteStore(RelationalStore[SqliteEngine]):
                 remove_of_session(connection, session_id)
                 connection.run("forget_rules", {**known, "keep": 0})
                 connection.run("remove_history", known)
-                forget_unused_states(connection)
                 connection.run("forget_activations", {**known, "keep": 0})
                 connection.run("age_uses", known)  # for `purge`, where this is cut short
                 return connection.run("needed", {"everything": False}).fetchall()

@@ -6,7 +6,6 @@ import json
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from summarizing_context.errors import (
     SummarizerError,
@@ -18,9 +17,8 @@ from summarizing_context.errors import (
 from summarizing_context.extraction.memory_items import encode_items, read_items
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.summarizers.verification.gate import keeps_enough, verify_against
+from summarizing_context.summarizers.verification.grounding import keeps_enough, verify
 from summarizing_context.summarizers.verification.replies import Refusal
-from summarizing_context.summarizers.verification.sources import SourceValues, source_values
 
 LONGEST_DELAY = 3_600.0  # seconds
 
@@ -123,10 +121,6 @@ class JobRun:
     unsupported: tuple[str, ...] = ()  # literals of the last reply, for the model alone
     salvaged: Checked | None = None  # what is left of a refused reply
 
-    @cached_property
-    def grounds(self) -> SourceValues:
-        return source_values(self.job)
-
     def next_job(self) -> SummaryJob:
         """What to ask now: the job with its attempt's number, and tersely after a refused reply."""
         if not self.refused or self.job.kind == "rules":
@@ -155,7 +149,7 @@ class JobRun:
             return Checked(replace(reply, text=encode_items(items)))
         if self.job.kind == "rules":  # each of its lines is checked by itself
             return Checked(reply)
-        verified = verify_against(reply.text, self.grounds)
+        verified = verify(reply.text, self.job)
         self.unsupported = verified.unsupported
         checked = Checked(replace(reply, text=verified.text), verified.dropped_lines)
         if not verified.unsupported or keeps_enough(reply.text, verified):

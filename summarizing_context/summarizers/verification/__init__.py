@@ -1,8 +1,8 @@
-"""Verification: is a model's reply borne out by the source that it was given?
+"""Verification: whether a model's reply can serve, and what of it its source bears out.
 
-Pure. `gate` is the door: what holds a value that the source does not hold is left out.
+Pure.
 """
 
-from summarizing_context.summarizers.verification.gate import Verified, verify
+from summarizing_context.summarizers.verification.grounding import Verified, verify
 
 __all__ = ["Verified", "verify"]

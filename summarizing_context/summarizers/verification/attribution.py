@@ -129,8 +129,6 @@ ATTRIBUTION_VERSION = "1"  # another one makes every summary anew; what is store
 
 NOT_THE_USERS = "(agent's note)"  # before a line that is a fact, and no order of the user's
 
-_EARLIER_LABEL = "(not the user's words)"  # stands in summaries of earlier versions
-
 _RULES = re.compile(r"constraint|correction|\b(?:rule|requirement|preference|instruction|guideline|order)s?\b")
 
 _CLAIM = re.compile(
@@ -161,8 +159,6 @@ _QUOTE = re.compile(r"[\"“”«]([^\"“”«»\n]{1,400})[\"“”»]")
 
 _NONE = re.compile(r"(?i)\W{0,3}(?:none|no (?:constraint|correction|rule)s?|nothing|n/?a)\b[^;.\n]{0,40}\W{0,3}\Z")
 
-_MARK = re.compile(r" \((?:latest|superseded)\)\Z")
-
 _SPEAKER = re.compile(
     r"(?i)\A(?:(?:the )?(?:user|human)(?: (?:asked|insisted|said|says|typed|wrote))?|rule|constraint|correction):\s*"
 )
@@ -173,7 +169,7 @@ def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> st
 
     Lines that look like a record's labels are escaped: a summary that begins with one would be read as a record.
     """
-    text = escape_labels(text).replace(_EARLIER_LABEL, NOT_THE_USERS)
+    text = escape_labels(text)
     spoken = HumanSentences(_rules_of_children(content) if kind == "rollup" else _human_rows(content))
     lines: list[str] = []
     moved: list[str] = []
@@ -213,13 +209,8 @@ def _claims(line: str) -> bool:
     return _CLAIM.search(folded(words)) is not None or _USER_ELSEWHERE.search(words.casefold()) is not None
 
 
-def _unmarked(text: str) -> str:
-    """A constraint without the mark that summaries of earlier versions put behind it."""
-    return _MARK.sub("", text)
-
-
 def _bare_claim(line: str) -> str:
-    return _SPEAKER.sub("", _unmarked(bare(line)), count=1)
+    return _SPEAKER.sub("", bare(line), count=1)
 
 
 def _judge(bullet: str, spoken: HumanSentences) -> tuple[list[str], list[str]]:
@@ -244,7 +235,7 @@ def _rules_of_children(content: str) -> Iterator[str]:
         if is_rendered(child):
             yield from _human_rows(child)
         else:
-            yield from (_unmarked(line.text) for line in read_sections(child)[CONSTRAINTS])
+            yield from (line.text for line in read_sections(child)[CONSTRAINTS])
 
 
 def _parts(text: str) -> Iterator[tuple[tuple[str, str] | None, list[str]]]:

@@ -33,10 +33,15 @@ _PREAMBLES = tuple(
 
 
 def clean_reply(text: str) -> str:
-    """The reply without what is no part of the summary; empty when nothing else was there."""
+    """Return the reply without what is no part of the summary; empty when nothing else was there."""
     text = readable(text)
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
-        bare = _without_preamble(_without_fence(_without_thinking(_trimmed(text))))
+        bare = _trimmed(text)
+        if thinking := _THINKING.match(bare):
+            bare = bare[thinking.end() :].lstrip()
+        bare = _without_fence(bare) + "\n"  # a preamble that is the whole reply leaves nothing
+        preamble = next((found for pattern in _PREAMBLES if (found := pattern.match(bare))), None)
+        bare = bare[preamble.end() :].strip() if preamble else bare[:-1]
         if bare == text:
             break
         text = bare
@@ -44,7 +49,7 @@ def clean_reply(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Without NULs; halves of a surrogate pair are joined, lone ones become U+FFFD."""
+    """Return text without NULs; halves of a surrogate pair are joined, lone ones become U+FFFD."""
     text = text.replace("\x00", "")
     try:
         text.encode()
@@ -57,36 +62,16 @@ def _trimmed(text: str) -> str:
     return text.strip().strip("\ufeff\u200b").strip()
 
 
-def _without_thinking(text: str) -> str:
-    found = _THINKING.match(text)
-    return text[found.end() :].lstrip() if found else text
-
-
 def _without_fence(text: str) -> str:
-    """The inside of a fence that stands around the whole text; fences inside it stay."""
+    """The inside of a fence around the whole text. One that is closed before its end merely begins there."""
     first, _, rest = text.partition("\n")
     inside, _, last = rest.rpartition("\n")
     opening = _FENCE.match(first)
     if opening is None or last.rstrip() != opening[1]:
         return text
-    return text if _closes_in(inside, opening[1]) else inside
-
-
-def _closes_in(inside: str, fence: str) -> bool:
-    """Whether the fence is closed before its end, so that the text merely begins and ends with code."""
-    lines = (line.rstrip() for line in inside.split("\n"))
-    fences = (found for found in map(_FENCE.match, lines) if found and found[1].startswith(fence))
-    first = next(fences, None)
-    return first is not None and not first[2]
-
-
-def _without_preamble(text: str) -> str:
-    text += "\n"  # a preamble that is the whole reply leaves nothing
-    for pattern in _PREAMBLES:
-        found = pattern.match(text)
-        if found:
-            return text[found.end() :].strip()
-    return text[:-1]
+    fences = (found for found in map(_FENCE.match, map(str.rstrip, inside.split("\n"))) if found)
+    second = next((found for found in fences if found[1].startswith(opening[1])), None)
+    return inside if second is None or second[2] else text
 
 
 SHORT_REPLY = 400  # chars
@@ -150,11 +135,6 @@ def is_error_text(text: str) -> bool:
     return len(text) <= SHORT_REPLY and not _LIST_OR_HEADING.search(text) and _ERROR.match(_plain(text)) is not None
 
 
-def is_declined(text: str) -> bool:
-    """Whether the model says that it will not, or that it was given nothing."""
-    return len(text) <= SHORT_REPLY and _DECLINED.match(_plain(text)) is not None
-
-
 def _plain(text: str) -> str:
     return " ".join(text.split()).casefold().replace("\u2019", "'")
 
@@ -213,8 +193,7 @@ def check_reply(reply: object, job: SummaryJob, count: Callable[[str], int]) -> 
     if is_cut:
         raise SummarizerRefused(Refusal.CUT_OFF)
     text = clean_reply(text)
-    fault = _fault_of_words(text) or _fault_of_size(text, job, count)
-    if fault is not None:
+    if (fault := _fault(text, job, count)) is not None:
         raise SummarizerRefused(fault)
     said = attribute(text, job.content, job.kind)  # its labels may take it over the cap: a view counts what it shows
     input_tokens, output_tokens = reported_usage(reply)
@@ -247,17 +226,16 @@ def _plausible(tokens: object) -> int | None:
     return tokens if 0 < tokens <= MOST_USAGE else None
 
 
-def _fault_of_words(text: str) -> Refusal | None:
+def _fault(text: str, job: SummaryJob, count: Callable[[str], int]) -> Refusal | None:
+    """What is wrong with a clean reply: its words, or its size."""
     if not any(char.isalnum() for char in text):
         return Refusal.EMPTY
     if text.lower().startswith(("<think>", "<thinking>")):
         return Refusal.CUT_OFF  # closed thinking has been stripped
     if is_error_text(text):
         return Refusal.ERROR_TEXT
-    return Refusal.DECLINED if is_declined(text) else None
-
-
-def _fault_of_size(text: str, job: SummaryJob, count: Callable[[str], int]) -> Refusal | None:
+    if len(text) <= SHORT_REPLY and _DECLINED.match(_plain(text)):
+        return Refusal.DECLINED
     most = int(OVER_CAP * job.max_tokens)
     is_huge = len(text) > MOST_CHARS * most
     tokens = most + 1 if is_huge else count(text)
@@ -278,19 +256,13 @@ def _echoes(text: str, job: SummaryJob, *, is_long: bool) -> bool:
     beginning = flat[:ECHO_CHARS]
     if len(beginning) >= SHORTEST_ECHO and beginning in instructions:
         return True
-    return is_long and (flat in content or _copied_share(text, job.content) > 0.8)
-
-
-def _copied_share(text: str, content: str) -> float:
-    """Share of the neighbouring lines of `text` that are neighbours in `content` too; quotes are not, copies are."""
-    pairs = _neighbours(text)
-    there = set(_neighbours(content))
-    return sum(pair in there for pair in pairs) / len(pairs) if pairs else 0.0
-
-
-def _neighbours(text: str) -> list[tuple[str, str]]:
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    return list(pairwise(lines))
+    if not is_long or flat in content:
+        return is_long
+    copied, given = (  # lines that are neighbours in both: quotes are not, copies are
+        list(pairwise(line.strip() for line in lines.split("\n") if line.strip())) for lines in (text, job.content)
+    )
+    there = set(given)
+    return sum(pair in there for pair in copied) > 0.8 * len(copied)
 
 
 def _flat(text: str) -> str:

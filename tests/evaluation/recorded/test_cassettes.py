@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -53,7 +51,7 @@ class Model:
 
 
 def opened(path: Path, mode: Mode = "record", **options: Any) -> Cassette:
-    return Cassette.open(path / "c.jsonl", mode, today=lambda: "2026-11-21", **options)
+    return Cassette.open(path / "c.jsonl", mode, **options)
 
 
 async def recorded(path: Path, *requests: Request, answer: Any = "8080") -> bytes:
@@ -147,35 +145,30 @@ async def test_two_recorders_of_one_file_keep_what_both_recorded(tmp_path: Path)
     assert len(opened(tmp_path, "replay")) == 2
 
 
-async def test_a_file_is_the_same_whatever_the_order_and_holds_a_shared_text_once(tmp_path: Path):
+async def test_a_file_is_the_same_whatever_the_order_and_holds_replies_alone(tmp_path: Path):
     requests = [replace(ASKED, replicate=number) for number in range(6)]
     for name, order in (("a", requests), ("b", requests[::-1])):
         (tmp_path / name).mkdir()
         await recorded(tmp_path / name, *order)
     content = (tmp_path / "a" / "c.jsonl").read_bytes()
     assert content == (tmp_path / "b" / "c.jsonl").read_bytes()
-    assert content.count(b"a line of a long view") == 40
+    assert b"a line of a long view" not in content
 
 
 @pytest.mark.parametrize(
-    ("broken", "line", "words"),
+    ("broken", "line"),
     [
-        (lambda lines: [*lines[:-1], lines[-1][:-9]], 3, "cut off"),
-        (lambda lines: [lines[0], b"<<<<<<< ours\n", *lines[1:]], 2, "not a line of a cassette"),
-        (lambda lines: [*lines, lines[-1]], 4, "twice"),
-        (lambda lines: [lines[0].replace(b"1", b"7"), *lines[1:]], 1, "version 7"),
-        (lambda lines: lines[1:], 1, "begins with"),
-        (lambda lines: [*lines[:-1], lines[-1].replace(b"port", b"host")], 3, "edited"),
-        (lambda lines: [lines[0], lines[1].replace(b"long", b"cold"), lines[2]], 2, "edited"),
-        (lambda lines: [lines[0], lines[2]], 2, "not in the file"),
-        (lambda lines: [], 1, "empty"),
+        (lambda lines: [*lines[:-1], lines[-1][:-9]], 1),
+        (lambda lines: [lines[0], b"<<<<<<< ours\n"], 2),
+        (lambda lines: [lines[0].replace(b"reply", b"rply")], 1),
+        (lambda lines: [], 1),
     ],
 )
-async def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, broken: Any, line: int, words: str):
+async def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, broken: Any, line: int):
     lines = (await recorded(tmp_path)).splitlines(keepends=True)
     (tmp_path / "c.jsonl").write_bytes(b"".join(broken(lines)))
     for mode in ("replay", "record"):
-        with pytest.raises(CassetteError, match=rf"c\.jsonl:{line}: .*{words}"):
+        with pytest.raises(CassetteError, match=rf"c\.jsonl:{line}: not a line of a cassette"):
             opened(tmp_path, mode)
 
 
@@ -208,12 +201,21 @@ async def test_secrets_are_not_kept(tmp_path: Path, secret: str):
     content = await recorded(tmp_path, replace(ASKED, user=(f"He said {secret} here.",)), answer=f"It is {secret}.")
     value = secret.split()[-1].split('"')[-2 if secret.startswith('"') else -1].removeprefix("https://user:")
     assert value.split("@")[0].encode() not in content
-    assert content.count(b"[secret]") == 2
+    assert content.count(b"[secret]") == 1
 
 
-async def test_the_key_that_signs_is_not_kept_whatever_it_looks_like(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_the_key_that_signs_is_neither_sent_nor_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "a word that opens")
-    assert b"that opens" not in await recorded(tmp_path, replace(ASKED, user=("Use a word that opens now",)))
+    sent: list[Request] = []
+
+    async def send(request: Request) -> str:
+        sent.append(request)
+        return "Use a word that opens"
+
+    with opened(tmp_path) as cassette:
+        await cassette.reply(replace(ASKED, user=("Use a word that opens now",)), send)
+    assert sent[0].message == f"Use {REDACTED} now"
+    assert b"that opens" not in (tmp_path / "c.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -243,18 +245,6 @@ async def test_summaries_are_replayed_too(tmp_path: Path):
             cassette.check()
 
 
-PIECES = [
-    *("password", "api_key", "x-api-key", "api key", "client-secret", "Authorization", "secret_key"),
-    *(":", "=", ": ", '"', "'", " ", "\n", ",", ";", "[", "]", ".", "-", "_", "/", "é", "//"),
-    *("a", "1", "abcdefghijkl", "abc1defghijklmnop", "eyJ", "eyJabcdefgh", "eyJhbGciOi.eyJzdWIiOi", "sk-", "bearer "),
-]
-# What these look for, in the words of one expression each: no text but a short one could be searched with them.
-WEB_TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?")
-NAMED = re.compile(
-    r"\b((?:authorization|x-api-key|api[-_ ]?key|access[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key"
-    r"|password)[\"']?\s*[:=]\s*[\"']?)(?=[^\s\"']*\d)[^\s\"'\[\],;]{12,}",
-    re.IGNORECASE,
-)
 HOSTILE = [
     *("password:", "eyJ-", "password:a,1", "password= ", "password:'", "password\t", "api-", "api key"),
     *("bearer ", "basic\t", "a-", "x://u:", "x://u:p", "sk-", "eyJabcdefgh.", "AIza", "-----BEGIN ", "-----END A"),
@@ -269,15 +259,6 @@ from summarizing_context.evaluation.requests import scrubbed
 for piece in {HOSTILE!r}:
     scrubbed((piece * {LARGE})[:{LARGE}])
 """
-
-
-def test_names_and_web_tokens_are_found_as_one_expression_would_find_them():
-    rng = random.Random(7)
-    for _ in range(20_000):
-        text = "".join(rng.choices(PIECES, k=rng.randrange(1, 14)))
-        if "bearer" in text or "sk-" in text:
-            continue
-        assert scrubbed(text) == NAMED.sub(rf"\1{REDACTED}", WEB_TOKEN.sub(REDACTED, text)), text
 
 
 def test_a_value_is_taken_out_wherever_a_digit_follows_its_name():

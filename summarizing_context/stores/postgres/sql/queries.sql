@@ -67,7 +67,8 @@ select store.commit_appends(
     cast(:sessions as text[]), cast(:fences as bigint[]), cast(:branches as bigint[]), cast(:starts as bigint[]),
     cast(:stops as bigint[]), cast(:entry_branches as bigint[]), cast(:entry_positions as bigint[]),
     cast(%(messages)b as bytea[]), cast(%(facts)b as bytea[]), cast(:rule_sessions as text[]),
-    cast(:digests as bytea[]), cast(:versions as text[]), cast(:rule_positions as bigint[]), cast(:rules as bytea[])
+    cast(:digests as bytea[]), cast(:versions as text[]), cast(:rule_positions as bigint[]), cast(:rules as bytea[]),
+    cast(:numbers as bigint[]), cast(:parts as bigint[]), cast(:texts as text[])
 );
 
 -- add_entries: those of the arrays
@@ -114,31 +115,8 @@ on conflict (session_id, range_hash, recipe_hash) do update set
 where uses.stale or uses.start is distinct from coalesce(excluded.start, uses.start)
     or uses.stop is distinct from coalesce(excluded.stop, uses.stop);
 
--- guard_states: no checkpoint is removed, and no state with it, until the transaction ends
-lock table store.checkpoints in row exclusive mode;
-
 -- hold_checkpoint: nobody removes it, or the session that it is of, until the transaction ends
 select 1 from store.checkpoints where id = :id for key share;
-
--- has_unused_states: whether there are some that no checkpoint has
-select 1 from store.checkpoint_states where id not in (
-    select cast(showing ->> 1 as bigint)
-    from store.checkpoints, json_array_elements(cast(checkpoints.showings as json)) as showing
-) limit 1;
-
--- states_on_unused: those that a checkpoint has and that are packed against one that none has
-with used as materialized (
-    select distinct cast(showing ->> 1 as bigint) as id
-    from store.checkpoints, json_array_elements(cast(checkpoints.showings as json)) as showing
-)
-select id from store.checkpoint_states
-where id in (select id from used) and base is not null and base not in (select id from used);
-
--- remove_unused_states: those that no checkpoint has
-delete from store.checkpoint_states where id not in (
-    select cast(showing ->> 1 as bigint)
-    from store.checkpoints, json_array_elements(cast(checkpoints.showings as json)) as showing
-);
 
 -- guard_memories: nobody else keeps memories of this scope until the transaction ends
 select pg_advisory_xact_lock(hashtextextended(coalesce('project ' || cast(:project as text), 'session ' || :session_id), 7));

@@ -1,9 +1,6 @@
 -- The queries that remove, each under its name and purpose.
 
--- guard_removal: nobody keeps a checkpoint or takes a state until the transaction ends; appends go on
-lock table store.checkpoints in share row exclusive mode;
-
--- lock_trimmed: branches, all or of deleted sessions, with something unneeded; nobody indexes them meanwhile
+-- lock_trimmed: branches, all or of deleted sessions, with something unneeded; nobody else trims them meanwhile
 with recursive needed (branch, stop) as (
     select * from (
         select branch, stop from store.sessions
@@ -49,14 +46,9 @@ with recursive needed (branch, stop) as (
     where entries.branch = garbage.branch and entries.position = garbage.position
     returning octet_length(message) + octet_length(facts) as size
 ), unindexed as (
-    delete from store.words using garbage where number = (garbage.branch << 32) + garbage.position returning part, size
-), counted as (
-    insert into store.word_totals (texts, words)
-    select -count(*), -sum(size) from unindexed where part = 0 having count(*) > 0
+    delete from store.words using garbage where number = (garbage.branch << 32) + garbage.position
 ), unnamed as (
     delete from store.vectors using garbage where owner = 'row' and number = (garbage.branch << 32) + garbage.position
-), shortened as (
-    update store.branches set indexed = least(indexed, cut.stop) from cut where id = cut.branch and indexed > cut.stop
 ), ended as (
     delete from store.branches using cut where id = cut.branch and cut.stop is null
 )
@@ -71,11 +63,8 @@ with gone as (
         select 1 from store.summary_uses as uses where uses.session_id <> :session_id
         and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
     ) returning id
-), unindexed as (
-    delete from store.words where number in (select -id from gone) returning part, size
 )
-insert into store.word_totals (texts, words)
-select -count(*), -sum(size) from unindexed where part = 0 having count(*) > 0;
+delete from store.words where number in (select -id from gone);
 
 -- remove_unused_summaries: those that no session uses, with their words; the bytes of their texts
 with gone as (
@@ -84,10 +73,7 @@ with gone as (
         where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
     ) returning id, octet_length(text) as size
 ), unindexed as (
-    delete from store.words where number in (select -id from gone) returning part, size
-), counted as (
-    insert into store.word_totals (texts, words)
-    select -count(*), -sum(size) from unindexed where part = 0 having count(*) > 0
+    delete from store.words where number in (select -id from gone)
 )
 select cast(coalesce(sum(size), 0) as bigint) from gone;
 

@@ -57,9 +57,14 @@ delete from store.activations where session_id = :session_id and provider_key no
     select provider_key from store.activations where session_id = :session_id order by saved desc limit :keep
 );
 
--- save_summary: keep the first summary of a key; a second is ignored
+-- save_summary: keep the first summary of a key, and tell its number; a second is ignored
 insert into store.summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
-values (?, ?, ?, ?, ?, ?) on conflict (range_hash, recipe_hash) do nothing;
+values (?, ?, ?, ?, ?, ?) on conflict (range_hash, recipe_hash) do nothing returning id;
+
+-- summaries_of: those that a session uses, with the entries for which each stands
+select range_hash, recipe_hash, start, stop, text, rank, input_tokens, output_tokens
+from store.summary_uses join store.summaries using (range_hash, recipe_hash)
+where session_id = :session_id and not stale order by start, summaries.id;
 
 -- age_uses: what was noted belongs to a log that is no longer
 update store.summary_uses set stale = true where session_id = :session_id and not stale;
@@ -91,14 +96,14 @@ select log_version from store.sessions where session_id = :session_id;
 update store.sessions set log_version = log_version + 1 where session_id = :session_id;
 
 -- add_checkpoint: a head that is kept
-insert into store.checkpoints (session_id, name, branch, stop, showings, pins, created_at)
-values (:session_id, :name, :branch, :stop, :showings, :pins, :now) returning id;
+insert into store.checkpoints (session_id, name, branch, stop, views, pins, created_at)
+values (:session_id, :name, :branch, :stop, :views, :pins, :now) returning id;
 
 -- checkpoints: of a session, oldest first
 select id, name, stop, created_at from store.checkpoints where session_id = :session_id order by id;
 
 -- checkpoint: by its id, else the newest of this name
-select id, name, stop, created_at, branch, showings, pins from store.checkpoints
+select id, name, stop, created_at, branch, views, pins from store.checkpoints
 where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
 order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 
@@ -107,26 +112,8 @@ select id from store.checkpoints where session_id = :session_id order by id desc
 
 -- same_checkpoint: the newest that equals this state of a session
 select id, name, stop, created_at from store.checkpoints
-where session_id = :session_id and branch = :branch and stop = :stop and showings = :showings and pins = :pins
+where session_id = :session_id and branch = :branch and stop = :stop and views = :views and pins = :pins
 order by id desc limit 1;
-
--- find_checkpoint_state: its number, if it is kept already
-select id from store.checkpoint_states where digest = :digest;
-
--- add_checkpoint_state: a state, packed
-insert into store.checkpoint_states (digest, state, base, depth) values (:digest, :state, :base, :depth) returning id;
-
--- checkpoint_state: by its number, and the number of what it is packed against
-select state, base from store.checkpoint_states where id = :id;
-
--- state_depth: its number, how many states it builds on, and its name
-select id, depth, digest from store.checkpoint_states where id = :id;
-
--- newest_showings: what was shown at a session's newest checkpoint
-select showings from store.checkpoints where session_id = :session_id order by id desc limit 1;
-
--- pack_state_alone: it builds on no other any longer
-update store.checkpoint_states set state = :state, base = null, depth = 0 where id = :id;
 
 -- copy_uses: what a session uses, for its fork too
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
@@ -229,16 +216,6 @@ delete from store.summary_uses where session_id = :session_id;
 -- remove_stale_uses: of all sessions
 delete from store.summary_uses where stale;
 
--- branches_behind: all branches with entries that are not indexed, and one past the last of them
-select id, (select max(position) + 1 from store.entries where branch = branches.id) from store.branches
-where exists (select 1 from store.entries where branch = branches.id and position >= greatest(indexed, parent_stop));
-
--- entries_behind: those of a branch from a position on
-select position, message from store.entries where branch = :branch and position >= :start order by position;
-
--- note_indexed: how far a branch is indexed
-update store.branches set indexed = :stop where id = :branch;
-
 -- sessions_in_scope: by id, by project, or all; the newest change last
 select session_id, branch, stop from store.sessions
 where (cast(:session_id as text) is null or session_id = :session_id)
@@ -255,28 +232,3 @@ select text from store.summaries where id = :id;
 select session_id, start, stop from store.summary_uses as uses
 join store.summaries on uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 where summaries.id = :id and not stale and start is not null;
-
--- its_head: a session, and where its log ends
-select branch, stop, project, created_at, updated_at, log_version, pins, budget
-from store.sessions where session_id = :session_id;
-
--- its_activations: oldest first
-select provider_key, state, saved from store.activations where session_id = :session_id order by saved;
-
--- its_history: of its activations
-select number, provider_key, log_version, figures, before, undone
-from store.activation_history where session_id = :session_id order by number;
-
--- its_uses: of summaries
-select range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id;
-
--- its_rules: of its messages
-select digest, version, position, rules from store.rules where session_id = :session_id;
-
--- its_checkpoints: oldest first
-select id, name, branch, stop, showings, pins, created_at
-from store.checkpoints where session_id = :session_id order by id;
-
--- vectors_between: those of a run of rows
-select number, recipe, vector from store.vectors
-where owner = :owner and number >= :start and number < :stop order by number, recipe;

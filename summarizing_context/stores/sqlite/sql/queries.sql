@@ -79,26 +79,8 @@ delete from summaries where not exists (
     where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 );
 
--- guard_states: no checkpoint is removed until the transaction ends; in SQLite it is the only one that writes
-select 1;
-
--- guard_removal: nobody else makes a head or keeps a checkpoint until the transaction ends; as above
-select 1;
-
 -- hold_checkpoint: whether it is there; in SQLite nobody removes it until the transaction ends
 select 1 from checkpoints where id = :id;
-
--- states_on_unused: those that a checkpoint has and that are packed against one that none has
-with used as materialized (
-    select distinct json_extract(showing.value, '$[1]') as id
-    from checkpoints, json_each(checkpoints.showings) as showing
-)
-select id from checkpoint_states where id in used and base is not null and base not in used;
-
--- remove_unused_states: those that no checkpoint has
-delete from checkpoint_states where id not in (
-    select json_extract(showing.value, '$[1]') from checkpoints, json_each(checkpoints.showings) as showing
-);
 
 -- guard_memories: nobody else keeps memories until the transaction ends; in SQLite it is the only one that writes
 select 1;

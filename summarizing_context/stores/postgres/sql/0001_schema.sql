@@ -1,7 +1,8 @@
--- The first schema. `store.` stands for the schema that the address names.
+-- The schema. `store.` stands for the schema that the address names.
 --
 -- Logs, branches, checkpoints and summaries are as in the SQLite store. What differs: writers are rows that expire,
--- and each session has a fence that grows with each new writer; the words of the search index are kept in a table.
+-- and each session has a fence that grows with each new writer; the words of the search index are kept in a table,
+-- written with what they are of.
 
 create table store.writers (
     id text primary key, -- of one process and event loop
@@ -15,8 +16,7 @@ create table store.branches (
     id bigint generated always as identity primary key,
     session_id text, -- that began it; null: deleted, but others need it
     parent bigint,
-    parent_stop bigint not null default 0,
-    indexed bigint not null default 0 -- entries before this position are in `words`
+    parent_stop bigint not null default 0
 );
 create index branches_by_session on store.branches (session_id);
 create index branches_by_parent on store.branches (parent) where parent is not null;
@@ -38,6 +38,10 @@ create table store.sessions (
     updated_at text not null,
     log_version bigint not null default 0,
     pins text not null default '',
+    budget bigint, -- tokens that the last request could use
+    failed bigint not null default 0, -- summaries that were given up
+    last_error text,
+    last_error_at text,
     writer text, -- the row of `writers` that has it, or had it
     fence bigint not null default 0 -- one more for each writer: an older writer's transactions fail
 ) with (fillfactor = 70);
@@ -71,10 +75,8 @@ create table store.summaries (
     rank bigint not null,
     input_tokens bigint not null,
     output_tokens bigint not null,
-    indexed boolean not null default false,
     unique (range_hash, recipe_hash)
 );
-create index summaries_not_indexed on store.summaries (id) where not indexed;
 
 create table store.summary_uses (
     session_id text not null,
@@ -93,20 +95,11 @@ create table store.checkpoints (
     name text,
     branch bigint not null,
     stop bigint not null,
-    showings text not null, -- JSON: a list of [provider key, state id, marks], the newest last
+    views bytea not null, -- zlib; JSON: a list of [provider key, state, marks], the newest last
     pins text not null default '',
     created_at text not null
 );
 create index checkpoints_by_session on store.checkpoints (session_id);
-
-create table store.checkpoint_states (
-    id bigint generated always as identity primary key,
-    digest bytea not null unique,
-    state bytea not null, -- packed
-    base bigint, -- the state that this one is packed against
-    depth bigint not null default 0
-);
-create index checkpoint_states_by_base on store.checkpoint_states (base) where base is not null;
 
 create table store.rules (
     session_id text not null,
@@ -127,7 +120,6 @@ alter text search configuration store.plain
 create table store.words (
     number bigint not null, -- of a message: branch and position; of a summary: its id below zero
     part bigint not null, -- long texts have several
-    size bigint not null, -- words
     words tsvector not null,
     primary key (number, part)
 );
@@ -169,4 +161,78 @@ begin
         raise exception 'expected % rows, found %', wanted, seen using errcode = 'SC001';
     end if;
     return seen;
+end $$;
+
+-- Who pays for a summary now: one host asks a model for a key, and the others wait for what it gets.
+
+create table store.claims (
+    range_hash text not null,
+    recipe_hash text not null,
+    writer text not null, -- whose lease must hold, or the claim is void
+    until timestamptz not null, -- its deadline
+    wanted boolean not null default false, -- another host waits
+    primary key (range_hash, recipe_hash)
+);
+
+-- Requests for summaries that workers of a pool make, and the caps on calls that hold for all workers.
+
+create table store.requests (
+    range_hash text not null,
+    recipe_hash text not null,
+    session_id text not null, -- that asked first
+    queue text not null, -- whose workers make it
+    number uuid not null default gen_random_uuid(), -- of its job; another one when it is asked again after a failure
+    request bytea not null, -- what is asked of a model, redacted
+    others text[] not null default '{}', -- that asked too, in order, so that deleting one leaves it to them
+    error text, -- why the last attempt failed; who asked decides whether to ask again
+    failures bigint not null default 0, -- since somebody asked last
+    retry_at timestamptz, -- null: it waits, or is not tried again unless somebody asks
+    asked_at timestamptz not null default clock_timestamp(),
+    primary key (range_hash, recipe_hash)
+);
+create index requests_by_session on store.requests (session_id);
+
+create table store.fleet (
+    single boolean primary key default true check (single), -- one row
+    calls_at_once bigint, -- null: no cap
+    calls_per_minute bigint
+);
+insert into store.fleet default values;
+
+create table store.calls (
+    id bigint generated always as identity primary key,
+    writer text not null, -- whose lease must hold, or the call has ended
+    began timestamptz not null default clock_timestamp(),
+    ended boolean not null default false
+);
+create index calls_by_time on store.calls (began);
+
+-- Appends of many sessions in one statement, which the server plans once: all, or none where a session was lost.
+create function store.commit_appends(
+    this_writer text, this_batch bigint, lease double precision, changed_at text,
+    session_ids text[], fences bigint[], branches bigint[], starts bigint[], stops bigint[],
+    entry_branches bigint[], entry_positions bigint[], messages bytea[], all_facts bytea[],
+    rule_sessions text[], digests bytea[], versions text[], rule_positions bigint[], all_rules bytea[],
+    numbers bigint[], parts bigint[], texts text[]
+) returns void language plpgsql as $$
+declare changed bigint;
+begin
+    perform set_config('lock_timeout', '10s', true);
+    update store.writers set batch = this_batch, until = clock_timestamp() + make_interval(secs => lease)
+    where id = this_writer;
+    get diagnostics changed = row_count;
+    perform store.expect(changed, 1);
+    update store.sessions set stop = given.stop, updated_at = changed_at
+    from unnest(session_ids, fences, branches, starts, stops) as given (session_id, fence, branch, start, stop)
+    where sessions.session_id = given.session_id and sessions.writer = this_writer and sessions.fence = given.fence
+    and sessions.branch = given.branch and sessions.stop = given.start;
+    get diagnostics changed = row_count;
+    perform store.expect(changed, cardinality(session_ids));
+    insert into store.entries (branch, position, message, facts)
+    select * from unnest(entry_branches, entry_positions, messages, all_facts);
+    insert into store.rules (session_id, digest, version, position, rules)
+    select * from unnest(rule_sessions, digests, versions, rule_positions, all_rules) on conflict do nothing;
+    insert into store.words (number, part, words)
+    select given.number, given.part, to_tsvector('store.plain', given.text)
+    from unnest(numbers, parts, texts) as given (number, part, text);
 end $$;

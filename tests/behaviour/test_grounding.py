@@ -1,0 +1,173 @@
+"""What a model writes down as fact stands in what it read: inventions are dropped, honest ways of writing stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from summarizing_context import Settings, Statistics, SummaryJob, SummaryReply, open_context
+from summarizing_context.testing import ScriptedSummarizer
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = Settings(
+    max_tokens=6_000,
+    segment_min=200,
+    segment_target=400,
+    segment_max=800,
+    token_counter="estimate",
+    idle_after=None,
+    attempts=2,
+)
+RECORD = """Fix src/app/parser.py at line 482, never push. It took 1198 ms and 12288 bytes, 85.4 % of 1,234,567 rows.
+See https://example.com/a?b=1 and HAT-215, commit 3f2a9c1d77e0aa, python 3.11.2, on 2026-03-09T14:30:05Z in Berlin.
+The staging port is 6543 and DEBUG=false; he said "we can't ship on Friday". {"cmd":"pytest -q\\ntests/test_x.py"}.
+The function parse_header calls getUserName, then os.Stat; it was read, written and tested. GET /users/42/posts is 200.
+"""
+FILLER = " ".join("The work went on and it was looked at again, calmly and with care." for _ in range(90))
+KEPT = "- The parser was repaired and all of the checks went through afterwards."
+
+HONEST = [
+    "parser.py, app/parser.py and `./src/app/parser.py:482`, lines 482-482",
+    "it took 1,198 ms, about 1,200 ms, 1.2 s, 12 KB, 85%, ~1.2M rows",
+    "es dauerte 1.198 ms, 85,4 % von 1.234.567 Zeilen, am 9. März 2026 um 14:30",
+    "1198ミリ秒かかった。ポートは６５４３、2026年3月9日",
+    "المنفذ ٦٥٤٣",
+    "March 9, 2026; 9 Mar; on 9 March 2026 at 2:30 pm",
+    "ticket #215, hat-215, HAT 215, commit 3f2a9c1, Python 3.11, v3.11.2, 3.11.x",
+    '“we can’t ship on Friday”, "We can\'t ship..." he said',
+    "`pytest -q tests/test_x.py`, parse_header(), `getUserName`, os.Stat, `GET /users/<id>/posts`",
+    "read/write/test, and/or, e.g. this one, step 7 of 12, 24/7, a 3-step plan",
+    "DEBUG=false, port 6543, https://example.com/a",
+]
+
+INVENTED = [
+    "src/app/lexer.py was changed as well",
+    "the module `src/core/parser.rs` was changed",
+    "it took 1199 ms in the end",
+    "it took 54 KB in the end",
+    "es dauerte 2.198 ms am Ende",
+    "ポートは７７７７です",
+    "all of it was done on 2031-07-19",
+    "all of it was done on April 9, 2026",
+    "the run began at 15:45 as planned",
+    "the ticket for it is HAT-4711",
+    "the commit for it is 3f2a9c2",
+    "python 3.12.4 is what it needs",
+    'he said "we can ship it on Monday" then',
+    "`rm -rf build` was run before that",
+    "the function parse_footer is the one",
+    "see https://example.org/other for that",
+    "it was sent to kim@example.org then",
+    "it was started with DEBUG=true there",
+    "it goes with --no-such-option in that place",
+]
+
+
+async def summarized(*replies: object) -> tuple[str, Statistics, list[SummaryJob]]:
+    """Return the summaries of a session whose first segment is answered so, its figures, and the jobs for it."""
+    answers = list(replies)
+
+    def answer(job: SummaryJob) -> str | SummaryReply:
+        if job.kind != "segment" or RECORD.splitlines()[0] not in job.content:
+            return "none" if job.kind == "rules" else "## Done\n- The work went on."
+        reply = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply(job) if callable(reply) else reply  # type: ignore[return-value]
+
+    summarizer = ScriptedSummarizer(answer)
+    async with open_context(SETTINGS, summarizer=summarizer) as context:
+        await context.add_message({"role": "user", "content": RECORD + FILLER})
+        for at in range(6):
+            await context.add_message({"role": "assistant" if at % 2 == 0 else "user", "content": FILLER})
+        await context.compact()
+        await context.wait_idle(30)
+        await context.compact()
+        rows = [row["content"] for row in await context.get_messages_for_request() if isinstance(row["content"], list)]
+        summaries = "\n".join(part["text"] for row in rows for part in row)
+        asked = [job for job in summarizer.jobs if job.kind == "segment" and RECORD.splitlines()[0] in job.content]
+        return summaries, context.statistics(), asked
+
+
+@pytest.mark.parametrize("line", HONEST)
+async def test_an_honest_way_of_writing_stays(line: str):
+    text, figures, asked = await summarized(f"## Done\n{KEPT}\n- {line}")
+    assert line in text
+    assert figures.dropped_lines == 0
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("lie", INVENTED)
+async def test_an_invention_is_dropped_and_what_stands_around_it_stays(lie: str):
+    text, figures, asked = await summarized(f"## Done\n{KEPT}\n{KEPT} It is well.\n- {lie}")
+    assert KEPT in text
+    assert lie not in text
+    assert figures.dropped_lines == 1
+    assert len(asked) == 1
+
+
+async def test_only_the_sentence_that_lies_goes_and_an_empty_section_with_it():
+    line = "- The parser works well by now. It took 777 ms. All of the checks pass today, as was asked for."
+    text, figures, _ = await summarized(f"## Errors and fixes\n- see HAT-999\n## Done\n{KEPT}\n{line}")
+    assert "The parser works well by now. All of the checks pass today" in text
+    assert "777" not in text
+    assert "HAT-999" not in text
+    assert "## Errors and fixes" not in text
+    assert figures.dropped_lines == 2
+
+
+async def test_a_reply_that_would_lose_a_third_is_asked_for_again_and_the_inventions_are_named():
+    text, figures, asked = await summarized("## Done\n- The build was fixed, see HAT-4711.\n- All is well.", KEPT)
+    assert KEPT in text
+    assert "HAT-4711" in asked[1].instructions
+    assert (len(asked), figures.refused_replies) == (2, 1)
+    assert figures.refused_input_tokens > 0
+
+
+async def test_what_is_left_of_it_stands_when_the_second_answer_is_no_better():
+    lying = f"## Done\n{KEPT}\n- The build was fixed in HAT-4711 and then it was deployed to 10.9.8.7 on Monday."
+    text, figures, asked = await summarized(lying)
+    assert KEPT in text
+    assert "4711" not in text
+    assert (len(asked), figures.dropped_lines) == (2, 1)
+
+
+BAD = {
+    "empty": "  \n",
+    "marks alone": "...",
+    "thinking that never ends": "<think>The user wants a summary, so I will",
+    "a refusal": "I'm sorry, but I can't help with that.",
+    "a question": "Please provide the conversation that you want me to summarize.",
+    "an error of the provider": "Error code: 529 - overloaded",
+    "a page of a proxy": "<html><body>502 Bad Gateway</body></html>",
+    "cut off": SummaryReply("## Done\n- The parser was", truncated=True),
+    "too long": "## Done\n" + "- The work went well and was looked at.\n" * 900,
+    "an echo": lambda job: job.content,
+    "inventions alone": "- HAT-4711",
+}
+
+
+@pytest.mark.parametrize("form", BAD)
+async def test_a_reply_of_a_bad_form_is_asked_for_again(form: str):
+    text, figures, asked = await summarized(BAD[form], KEPT)
+    assert KEPT in text
+    assert len(asked) == 2
+    assert figures.refused_replies == 1
+
+
+@pytest.mark.parametrize("form", BAD)
+async def test_where_no_reply_will_do_an_extractive_summary_stands_in(form: str):
+    text, figures, asked = await summarized(BAD[form])
+    assert len(asked) == 2
+    assert "src/app/parser.py" in text  # the stand-in is made of the messages themselves
+    assert figures.summaries_failed >= 1
+
+
+async def test_wrappings_of_a_reply_are_taken_off():
+    text, figures, _ = await summarized(
+        f"<think>short one</think>Here is the summary:\n```markdown\n## Done\n{KEPT}\n```"
+    )
+    assert KEPT in text
+    assert "short one" not in text
+    assert "Here is the summary" not in text
+    assert figures.refused_replies == 0

@@ -1,0 +1,146 @@
+"""Sessions are exported from any store and imported into any other: nothing is lost, and nothing is paid for again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from summarizing_context import Settings, open_context
+from summarizing_context.cli import main
+from summarizing_context.testing import ScriptedSummarizer
+from tests import postgres_server
+
+Place = Callable[[str], str]
+
+
+@pytest.fixture(params=["sqlite to sqlite", "sqlite to postgres", "postgres to sqlite"])
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """Where sessions come from, and where they go to."""
+    found = []
+    for name, kind in zip("ab", request.param.split(" to "), strict=True):
+        if kind == "postgres":
+            request.getfixturevalue("postgres")
+        path = tmp_path / f"{name}.db"
+        found.append(postgres_server.address_for(path) if kind == "postgres" else str(path))
+    return found[0], found[1]
+
+
+def settings(store: str, session_id: str = "s1") -> Settings:
+    return Settings(store=store, session_id=session_id, project="garden", max_tokens=1_500, token_counter="estimate")
+
+
+def said(at: int) -> dict[str, Any]:
+    return {"role": "user" if at % 2 == 0 else "assistant", "content": f"Message {at} of the tulip. " + "word " * 60}
+
+
+async def filled(store: str, count: int = 40) -> list[dict[str, Any]]:
+    """A session with summaries that a model made, a checkpoint, a pin and a memory; its view."""
+    async with open_context(settings(store), summarizer=ScriptedSummarizer(recipe="scripted")) as context:
+        for at in range(count):
+            await context.add_message(said(at))
+            await context.get_messages_for_request()
+            await context.wait_idle()
+            if at == count // 2:
+                await context.checkpoint("half")
+        await context.pin("The gate is green.")
+        await context.memory.store("Ana owns the garden.")
+        return await context.get_messages_for_request()
+
+
+async def view(store: str) -> tuple[list[dict[str, Any]], int]:
+    """The view of the session there, and how often a model was asked for it."""
+    model = ScriptedSummarizer(recipe="scripted")
+    async with open_context(settings(store), summarizer=model) as context:
+        shown = await context.get_messages_for_request()
+        await context.wait_idle()
+        return shown, len(model.jobs)
+
+
+def moved(source: str, target: str, path: Path) -> int:
+    assert main(["sessions", "export", "all", "--store", source, "--out", str(path)]) == 0
+    return main(["sessions", "import", str(path), "--store", target])
+
+
+def test_an_imported_session_is_shown_as_it_was_and_no_summary_is_paid_for_again(places, tmp_path: Path):
+    source, target = places
+    before = anyio.run(filled, source)
+    assert anyio.run(view, source) == (before, 0)
+    assert any("Message 0 " not in str(row) and "word word" not in str(row) for row in before)  # it holds summaries
+    assert moved(source, target, tmp_path / "all.jsonl") == 0
+    assert anyio.run(view, target) == (before, 0)
+
+
+def test_checkpoints_pins_and_memories_go_along_and_words_are_found(places, tmp_path: Path):
+    source, target = places
+    anyio.run(filled, source)
+    assert moved(source, target, tmp_path / "all.jsonl") == 0
+
+    async def look() -> None:
+        async with open_context(settings(target), summarizer=ScriptedSummarizer(recipe="scripted")) as context:
+            assert [(one.name, one.seq) for one in await context.list_checkpoints()] == [("half", 21)]
+            assert "The gate is green." in str(await context.get_messages_for_request())
+            assert [one.content for one in await context.memory.retrieve("who owns it")] == ["Ana owns the garden."]
+            assert {hit.start for hit in await context.search("tulip", limit=50) if hit.kind == "message"} == {
+                *range(40)
+            }
+            await context.restore("half")
+            assert len(context) == 21
+
+    anyio.run(look)
+
+
+def test_an_import_goes_on_from_what_is_there_and_refuses_another_session_of_that_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, target = str(tmp_path / "a.db"), str(tmp_path / "b.db")
+
+    async def add(store: str, *messages: dict[str, Any]) -> int:
+        async with open_context(settings(store)) as context:
+            for message in messages:
+                await context.add_message(message)
+            return len(context)
+
+    anyio.run(add, source, said(0), said(1))
+    assert moved(source, target, tmp_path / "1.jsonl") == 0
+    anyio.run(add, source, said(2))
+    assert moved(source, target, tmp_path / "2.jsonl") == 0
+    assert anyio.run(add, target) == 3
+    anyio.run(add, target, said(3))
+    assert main(["sessions", "import", str(tmp_path / "1.jsonl"), "--store", target]) == 0  # an older one takes nothing
+    assert anyio.run(add, target) == 4
+    anyio.run(add, source, said(5))
+    capsys.readouterr()
+    assert moved(source, target, tmp_path / "3.jsonl") == 2
+    assert "session 's1' has other messages" in capsys.readouterr().err
+    assert anyio.run(add, target) == 4
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda text: text[: len(text) // 2], lambda _: "{}", lambda _: "no JSON", lambda _: "[]"]
+)
+def test_what_is_no_whole_export_is_refused_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spoil: Callable[[str], str]
+):
+    source, path = str(tmp_path / "a.db"), tmp_path / "all.jsonl"
+    anyio.run(filled, source, 2)
+    assert main(["sessions", "export", "s1", "--store", source, "--out", str(path)]) == 0
+    path.write_text(spoil(path.read_text()))
+    assert main(["sessions", "import", str(path), "--store", str(tmp_path / "b.db")]) == 2
+    assert "all.jsonl:1: this is no whole session" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_message_that_was_changed_in_the_file_is_read_anew(tmp_path: Path):
+    source, target, path = str(tmp_path / "a.db"), str(tmp_path / "b.db"), tmp_path / "all.jsonl"
+    anyio.run(filled, source, 2)
+    assert main(["sessions", "export", "s1", "--store", source, "--out", str(path)]) == 0
+    document = json.loads(path.read_text())
+    document["messages"][1][0]["content"] = "Something shorter."
+    path.write_text(json.dumps(document))
+    assert main(["sessions", "import", str(path), "--store", target]) == 0
+    shown, _ = anyio.run(view, target)
+    assert "Something shorter." in str(shown)
