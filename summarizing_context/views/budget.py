@@ -93,7 +93,7 @@ class Room(NamedTuple):
 
     @property
     def ample(self) -> float:
-        """Below this a view that covers nothing cuts no words of the user. What comes then has room until an activation."""
+        """Below this a view that covers nothing cuts no words of the user. It leaves room until an activation."""
         return 0.0 if self.squeeze else AMPLE_SHARE * self.high
 
     @property
