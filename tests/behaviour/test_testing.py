@@ -7,7 +7,7 @@ import json
 import pytest
 
 from summarizing_context import Settings, SummarizerError, open_context
-from summarizing_context.testing import Conversation, ScriptedSummarizer, memory_store
+from summarizing_context.testing import Conversation, ScriptedSummarizer, memory_store, range_name
 
 pytestmark = pytest.mark.anyio
 SMALL = Settings(max_tokens=3_000, token_counter="estimate")
@@ -26,7 +26,7 @@ async def test_a_scripted_summarizer_answers_for_a_conversation_of_each_shape(sh
     segments = [job for job in summarizer.jobs if job.kind == "segment"]
     assert segments
     assert statistics.refused_replies == 0
-    assert any(f"Part {job.range_hash[:8]}" in view for job in summarizer.jobs)
+    assert any(f"called {range_name(job.range_hash)}" in view for job in summarizer.jobs)
 
 
 async def test_a_script_may_fail_and_then_answer():

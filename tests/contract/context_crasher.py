@@ -29,6 +29,7 @@ from summarizing_context import Settings, SummaryJob, open_context
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.postgres.store import PostgresStore
 from summarizing_context.stores.sqlite.store import SqliteStore
+from summarizing_context.testing import range_name
 from summarizing_context.views.view import decode_state
 from tests.contract.store_crasher import PATIENCE, Trap
 from tests.laws.builders import Message, count, session
@@ -60,7 +61,7 @@ class Model:
         self._tell(job.range_hash)
         for _ in range(int(job.range_hash[:2], 16) % 5):
             await asyncio.sleep(0)
-        return f"## Done\n- worked on {job.range_hash[:10]}"
+        return f"## Done\n- worked on {range_name(job.range_hash)}"
 
 
 class Notices:

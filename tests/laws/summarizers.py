@@ -8,10 +8,12 @@ from typing import Any
 
 import anyio
 
+from summarizing_context.testing import range_name
+
 
 def short_summary(job: Any) -> str:
     """A lawful summary of a handful of tokens that differs from job to job."""
-    return f"## Done\n- part {job.range_hash[:8]} of rank {job.rank}"
+    return f"## Done\n- part {range_name(job.range_hash)} of rank {job.rank}"
 
 
 class Counting:

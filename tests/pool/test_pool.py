@@ -26,6 +26,7 @@ from summarizing_context.pool.worker import PoolWorker
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres import queue
 from summarizing_context.stores.postgres.requests import RETRIES
+from summarizing_context.testing import range_name
 from tests import postgres_server
 from tests.making import assistant, user
 from tests.postgres_server import rows
@@ -70,7 +71,7 @@ class Model:
         if job.kind == "segment" and self._fails:
             self._fails -= 1
             raise SummarizerError("the model is down")
-        return f"## Done\n- made {job.range_hash[:8]}"
+        return f"## Done\n- made {range_name(job.range_hash)}"
 
     def paid_twice(self) -> int:
         keys = [(job.range_hash, job.recipe_hash) for job in self.asked if job.kind != "rules"]  # none can be read

@@ -22,6 +22,7 @@ from summarizing_context.fleet import pool_worker
 from summarizing_context.pool.metrics import PoolMetrics
 from summarizing_context.stores.postgres.store import PostgresStore
 from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.testing import range_name
 
 PATIENCE = 600  # seconds, after which a worker that nobody kills ends by itself
 
@@ -50,7 +51,7 @@ class Model:
         if is_down(self._calls):
             raise SummarizerError("the model is down")
         await asyncio.sleep(int(job.range_hash[:2], 16) % 40 / 1_000)
-        return f"## Done\n- worked on {job.range_hash[:10]}"
+        return f"## Done\n- worked on {range_name(job.range_hash)}"
 
 
 class Metrics(PoolMetrics):

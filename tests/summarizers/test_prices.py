@@ -11,6 +11,7 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummaryReply, open_context
 from summarizing_context.summarizers.prices import load_prices
+from summarizing_context.testing import range_name
 from tests.laws.builders import session
 
 pytestmark = pytest.mark.anyio
@@ -114,7 +115,7 @@ class Model:
         self.model, self.usage = model, {"input_tokens": 1_000, "output_tokens": 100, **usage}
 
     async def summarize(self, job: Any) -> SummaryReply:
-        return SummaryReply(f"## Done\n- part {job.range_hash[:8]}", **self.usage)
+        return SummaryReply(f"## Done\n- part {range_name(job.range_hash)}", **self.usage)
 
 
 async def statistics_of(summarizer: Any, **settings: Any) -> Any:
