@@ -220,7 +220,7 @@ def test_what_was_said_under_another_beginning_is_known_in_its_new_place(end: st
     for log, texts in zip(logs, ("abcdef", end), strict=True):
         for text in texts:
             log.extend(entry(user(text)))
-    same = same_rows(logs[0].messages(), logs[1].messages())
+    same = same_rows(list("abcdef"), list(end))
     state = ActivationState(bounds=Bounds(4, 2), repeats_stop=6, held_at=5)
     kept = kept_state(state, covered_history_of(state, logs[0]), Replaced(logs[0].entries, same), logs[1])
     assert kept is not None

@@ -84,13 +84,13 @@ _point(
     13,
     "summaries stand where the past stood, oldest first, in a fenced user row",
     f"{_L}conversation_order.py::test_the_order_of_a_view_is_rules_first_ask_header_tail",
-    "log/test_header.py::test_a_header_is_a_preface_one_block_a_node_and_an_end",
+    "behaviour/test_order_of_a_view.py::"
+    "test_the_first_request_stands_before_the_summaries_and_the_newest_message_at_the_end",
 )
 _point(
     14,
     "one header message, its blocks bounded by the tree; nothing is summarized twice",
-    "log/test_header.py::test_any_header_covers_everything_in_order_within_its_share",
-    "log/test_header.py::test_above_its_target_the_oldest_segments_are_merged_and_the_header_remembers_it",
+    "test_merged_header.py::test_after_two_hundred_segments_one_merge_stands_before_the_newest",
     f"{_L}paid_once.py::test_no_key_is_asked_for_twice_within_a_session",
 )
 _point(
@@ -267,7 +267,6 @@ _point(
 _point(
     44,
     "each block of the header names the messages that it stands for, which the log keeps",
-    "log/test_header.py::test_a_header_is_a_preface_one_block_a_node_and_an_end",
     "cli/test_view.py::test_explain_says_which_past_each_node_stands_for",
 )
 _point(
@@ -285,8 +284,8 @@ _point(
 _point(
     47,
     "a summary is fenced as history, not instructions",
-    "log/test_header.py::test_a_summary_cannot_end_its_fence",
-    "messages/test_fences.py::test_no_text_opens_or_closes_a_fence",
+    "behaviour/test_fenced_text.py::test_no_mark_of_unicode_hides_a_tag_that_would_close_the_fence",
+    "providers/test_injections.py::test_in_extractive_views_none_gets_into_constraints_pins_or_out_of_the_fence",
 )
 _point(
     48,

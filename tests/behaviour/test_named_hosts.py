@@ -31,6 +31,7 @@ CLIENTS = {  # what opens connections, in which module, and where these may go
     "summarizers/openai.py": {"AsyncOpenAI"},  # base_url, OPENAI_BASE_URL, else api.openai.com; embeddings too
     "summarizers/anthropic.py": {"AsyncAnthropic"},  # base_url, ANTHROPIC_BASE_URL, else api.anthropic.com
     "proxy/upstream.py": {"AsyncClient"},  # --anthropic and --openai, else the provider whose path the client named
+    "inspector/guard.py": {"HTTPConnection"},  # Starlette's view of a request, which opens nothing
     "cli/proxy.py": {"build_opener"},  # --listen, the proxy of this machine
     "stores/postgres/connection.py": {"connect"},  # the store's address
     "stores/postgres/requests.py": {"connect"},

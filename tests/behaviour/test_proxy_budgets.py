@@ -83,7 +83,7 @@ async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_
     (notice,) = told["notices"]
     least = told["records"][-1]["least_budget"]
     assert all(f"{tokens:,}" in notice for tokens in (budget, least))
-    assert [record.message for record in caplog.records] == [notice]
+    assert [record.message for record in caplog.records if record.name == "summarizing_context.proxy"] == [notice]
     assert reply.headers["x-summarizing-context-least-budget"] == str(least)
     assert (told["failures"], fake.problems) == (0, [])
     async with served(fake) as upstream, proxied(upstream, budget=least) as address:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -83,10 +84,10 @@ def started(folder: Path, *, environment: dict[str, str] | None = None, files: i
         command = ["/bin/sh", "-c", f"ulimit -n {files} && exec {shlex.join(PROGRAM)}"]
         with subprocess.Popen(command, stderr=errors, env={**os.environ, **(environment or {})}) as process:
             try:
-                while not (found := re.search(r"http://[0-9.:]+", (folder / "errors").read_text())):
+                while not (found := re.search(r"http://[0-9.:]+/token/\w+", (folder / "errors").read_text())):
                     assert process.poll() is None, (folder / "errors").read_text()
                     time.sleep(0.05)
-                yield found[0].rstrip(":")
+                yield found[0]
             finally:
                 process.terminate()
                 process.wait(60)
@@ -216,8 +217,8 @@ async def test_names_of_models_with_colons_are_not_googles():
 
 async def said(address: str, data: bytes) -> bytes:
     """What comes back for these bytes, until the connection ends."""
-    host, port = address.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    place = urlsplit(address)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
     writer.write(data)
     try:
         return await asyncio.wait_for(reader.read(1_000_000), 120)
@@ -285,10 +286,10 @@ async def test_a_message_with_a_field_without_a_name_costs_a_session_no_view():
 
 async def test_without_a_descriptor_left_the_proxy_waits_tells_it_once_and_goes_on_afterwards(tmp_path: Path):
     with started(tmp_path, files=64) as address:
-        host, port = address.removeprefix("http://").split(":")
+        place = urlsplit(address)
         with ExitStack() as connections:
             for _ in range(100):
-                connections.enter_context(socket.create_connection((host, int(port)), timeout=60))
+                connections.enter_context(socket.create_connection((place.hostname, place.port), timeout=60))
             for _ in range(600):
                 if "ulimit" in (tmp_path / "errors").read_text():
                     break

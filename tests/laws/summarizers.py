@@ -126,14 +126,14 @@ class Provenance(Counting):
     """Says in each summary which markers its input held, directly or through summaries, and how often it was passed on.
 
     Markers are told as joined ranges, `mk0000003x..mk0000009x`, so that every literal is one of its source's;
-    `passes=n` is one more than the highest in the input.
+    `passes n` is one more than the highest in the input.
     """
 
     async def answer(self, job: Any) -> str:
         self.jobs.append(job)
-        passes = 1 + max((int(n) for n in re.findall(r"passes=(\d+)", job.content)), default=0)
-        told = ",".join(f"mk{a:07}x..mk{b:07}x" for a, b in joined(provenance(job.content)))
-        return f"## Facts\n- passes={passes} markers={told}"
+        passes = 1 + max((int(n) for n in re.findall(r"passes (\d+)", job.content)), default=0)
+        told = ", ".join(f"mk{a:07}x..mk{b:07}x" for a, b in joined(provenance(job.content)))
+        return f"## Facts\n- passes {passes}, markers {told}"
 
 
 def provenance(text: str) -> list[tuple[int, int]]:

@@ -75,7 +75,7 @@ async def test_calls_in_flight_that_do_not_fit_are_folded_and_what_answers_them(
 async def test_what_was_folded_is_sent_again_after_reopening(tmp_path) -> None:  # type: ignore[no-untyped-def]
     stored = {"store": kept_at(tmp_path / "a.db"), "session_id": "one"}
     async with watched(Counting("counting/1"), budget=500, **stored) as judge:
-        await judge.add(user("read all"), *wide("openai", 120)[:100])
+        await judge.add(user("read all"), *wide("openai", 120))
         before = await judge.view()
         assert judge.repairs["calls_folded"] > 20
     async with watched(Counting("counting/1"), budget=500, **stored) as judge:
