@@ -22,7 +22,11 @@ from openai.resources.chat.completions import AsyncCompletions
 
 from summarizing_context import Settings, SummarizingContext, open_context
 
-POINTS = ((SummarizingContext, "add_message", ("before", "after")), (AsyncCompletions, "create", ("after",)))
+POINTS = (
+    (SummarizingContext, "add_message", ("before", "after")),
+    (SummarizingContext, "get_messages_for_request", ("after",)),
+    (AsyncCompletions, "create", ("after",)),
+)
 LONGEST = 60  # seconds for one process
 
 

@@ -111,7 +111,7 @@ def roles(log: list[Row]) -> list[str]:
     return [row["role"] for row in log]
 
 
-@pytest.mark.parametrize(("page", "points"), [(README, 10), (QUICKSTART, 12), (RESUME, 12)])
+@pytest.mark.parametrize(("page", "points"), [(README, 12), (QUICKSTART, 14), (RESUME, 14)])
 def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(
     page: str, points: int, provider: tuple[Provider, str], tmp_path: Path
 ):
