@@ -157,8 +157,7 @@ def assumed_summary(job: SummaryJob) -> str:
     if job.kind == "rules":
         return "none"
     most = job.max_tokens if job.source_tokens <= _SMALL_SOURCE else min(job.max_tokens, job.source_tokens // 2)
-    name = job.range_hash[:8].translate(str.maketrans("0123456789", "ghijklmnop"))  # no value that the source lacks
-    line = f"- step {{}} of the part {name} was done"
+    line = f"- step {{}} of the part {job.range_hash[:8]} was done"
     lines = ["## Done", line.format(1)]
     size = estimate_text(line.format(10) + "\n")
     lines += [line.format(at) for at in range(2, (most - estimate_text(lines[0])) // size + 1)]
