@@ -58,7 +58,9 @@ from summarizing_context.worker.summary_cache import SummaryCache
 
 MAX_KEYS = 4  # views whose state is kept
 
-_OTHER_ROOM = 1.5  # times the room of a view, or less than it by that, from where on a request is shown another view
+_OTHER_ROOM = 1.5  # times the rooms of a view's state and latest request, from where on a request is shown another view
+
+_FAR_ROOM = 3.0  # times the room of a view's state, from where on so is one that came there by small steps
 
 
 class Viewer:
@@ -401,7 +403,10 @@ class Viewer:
 
     def shown(self, key: str, budget: int) -> ProviderView:
         """What a provider is shown at about this budget."""
-        return self._provider_view(key, Room(self._room_tokens(budget), self._policy.shares))
+        room = Room(self._room_tokens(budget), self._policy.shares)
+        provider_view = self._provider_view(key, room)
+        provider_view.asked_room = room.tokens
+        return provider_view
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
@@ -452,14 +457,19 @@ class Viewer:
         return self._view_for(key, room) or self._kept(self._new_view(key, room))
 
     def _view_for(self, key: str, room: Room) -> ProviderView | None:
-        """Of the views of a provider that whose room is nearest to this one; None where each is far from it."""
+        """Of the views of a provider that whose room is nearest to this one; None where each is far from it. A view
+        follows a budget that moves by small steps, as one does that is learnt from what a provider counts."""
+
+        def ratio(other: int) -> float:
+            return max(other, room.tokens) / max(1, min(other, room.tokens))
 
         def distance(one: ProviderView) -> float:
-            return max(one.state.room, room.tokens) / max(1, min(one.state.room, room.tokens))
+            return min(ratio(one.state.room), ratio(one.asked_room or one.state.room))
 
         nearest = min(self._views_of(key), key=distance, default=None)
-        is_near = nearest is not None and (self.only_looks or distance(nearest) < _OTHER_ROOM)
-        return nearest if is_near else None
+        if nearest is None or self.only_looks:
+            return nearest
+        return nearest if distance(nearest) < _OTHER_ROOM and ratio(nearest.state.room) < _FAR_ROOM else None
 
     def _views_of(self, key: str) -> list[ProviderView]:
         """The views of a provider, the latest first."""

@@ -315,6 +315,7 @@ class ProviderView:
     counted: int = 0  # items whose repairs are counted
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
     beside: ActivationState | None = None  # of the view that the provider was shown before this one, until it is shown
+    asked_room: int = 0  # tokens of the room of its latest request; 0 before one in this process
     encoded: tuple[ActivationState, bytes] | None = None  # the state that was encoded last
 
     def encode(self, state: ActivationState) -> bytes:

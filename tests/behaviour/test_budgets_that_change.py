@@ -101,6 +101,22 @@ async def test_a_budget_that_wobbles_breaks_nothing() -> None:
         assert context.statistics().activations == activations
 
 
+async def test_a_view_goes_on_while_its_budget_moves_by_small_steps() -> None:
+    """As one does that is learnt from what a provider counts."""
+    async with open_context(settings()) as context:
+        await filled(context, 120, budget=8_000)
+        before, activations = await view(context, 8_000), context.statistics().activations
+        assert activations > 0
+        for budget in (9_000, 10_500, 12_000, 14_000, 16_000):
+            await context.add_message(said(len(context), 10))
+            after = await view(context, budget)
+            assert (prefix_problems(before, after), reason(context)) == ([], None)
+            before = after
+        for budget in (20_000, 26_000, 34_000, 44_000):
+            await view(context, budget)
+        assert await view(context, 44_000) == await context.get_messages(), "far from where it began all is shown again"
+
+
 async def test_a_budget_that_changes_is_no_activation_where_everything_is_shown() -> None:
     async with open_context(settings()) as context:
         before: list[Message] = []
