@@ -291,8 +291,10 @@ async def test_a_search_that_outlives_its_session_leaves_no_vectors_without_a_na
     async with open_context(settings, embedder=embed) as context:
         for message in LOG:
             await context.add_message(message)
+        await context.memory.store("a")
+        await context.memory.retrieve("b")
         search = asyncio.create_task(context.search("vehicle"))
-        await asyncio.gather(asked.wait(), context.memory.store("a"), context.memory.retrieve("b"))
+        await asked.wait()
         closing = asyncio.create_task(context.close())
         await asyncio.sleep(0)
         go_on.set()
