@@ -5,7 +5,7 @@ A replay calls no model and needs no key.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +15,7 @@ import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
-from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Mode, maker_of
-from summarizing_context.evaluation.requests import Reply, Request
+from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Reply, Request, maker_of
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.redaction import Redaction, load_redaction
 from summarizing_context.settings.providers import PROVIDERS
@@ -26,9 +25,6 @@ from summarizing_context.summarizers.providers import ChatModel, address_of, mak
 from summarizing_context.summarizers.resilience.caller import call_within, declared
 from summarizing_context.summarizers.resilience.retries import retry_after_of
 from summarizing_context.summarizers.sdk import Fault
-
-_FENCE = "session_record"
-_LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)
 
 _backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
 
@@ -62,19 +58,10 @@ class ModelPlan:
     call_timeout: float = 60.0  # seconds
 
     @property
-    def writes(self) -> Chat:
-        """Who writes questions."""
-        return self.writer or self.reader
-
-    @property
-    def summarizes(self) -> Chat:
-        """Who writes summaries."""
-        return self.summarizer or self.writes
-
-    @property
     def chats(self) -> tuple[Chat, Chat, Chat, Chat]:
         """Summarizer, writer, reader and judge."""
-        return self.summarizes, self.writes, self.reader, self.judge
+        writer = self.writer or self.reader
+        return self.summarizer or writer, writer, self.reader, self.judge
 
     def addresses_of(self, provider: str, model: str) -> list[str]:
         """Return the servers that are asked for a model, one for each of its roles."""
@@ -90,7 +77,7 @@ class CassetteFile:
     redact: str | None = None  # module:function, of what is taken out of messages before anything of them is kept
 
     def redaction(self) -> Redaction | None:
-        """The function that `redact` names. Raises `SettingsError`."""
+        """Return the function that `redact` names. Raise `SettingsError`."""
         return load_redaction(self.redact) if self.redact is not None else None
 
 
@@ -98,65 +85,45 @@ class RecordedModel:
     """One model, asked through the cassette."""
 
     def __init__(self, model: ChatModel, cassette: Cassette, plan: ModelPlan) -> None:
-        self.maker = maker_of(model)
-        self.where = where_is(model)
+        name, address = declared(model, "model") or type(model).__name__, declared(model, "address")
+        self.where = f"{name} at {address}" if address else name
+        self.maker, self.mode = maker_of(model), cassette.mode
         self._model, self._cassette, self._plan = model, cassette, plan
-
-    @property
-    def mode(self) -> Mode:
-        """What its cassette does."""
-        return self._cassette.mode
 
     async def ask(
         self, request: Request, *, assumed: str = "", is_usable: Callable[[Reply], bool] = lambda _: True
     ) -> Reply:
-        """The reply to a request. Raises as `Cassette.reply` does."""
+        """Return the reply to a request. Raise as `Cassette.reply` does."""
         return await self._cassette.reply(request, self._send, assumed=assumed, is_usable=is_usable)
 
     async def _send(self, request: Request) -> SummaryReply:
-        retrying = AsyncRetrying(
-            sleep=anyio.sleep,
-            retry=retry_if_exception(_is_passing),
-            wait=lambda state: max(_backoff(state), retry_after_of(_error_of(state))),
-            stop=stop_after_attempt(self._plan.attempts),
-            reraise=True,
-        )
-        return await retrying(self._call, request)
+        def wait(state: RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            return max(_backoff(state), retry_after_of(error) if isinstance(error, Exception) else 0.0)
 
-    async def _call(self, request: Request) -> SummaryReply:
-        call = self._model.complete(request.system, request.message, request.max_tokens)
-        try:
-            return await call_within(self._plan.call_timeout, call)
-        except SummarizerRefused:
-            raise
-        except SummarizerError as error:
-            error.add_note(self.where)
-            raise
+        def may_pass(error: BaseException) -> bool:  # a refusal is an answer, and a wrong key stays wrong
+            lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)
+            refused = isinstance(error, SummarizerRefused) or not isinstance(error, SummarizerError)
+            return not refused and (not error.args or error.args[0] not in lasting)
 
+        async def call() -> SummaryReply:
+            asked = self._model.complete(request.system, request.message, request.max_tokens)
+            try:
+                return await call_within(self._plan.call_timeout, asked)
+            except SummarizerError as error:
+                if not isinstance(error, SummarizerRefused):
+                    error.add_note(self.where)
+                raise
 
-def where_is(model: object) -> str:
-    """Name a model and the server that is asked for it."""
-    name, address = declared(model, "model") or type(model).__name__, declared(model, "address")
-    return f"{name} at {address}" if address else name
-
-
-def _is_passing(error: BaseException) -> bool:
-    """Whether asking again may help; a refusal is an answer, and a wrong key stays wrong."""
-    if isinstance(error, SummarizerRefused) or not isinstance(error, SummarizerError):
-        return False
-    return not error.args or error.args[0] not in _LASTING
-
-
-def _error_of(state: RetryCallState) -> Exception:
-    error = state.outcome.exception() if state.outcome is not None else None
-    return error if isinstance(error, Exception) else SummarizerError()
+        stop, retry = stop_after_attempt(self._plan.attempts), retry_if_exception(may_pass)
+        return await AsyncRetrying(sleep=anyio.sleep, retry=retry, wait=wait, stop=stop, reraise=True)(call)
 
 
 @asynccontextmanager
 async def open_summarizer(settings: Settings, cassette: Cassette | None) -> AsyncIterator[CassetteSummarizer | None]:
-    """The model that summarizes, behind the cassette; None where none is asked.
+    """Yield the model that summarizes, behind the cassette; None where none is asked.
 
-    Raises `SettingsError` where a model is to be asked and its key is not there.
+    Raise `SettingsError` where a model is to be asked and its key is not there.
     """
     if cassette is None or not summarizes_by_model(settings):
         yield None
@@ -169,10 +136,10 @@ async def open_summarizer(settings: Settings, cassette: Cassette | None) -> Asyn
 
 
 def summarizes_by_model(settings: Settings) -> bool:
-    """Whether these settings let a model summarize."""
+    """Return whether these settings let a model summarize."""
     return settings.summarizer in PROVIDERS
 
 
-def view_text(view: Sequence[str]) -> str:
-    """A view as a reader sees it: its texts in their order, in one fence."""
-    return fence(_FENCE, "\n\n".join(view))
+def fenced_record(text: str) -> str:
+    """Return a text of a session as a reader gets it: as data, in a fence."""
+    return fence("session_record", text)

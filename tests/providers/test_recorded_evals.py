@@ -23,8 +23,8 @@ from summarizing_context.errors import (
 from summarizing_context.evaluation import models
 from summarizing_context.evaluation.cassettes import Cassette, Mode
 from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
-from summarizing_context.evaluation.requests import Caps
-from summarizing_context.evaluation.requests import Request as Asked
+from summarizing_context.evaluation.cassettes import Caps
+from summarizing_context.evaluation.cassettes import Request as Asked
 from summarizing_context.evaluation.retention import Log, SessionOutcome, run_log
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.providers import make_model

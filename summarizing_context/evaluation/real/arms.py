@@ -25,7 +25,7 @@ from summarizing_context.evaluation.real.rendering import (
     seen_files,
     tokens_of,
 )
-from summarizing_context.evaluation.real.views import OurView, Request, Summary, extractive_view, our_view
+from summarizing_context.evaluation.real.views import Request, Summary, extractive_view, our_view
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import latest, load
 
@@ -46,22 +46,7 @@ ARMS = {
 OPTIONAL = ("compact_thrice", "leaves", "brief")
 USUAL = tuple(arm for arm in ARMS if arm not in OPTIONAL)
 
-_COMPACT_CHARACTERS, _COMPACT_TOKENS = 12_000, 4_000
-_LONGEST = 1_500  # characters of a text that is read for a compaction
-_SUMMARIZED_AT = (1 / 3, 2 / 3, 1)  # of the characters, where one summary replaces everything again and again
-_BRIEF_TOKENS, _BRIEF_PROMPT = 2_000, "brief/v1"  # as it was recorded
-# shares of what the leading rows leave
-_LEAVES_SHARE = 0.65
-_FIRST_SHARE = 0.2  # the first request, where an arm keeps it
-_RAW_SHARES = (0.45, 0.6, 0.75, 0.9)  # where older results are masked
-_CLOSE = 0.98  # of the tokens of this package's view
-_STEPS = 3  # of the assistant that a mechanical cut leaves whole
-_STEPS_SHARE = 0.6
-_SHORT_RESULT, _CALL_LINE = 500, 160  # characters
-_REREAD_SHARE = 0.5  # of what the summary leaves
-_LARGEST_FILE, _MOST_FILES = 5_000, 5  # tokens, files
 _SMALLEST = 40  # tokens: less is not worth a clipped message
-_OMITTED = "[old tool result omitted]"
 _FRAME = 2  # tokens around a message
 
 
@@ -73,16 +58,18 @@ class View:
 
     @cached_property
     def tokens(self) -> int:
+        """Its tokens by the built-in estimate."""
         return tokens_of(self.text)
 
     @cached_property
     def digest(self) -> str:
+        """SHA-256, hex, of its text."""
         return digest(self.text)
 
 
 @dataclass
 class Built:
-    """The views of a case, and the requests that need a reply before all of them are right."""
+    """The views of a case, and the requests that need a reply before there are any."""
 
     views: dict[str, View] = field(default_factory=dict)
     missing: list[Request] = field(default_factory=list)
@@ -96,39 +83,70 @@ async def build(
     arms: Sequence[str],
     own: Settings | None = None,
 ) -> Built:
-    """The views of these arms. An arm whose replies are not all recorded has none, and its requests are missing."""
+    """Return the views of these arms. An arm whose replies are not all recorded has none, and its requests are
+    missing; while our own view lacks one, no arm has a view, as its tokens are not known."""
     ours = await our_view(case, messages, replies, own)
     built = Built(missing=list(ours.missing), waiting=ours.waiting)
+    is_whole = not (ours.missing or ours.waiting)
     past = Past(messages, case.tokens or tokens_of(ours.text))
-    texts: dict[str, str | None] = {}
+
+    def replied(request: Request) -> str | None:
+        if (reply := replies.get(request.key)) is not None:
+            return reply.reply
+        if request not in built.missing:
+            built.missing.append(request)
+        return None
+
     for arm in arms:
-        match arm:
-            case "ours":
-                texts[arm] = None if ours.missing or ours.waiting else ours.text
-            case "extractive":
-                texts[arm] = await _extractive(case, past, own)
-            case "compact" | "compact_reread":
-                reply = _replied(compact_request(case, messages), replies, built)
-                texts[arm] = reply and _compacted(past, reply, reread=arm == "compact_reread")
-            case "compact_thrice":
-                reply = _compacted_again(case, messages, replies, built)
-                texts[arm] = reply and _compacted(past, reply, reread=False)
-            case "leaves":
-                texts[arm] = None if ours.missing else _leaves(past, ours.leaves)
-            case "brief":
-                brief = (
-                    None if ours.missing or not ours.leaves else _replied(_brief_request(case, ours), replies, built)
-                )
-                texts[arm] = brief and past.view([_note("Summary of the earlier part of this session:", brief)])
-            case "cliff":
-                texts[arm] = _cliff(past)
-            case "masking":
-                texts[arm] = _masking(past)
-            case "tail":
-                texts[arm] = past.view([])
-    if not (ours.missing or ours.waiting):  # else the tokens are not those of a view of this package
-        built.views = {arm: View(_encodable(text)) for arm, text in texts.items() if text is not None}
+        text: str | None = None
+        if arm in ("compact", "compact_reread"):
+            summary = replied(compact_request(case, messages))
+            text = summary and past.compacted(summary, reread=arm == "compact_reread")
+        elif arm == "compact_thrice":  # each summary is of the one before and of what was said since
+            summary, start = "", 0
+            for stop in (cut_at(messages, 1 / 3), cut_at(messages, 2 / 3), len(messages)):
+                before = f"Summary of the conversation so far:\n{summary}\n" if summary else ""
+                summary = replied(_compaction("compact_again", case, messages, start, stop, before))
+                if summary is None:
+                    break
+                start = stop
+            text = summary and past.compacted(summary)
+        elif not is_whole:
+            continue
+        elif arm == "ours":
+            text = ours.text
+        elif arm == "extractive":
+            text = await _extractive(case, past, own)
+        elif arm == "leaves":
+            text = _leaves(past, ours.leaves)
+        elif arm == "brief" and ours.leaves:
+            user = "\n\n".join(
+                f"Summary of messages {leaf.start}-{leaf.stop - 1}:\n{leaf.text}" for leaf in ours.leaves
+            )
+            system = load("brief/v1").render_for_rank(9, max_tokens=2_000)  # as it was recorded
+            brief = replied(Request(system, user, 2_000, "brief", case.name, 0, ours.leaves[-1].stop))
+            text = brief and past.view([Part("user", f"Summary of the earlier part of this session:\n{brief}")])
+        elif arm == "cliff":
+            text = _cliff(past)
+        elif arm == "masking":
+            text = _masking(past)
+        elif arm == "tail":
+            text = past.view([])
+        if is_whole and text is not None:
+            built.views[arm] = View(_encodable(text))
     return built
+
+
+def compact_request(case: Case, messages: Sequence[Message]) -> Request:
+    """Return the request to summarize everything before the cut at once."""
+    return _compaction("compact", case, messages, 0, len(messages))
+
+
+def _compaction(
+    purpose: str, case: Case, messages: Sequence[Message], start: int, stop: int, before: str = ""
+) -> Request:
+    user = _encodable(before + numbered(messages[start:stop], longest=1_500, first=start)).strip()
+    return Request(latest("compaction").render(characters=12_000), user, 4_000, purpose, case.name, start, stop)
 
 
 @dataclass(frozen=True)
@@ -141,12 +159,12 @@ class Past:
     @cached_property
     def leading(self) -> list[Part]:
         """The system rows at the beginning."""
-        found: list[Part] = []
-        for message in self.messages:
-            if message.get("role") not in ("system", "developer"):
-                break
-            found += parts_of(message)
-        return found
+        return [part for message in self.messages[: self._rows] for part in parts_of(message)]
+
+    @cached_property
+    def _rows(self) -> int:
+        roles = [message.get("role") for message in self.messages]
+        return next((at for at, role in enumerate(roles) if role not in ("system", "developer")), len(roles))
 
     @cached_property
     def room(self) -> int:
@@ -157,11 +175,7 @@ class Past:
     def groups(self) -> list[list[Part]]:
         """What follows the leading rows."""
         found: list[list[Part]] = []
-        leading = True
-        for message in self.messages:
-            leading = leading and message.get("role") in ("system", "developer")
-            if leading:
-                continue
+        for message in self.messages[self._rows :]:
             parts = parts_of(message)
             if found and parts and all(part.label == RESULT for part in parts):
                 found[-1] += parts
@@ -169,31 +183,44 @@ class Past:
                 found.append(parts)
         return found
 
-    @cached_property
-    def first(self) -> list[Part]:
-        """The first request of the human, clipped where it is long."""
-        group = next((group for group in self.groups if group and group[0].label == "user"), [])
-        return fitted(group, int(_FIRST_SHARE * self.room))
-
     def view(self, notes: Sequence[Part], *, groups: Sequence[list[Part]] | None = None, first: bool = True) -> str:
-        """Leading rows, the first request, notes, and the newest groups that fit."""
+        """Return leading rows, the first request of the human clipped to a fifth, notes, and the newest groups that
+        fit."""
         groups = self.groups if groups is None else groups
         notes = fitted(notes, self.room)
-        head = [*self.leading, *(self.first if first else ()), *notes]
+        asked = next((group for group in self.groups if group and group[0].label == "user"), []) if first else []
+        head = [*self.leading, *fitted(asked, int(0.2 * self.room)), *notes]
         tail, start = newest(groups, self.tokens - cost(head))
         if start == 0 and first:  # the tail holds the first request
             head = [*self.leading, *notes]
             tail, start = newest(groups, self.tokens - cost(head))
         return joined([*head, *tail])
 
+    def compacted(self, summary: str, *, reread: bool = False) -> str:
+        """Return one summary of everything and the newest messages; `reread` brings back what an agent reads again:
+        project instructions, then the newest files; a file that is too large, or does not fit, by its path only."""
+        title = "This session continues an earlier conversation that ran out of context. Summary of it:"
+        notes = [Part("user", f"{title}\n{summary}")]
+        if reread:
+            room = int(0.5 * (self.room - cost(notes)))
+            texts = [Part("user", f"Project instructions:\n{text}") for text in instructions_of(self.messages)]
+            found = fitted(texts, room // 2)
+            for path, text in seen_files(self.messages)[:5]:
+                part = Part("user", f"{path}, read again:\n{text}")
+                if tokens_of(text) > 5_000 or cost([*found, part]) > room:
+                    part = Part("user", f"{path} was read before the summary, and is too large to be shown.\n")
+                found += [part] if cost([*found, part]) <= room else []
+            notes += found
+        return self.view(notes, first=False)
+
 
 def cost(parts: Sequence[Part]) -> int:
-    """Tokens of parts as a reader gets them."""
+    """Return the tokens of parts as a reader gets them."""
     return sum(tokens_of(joined([part])) + _FRAME for part in parts)
 
 
 def newest(groups: Sequence[list[Part]], tokens: int) -> tuple[list[Part], int]:
-    """The newest groups that fit, the oldest of them clipped; and the first group that is shown."""
+    """Return the newest groups that fit, the oldest of them clipped; and the first group that is shown."""
     found: list[Part] = []
     for at in range(len(groups) - 1, -1, -1):
         size = cost(groups[at])
@@ -210,7 +237,7 @@ def newest(groups: Sequence[list[Part]], tokens: int) -> tuple[list[Part], int]:
 
 
 def fitted(parts: Sequence[Part], tokens: int) -> list[Part]:
-    """The parts, their texts clipped evenly until they fit; nothing where they cannot."""
+    """Return the parts, their texts clipped evenly until they fit; nothing where they cannot."""
     if cost(parts) <= tokens:
         return list(parts)
     low, high = 0, max((len(part.text) for part in parts), default=0)
@@ -220,49 +247,6 @@ def fitted(parts: Sequence[Part], tokens: int) -> list[Part]:
         low, high = (middle, high) if fits else (low, middle)
     found = [Part(part.label, clipped(part.text, low)) for part in parts]
     return found if cost(found) <= tokens else []
-
-
-def compact_request(case: Case, messages: Sequence[Message]) -> Request:
-    """The request to summarize everything before the cut at once."""
-    system = latest("compaction").render(characters=_COMPACT_CHARACTERS)
-    user = _encodable(numbered(messages, longest=_LONGEST)).strip()
-    return Request(system, user, _COMPACT_TOKENS, "compact", case.name, 0, len(messages))
-
-
-def _compacted_again(case: Case, messages: Sequence[Message], replies: Mapping[str, Reply], built: Built) -> str | None:
-    """The last of three summaries, each of the one before and of what was said since; None while one is missing."""
-    system = latest("compaction").render(characters=_COMPACT_CHARACTERS)
-    summary: str | None = ""
-    start = 0
-    for share in _SUMMARIZED_AT:
-        stop = cut_at(messages, share) if share < 1 else len(messages)
-        before = f"Summary of the conversation so far:\n{summary}\n" if summary else ""
-        user = _encodable(before + numbered(messages[start:stop], longest=_LONGEST, first=start)).strip()
-        request = Request(system, user, _COMPACT_TOKENS, "compact_again", case.name, start, stop)
-        if (summary := _replied(request, replies, built)) is None:
-            return None
-        start = stop
-    return summary
-
-
-def _brief_request(case: Case, ours: OurView) -> Request:
-    """The request to merge all segment summaries."""
-    system = load(_BRIEF_PROMPT).render_for_rank(9, max_tokens=_BRIEF_TOKENS)
-    user = "\n\n".join(f"Summary of messages {leaf.start}-{leaf.stop - 1}:\n{leaf.text}" for leaf in ours.leaves)
-    stop = ours.leaves[-1].stop if ours.leaves else 0
-    return Request(system, user, _BRIEF_TOKENS, "brief", case.name, 0, stop)
-
-
-def _replied(request: Request, replies: Mapping[str, Reply], built: Built) -> str | None:
-    if (reply := replies.get(request.key)) is not None:
-        return reply.reply
-    if request not in built.missing:
-        built.missing.append(request)
-    return None
-
-
-def _note(title: str, text: str) -> Part:
-    return Part("user", f"{title}\n{text}")
 
 
 async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
@@ -276,65 +260,46 @@ async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
     return f"{text}\n\n{joined(filling)}" if filling else text
 
 
-def _compacted(past: Past, summary: str, *, reread: bool) -> str:
-    title = "This session continues an earlier conversation that ran out of context. Summary of it:"
-    notes = [_note(title, summary)]
-    if reread:
-        notes += _read_again(past, int(_REREAD_SHARE * (past.room - cost(notes))))
-    return past.view(notes, first=False)
-
-
-def _read_again(past: Past, tokens: int) -> list[Part]:
-    """Project instructions, then the newest files; a file that is too large, or does not fit, by its path only."""
-    found = fitted([_note("Project instructions:", text) for text in instructions_of(past.messages)], tokens // 2)
-    for path, text in seen_files(past.messages)[:_MOST_FILES]:
-        part = _note(f"{path}, read again:", text)
-        if tokens_of(text) > _LARGEST_FILE or cost([*found, part]) > tokens:
-            part = _note(f"{path} was read before the summary, and is too large to be shown.", "")
-        found += [part] if cost([*found, part]) <= tokens else []
-    return found
-
-
 def _leaves(past: Past, leaves: Sequence[Summary]) -> str:
     kept: list[str] = []
-    room = int(_LEAVES_SHARE * past.room)
+    room = int(0.65 * past.room)
     for leaf in reversed(leaves):
         text = f'<summary messages="{leaf.start}-{leaf.stop - 1}">\n{leaf.text}\n</summary>'
         if (room := room - tokens_of(text)) < 0:
             break
         kept.insert(0, text)
-    return past.view([_note("Summaries of the earlier parts of this session, oldest first:", "\n".join(kept))])
+    listed = "\n".join(kept)
+    return past.view([Part("user", f"Summaries of the earlier parts of this session, oldest first:\n{listed}")])
 
 
 def _masking(past: Past) -> str:
     """Old results masked, the newest messages raw: as many of these as bring the view to its tokens."""
     found = ""
-    for share in _RAW_SHARES:
+    for share in (0.45, 0.6, 0.75, 0.9):
         recent, start = newest(past.groups, int(share * past.room))
         masked = [
-            [Part(RESULT, _OMITTED) if part.label == RESULT else part for part in group if part.label != THINKS]
+            [Part(RESULT, "[old tool result omitted]") if part.label == RESULT else part for part in group
+             if part.label != THINKS]
             for group in past.groups[:start]
-        ]
+        ]  # fmt: skip
         text = past.view([], groups=[*masked, recent])
         found = max(found, text, key=tokens_of)
-        if tokens_of(found) >= _CLOSE * past.tokens:
+        if tokens_of(found) >= 0.98 * past.tokens:
             break
     return found
 
 
 def _cliff(past: Past) -> str:
-    """The last steps raw; before them words in full, calls as one line and short results, from the newest back."""
+    """The last three steps of the assistant raw; before them words in full, calls as one line and short results, from
+    the newest back."""
     steps = [at for at, group in enumerate(past.groups) if any(part.label.startswith("assistant") for part in group)]
-    at = steps[-_STEPS] if len(steps) >= _STEPS else 0
-    recent, start = newest(past.groups[at:], int(_STEPS_SHARE * past.room))
-    old = [[line for part in group if (line := _line(part))] for group in past.groups[: at + start]]
+    at = steps[-3] if len(steps) >= 3 else 0
+    recent, start = newest(past.groups[at:], int(0.6 * past.room))
+    old = []
+    for group in past.groups[: at + start]:
+        short = [part for part in group if part.label != RESULT or len(part.text) <= 500]
+        old.append([Part(label, text[:160]) if label.startswith(CALLS) else Part(label, text) for label, text in short])
     return past.view([], groups=[*(group for group in old if group), recent])
-
-
-def _line(part: Part) -> Part | None:
-    if part.label == RESULT:
-        return part if len(part.text) <= _SHORT_RESULT else None
-    return Part(part.label, part.text[:_CALL_LINE]) if part.label.startswith(CALLS) else part
 
 
 def _encodable(text: str) -> str:

@@ -17,18 +17,13 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError
-from summarizing_context.evaluation.real.recording import Case, Reply, key_of
+from summarizing_context.evaluation.real.recording import Case, Reply, digest
 from summarizing_context.evaluation.real.rendering import Message, text_of, tokens_of
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
 
 PENDING = "Nothing is recorded for this part of the session yet."
-NO_RULES = "none"
-_NEVER = 1_000  # failures in a row before calls are held back
-_TRIES = 10
-_CLOSE = 0.98  # of the tokens that are asked for
-_AIM = 0.99  # of them
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -44,7 +39,8 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        return key_of(self.system, self.user)
+        """Its name: the first characters of the SHA-256 of both texts."""
+        return digest(f"{self.system}\0{self.user}")[:20]
 
 
 class Summary(NamedTuple):
@@ -75,16 +71,8 @@ class RecordedSummarizer:
         self.waiting: set[str] = set()
 
     async def summarize(self, job: SummaryJob) -> str:
-        """The recorded reply, or the placeholder."""
-        request = Request(
-            system=job.instructions,
-            user=job.content,
-            max_tokens=job.max_tokens,
-            purpose=job.kind,
-            case=self._case,
-            start=job.start,
-            stop=job.stop,
-        )
+        """Return the recorded reply, or the placeholder; of rules without a reply there are none."""
+        request = Request(job.instructions, job.content, job.max_tokens, job.kind, self._case, job.start, job.stop)
         if (reply := self._replies.get(request.key)) is not None:
             return reply.reply
         follows = job.kind == "rules" and any(other.purpose == "rules" for other in self.missing.values())
@@ -92,13 +80,13 @@ class RecordedSummarizer:
             self.waiting.add(request.key)
         else:
             self.missing[request.key] = request
-        return NO_RULES if job.kind == "rules" else PENDING
+        return "none" if job.kind == "rules" else PENDING
 
 
 async def our_view(
     case: Case, messages: Sequence[Message], replies: Mapping[str, Reply], own: Settings | None = None
 ) -> OurView:
-    """Our view at the cut, with recorded summaries."""
+    """Return our view at the cut, with recorded summaries."""
     summarizer = RecordedSummarizer(case.name, replies)
     async with open_context(_settings(case.budget, own), summarizer=summarizer, count_tokens=estimate_text) as context:
         text = text_of(await _view_at_cut(context, messages, case.budget))
@@ -111,7 +99,7 @@ async def our_view(
 async def extractive_view(
     case: Case, messages: Sequence[Message], tokens: int, own: Settings | None = None
 ) -> tuple[str, int]:
-    """Our view without a model, of at most so many tokens, and the first message of its raw tail.
+    """Return our view without a model, of at most so many tokens, and the first message of its raw tail.
 
     The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
     """
@@ -119,16 +107,16 @@ async def extractive_view(
     async with open_context(_settings(case.budget, own), count_tokens=estimate_text) as context:
         view = await _view_at_cut(context, messages, case.budget)
         low, high, budget = 0.0, 0.0, float(case.budget)
-        for tried in range(_TRIES):
+        for tried in range(10):
             text = text_of(view)
             size = tokens_of(text)
             if size <= tokens and size > tokens_of(best):
                 explained = context.explain(drops=False)
                 best, start = text, explained[-1].stop if explained else 0
-            if tokens * _CLOSE <= size <= tokens:
+            if tokens * 0.98 <= size <= tokens:
                 break
             low, high = (max(low, budget), high) if size <= tokens else (low, min(high or budget, budget))
-            elsewhere = min(4.0, max(0.25, (_AIM * tokens / max(1, size)) ** 1.5))  # a view follows its budget slowly
+            elsewhere = min(4.0, max(0.25, (0.99 * tokens / max(1, size)) ** 1.5))  # a view follows its budget slowly
             budget = (low * high) ** 0.5 if low and high else budget * elsewhere
             try:
                 provider = SimpleNamespace(name=f"try-{tried}")
@@ -142,12 +130,9 @@ async def _view_at_cut(context: SummarizingContext, messages: Sequence[Message],
     """The view after all messages, with all work of the background done before each view."""
     for message in messages:
         if message.get("role") == "assistant":
-            await _view(context, budget)
+            await context.wait_idle()
+            await context.get_messages_for_request(token_budget=budget)
         await context.add_message(message)
-    return await _view(context, budget)
-
-
-async def _view(context: SummarizingContext, budget: int) -> list[Message]:
     await context.wait_idle()
     return await context.get_messages_for_request(token_budget=budget)
 
@@ -161,5 +146,5 @@ def _settings(budget: int, own: Settings | None) -> Settings:
         session_id="real",
         max_tokens=budget,
         idle_after=None,
-        breaker_failures=_NEVER,
+        breaker_failures=1_000,  # in a row: a request without a reply is no failure of a model
     )

@@ -15,7 +15,7 @@ from summarizing_context.evaluation.real import recorder
 from summarizing_context.evaluation.real.recorder import ABSTENTION, AnswerRecorder
 from summarizing_context.evaluation.real.recording import Recording
 from summarizing_context.evaluation.real.scores import replay
-from summarizing_context.evaluation.requests import Caps
+from summarizing_context.evaluation.cassettes import Caps
 from summarizing_context.summarizers.base import SummaryReply
 from tests.evaluation.real.building import WRITTEN, copied
 
@@ -91,6 +91,7 @@ def test_a_forecast_asks_nothing_and_counts_all_that_recording_asks(tmp_path):
     recording, model = copied(tmp_path), Model()
     spent = ask(recording, model, tmp_path, mode="forecast")
     assert model.asked == []
+    recording = Recording.open(recording.folder)
     assert (recording.replies, recording.answers) == ({}, {})
     ask(recording, model, tmp_path)
     assert spent.by_kind["reader"] + spent.by_kind["judge"] == 4

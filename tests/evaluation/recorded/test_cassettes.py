@@ -22,7 +22,7 @@ from summarizing_context.errors import (
     SummarizerRefused,
 )
 from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Mode
-from summarizing_context.evaluation.requests import REDACTED, Caps, Reply, Request, scrubbed
+from summarizing_context.evaluation.cassettes import REDACTED, Caps, Reply, Request, scrubbed
 from summarizing_context.summarizers.base import SummaryReply
 from tests.privacy import open_to_others
 from tests.summarizers.scripted import job
@@ -255,7 +255,7 @@ CHILD = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_CPU, ({SECONDS}, {SECONDS}))
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.requests import scrubbed
+from summarizing_context.evaluation.cassettes import scrubbed
 for piece in {HOSTILE!r}:
     scrubbed((piece * {LARGE})[:{LARGE}])
 """
