@@ -79,7 +79,7 @@ def test_calls_and_results_are_found_in_every_shape(message: Message, calls: lis
 )
 def test_a_log_as_it_came_is_lawful(log: list[Message]):
     judge = judged(log, log)
-    assert not (judge.tool_unsafe or judge.out_of_order or judge.newest_missing)
+    assert (judge.tool_unsafe, judge.out_of_order, judge.newest_missing) == (False, False, False)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_results_may_overtake_but_other_messages_may_not():
     first, second = call("a"), call("b")
     log = [HELLO, first, second, result("a"), result("b"), BYE]
     lawful = judged(log, [HELLO, first, result("a"), second, result("b"), BYE])
-    assert not (lawful.tool_unsafe or lawful.out_of_order)
+    assert (lawful.tool_unsafe, lawful.out_of_order) == (False, False)
     assert judged(log, [BYE, HELLO]).out_of_order
     assert judged([result("a"), HELLO, call("a")], [HELLO, call("a"), result("a")]).out_of_order
     assert not judged([HELLO, BYE, HELLO, BYE], [HELLO, says("user", "<history>"), HELLO, BYE]).out_of_order

@@ -21,10 +21,9 @@ from summarizing_context.errors import (
     SummarizerError,
 )
 from summarizing_context.evaluation import models
-from summarizing_context.evaluation.cassettes import Cassette, Mode
-from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
-from summarizing_context.evaluation.cassettes import Caps
+from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
 from summarizing_context.evaluation.cassettes import Request as Asked
+from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
 from summarizing_context.evaluation.retention import Log, SessionOutcome, run_log
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.providers import make_model

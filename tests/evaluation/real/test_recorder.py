@@ -9,13 +9,12 @@ import msgspec
 import pytest
 
 from summarizing_context.errors import CassetteError, CassetteLimitError, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette
+from summarizing_context.evaluation.cassettes import Caps, Cassette
 from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
 from summarizing_context.evaluation.real import recorder
 from summarizing_context.evaluation.real.recorder import ABSTENTION, AnswerRecorder
 from summarizing_context.evaluation.real.recording import Recording
 from summarizing_context.evaluation.real.scores import replay
-from summarizing_context.evaluation.cassettes import Caps
 from summarizing_context.summarizers.base import SummaryReply
 from tests.evaluation.real.building import WRITTEN, copied
 

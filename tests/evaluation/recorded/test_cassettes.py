@@ -21,8 +21,16 @@ from summarizing_context.errors import (
     SummarizerError,
     SummarizerRefused,
 )
-from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Mode
-from summarizing_context.evaluation.cassettes import REDACTED, Caps, Reply, Request, scrubbed
+from summarizing_context.evaluation.cassettes import (
+    REDACTED,
+    Caps,
+    Cassette,
+    CassetteSummarizer,
+    Mode,
+    Reply,
+    Request,
+    scrubbed,
+)
 from summarizing_context.summarizers.base import SummaryReply
 from tests.privacy import open_to_others
 from tests.summarizers.scripted import job
