@@ -25,22 +25,14 @@ import anyio
 import msgspec
 from filelock import FileLock, Timeout
 
-from summarizing_context.errors import (
-    CassetteError,
-    CassetteLimitError,
-    CassetteMissError,
-    SummarizerError,
-    SummarizerRefused,
-)
-from summarizing_context.evaluation.dry_run import assumed_summary
+from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, redact_message
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
-from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.prices import ModelPrice
-from summarizing_context.summarizers.resilience.caller import declared
 from summarizing_context.summarizers.resilience.retries import describe_failure
 from summarizing_context.summarizers.verification.replies import readable
 
@@ -84,7 +76,7 @@ def scrubbed(text: str, secrets: Iterable[str] = ()) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """One question to a model."""
 
@@ -365,40 +357,3 @@ def _check_writable(path: Path) -> None:
             raise CassetteError(f"{path}: no cassette can be written here; name another file, or correct the rights")
     except OSError as error:
         raise CassetteError(f"{path}: no cassette can be written here ({error.strerror}); name another file") from error
-
-
-class CassetteSummarizer:
-    """Answers each job from the cassette, or asks `inner` and keeps what it says. Closing `inner` is its owner's."""
-
-    def __init__(self, inner: Summarizer, cassette: Cassette) -> None:
-        self._inner, self._cassette = inner, cassette
-        self.maker = maker_of(inner)
-        self.model = declared(inner, "model")
-        self.recipe = f"cassette/{self.maker}"
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why."""
-        request = Request(
-            kind=job.kind, maker=self.maker, system=job.instructions, user=(job.content,), max_tokens=job.max_tokens
-        )
-
-        async def send(clean: Request) -> str | SummaryReply:
-            try:
-                return await self._inner.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
-            except SummarizerError as error:
-                error.add_note(f"{self.model} at {declared(self._inner, 'address')}")
-                raise
-
-        try:
-            reply = await self._cassette.reply(request, send, assumed=assumed_summary(job))
-        except CassetteError:
-            raise SummarizerRefused("no reply is recorded") from None
-        if reply.fault:
-            raise SummarizerRefused(reply.fault)
-        return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
-
-
-def maker_of(model: object) -> str:
-    """Return what names a model in a cassette: its recipe without the server, else its name."""
-    recipe = declared(model, "recipe") or declared(model, "model") or type(model).__name__
-    return re.sub(r";server=[0-9a-f]+", "", recipe)  # a cassette is replayed anywhere

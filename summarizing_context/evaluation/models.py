@@ -5,22 +5,24 @@ A replay calls no model and needs no key.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from summarizing_context.errors import SummarizerError, SummarizerRefused
-from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Reply, Request, maker_of
+from summarizing_context.errors import CassetteError, SummarizerError, SummarizerRefused
+from summarizing_context.evaluation.cassettes import Cassette, Reply, Request
+from summarizing_context.evaluation.dry_run import assumed_summary
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.redaction import Redaction, load_redaction
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import ChatModel, address_of, make_model
 from summarizing_context.summarizers.resilience.caller import call_within, declared
 from summarizing_context.summarizers.resilience.retries import retry_after_of
@@ -82,21 +84,27 @@ class CassetteFile:
 
 
 class RecordedModel:
-    """One model, asked through the cassette."""
+    """One model, asked through the cassette; also a summarizer of a context. Closing `model` is its owner's."""
 
-    def __init__(self, model: ChatModel, cassette: Cassette, plan: ModelPlan) -> None:
-        name, address = declared(model, "model") or type(model).__name__, declared(model, "address")
-        self.where = f"{name} at {address}" if address else name
-        self.maker, self.mode = maker_of(model), cassette.mode
+    def __init__(self, model: ChatModel, cassette: Cassette, plan: ModelPlan | None = None) -> None:
+        self.model, address = declared(model, "model") or type(model).__name__, declared(model, "address")
+        self.where = f"{self.model} at {address}" if address else self.model
+        # A recipe names the server, and a cassette is replayed anywhere.
+        self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
+        self.recipe = f"cassette/{self.maker}"
+        self.mode = cassette.mode
         self._model, self._cassette, self._plan = model, cassette, plan
 
     async def ask(
         self, request: Request, *, assumed: str = "", is_usable: Callable[[Reply], bool] = lambda _: True
     ) -> Reply:
-        """Return the reply to a request. Raise as `Cassette.reply` does."""
+        """Return the reply to a request, asked again while that may help. Raise as `Cassette.reply` does."""
         return await self._cassette.reply(request, self._send, assumed=assumed, is_usable=is_usable)
 
     async def _send(self, request: Request) -> SummaryReply:
+        assert self._plan is not None
+        attempts, timeout = self._plan.attempts, self._plan.call_timeout
+
         def wait(state: RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome is not None else None
             return max(_backoff(state), retry_after_of(error) if isinstance(error, Exception) else 0.0)
@@ -107,20 +115,43 @@ class RecordedModel:
             return not refused and (not error.args or error.args[0] not in lasting)
 
         async def call() -> SummaryReply:
-            asked = self._model.complete(request.system, request.message, request.max_tokens)
-            try:
-                return await call_within(self._plan.call_timeout, asked)
-            except SummarizerError as error:
-                if not isinstance(error, SummarizerRefused):
-                    error.add_note(self.where)
-                raise
+            with self._named():
+                return await call_within(
+                    timeout, self._model.complete(request.system, request.message, request.max_tokens)
+                )
 
-        stop, retry = stop_after_attempt(self._plan.attempts), retry_if_exception(may_pass)
+        stop, retry = stop_after_attempt(attempts), retry_if_exception(may_pass)
         return await AsyncRetrying(sleep=anyio.sleep, retry=retry, wait=wait, stop=stop, reraise=True)(call)
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why."""
+        system, user = job.instructions, (job.content,)
+        request = Request(job.kind, self.maker, system=system, user=user, max_tokens=job.max_tokens)
+
+        async def send(clean: Request) -> str | SummaryReply:
+            with self._named():
+                return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
+
+        try:
+            reply = await self._cassette.reply(request, send, assumed=assumed_summary(job))
+        except CassetteError:
+            raise SummarizerRefused("no reply is recorded") from None
+        if reply.fault:
+            raise SummarizerRefused(reply.fault)
+        return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """A failure is told with the model and its server."""
+        try:
+            yield
+        except SummarizerError as error:
+            error.add_note(self.where)
+            raise
 
 
 @asynccontextmanager
-async def open_summarizer(settings: Settings, cassette: Cassette | None) -> AsyncIterator[CassetteSummarizer | None]:
+async def open_summarizer(settings: Settings, cassette: Cassette | None) -> AsyncIterator[RecordedModel | None]:
     """Yield the model that summarizes, behind the cassette; None where none is asked.
 
     Raise `SettingsError` where a model is to be asked and its key is not there.
@@ -130,7 +161,7 @@ async def open_summarizer(settings: Settings, cassette: Cassette | None) -> Asyn
         return
     model = make_model(settings, read_only=not cassette.sends)
     try:
-        yield CassetteSummarizer(model, cassette)
+        yield RecordedModel(model, cassette)
     finally:
         await model.close()
 

@@ -40,7 +40,15 @@ def bounds(interval: Interval | None, *, points: bool = False) -> str:
 
 def ahead(count: Count) -> str:
     """Return points of a hundred ahead of one-shot compaction."""
-    return f"{100 * count.ahead.mean:+.1f}" if count.ahead is not None else "–"
+    return _lead(count.ahead)[0]
+
+
+def _share(interval: Interval | None) -> tuple[str, str]:
+    return percent(interval), bounds(interval)
+
+
+def _lead(interval: Interval | None) -> tuple[str, str]:
+    return f"{100 * interval.mean:+.1f}" if interval is not None else "–", bounds(interval, points=True)
 
 
 def total(count: Count) -> str:
@@ -122,12 +130,7 @@ def write_run(name: str, outcomes: Sequence[SessionOutcome], settings: dict[str,
     document = {**run_document(name, outcomes, settings), "sessions": msgspec.to_builtins(outcomes)}
     held, missing = document["within_one_recall"]
     rows: list[_Row] = [
-        (
-            _tag("b", score.arm),
-            (percent(score.retention), bounds(score.retention)),
-            (f"{100 * lead.mean:+.1f}" if (lead := score.ours_ahead) else "", bounds(lead, points=True)),
-            ARMS[score.arm],
-        )
+        (_tag("b", score.arm), _share(score.retention), _lead(score.ours_ahead), ARMS[score.arm])
         for score in scores_of(outcomes)
     ]
     sessions = []
@@ -191,32 +194,24 @@ def write_reports(outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome]
         "sessions with its 95 % interval. All arms have the same number of tokens. Ahead: points more than "
         f"{COMPACT}, paired. Never said: abstentions where the record has no answer."
     )
-    rows: list[_Row] = [
-        (
-            _tag("b", score.arm),
-            (percent(score.score.mean), bounds(score.score.mean)),
-            (ahead(score.score), bounds(score.score.ahead, points=True)),
-            total(score.score),
-            str(score.wrong),
-            total(score.absent),
-            str(score.cases),
-        )
-        for score in outcome.arms
-    ]
+    rows: list[_Row] = []
+    by_category: list[_Row] = []
+    for score in outcome.arms:
+        arm, right = _tag("b", score.arm), score.score
+        counted = total(right), str(score.wrong), total(score.absent), str(score.cases)
+        rows.append((arm, _share(right.mean), _lead(right.ahead), *counted))
+        counts = [score.categories[category] for category in CATEGORIES]
+        by_category.append((arm, *((total(count), *_lead(count.ahead)) for count in counts)))
     head = ("arm", "right", "ahead", "points", "wrong", "never said", "cases")
     legend = _fold("What the arms are", _list(_joined(_tag("b", one.arm), f": {one.about}") for one in outcome.arms))
     parts.append(_section("Right answers", words, _table(head, rows, ours=OURS), legend))
 
     words = f"Points out of questions, and how many points of a hundred ahead of {COMPACT} with the interval."
-    by_category: list[_Row] = []
-    for score in outcome.arms:
-        counts = [score.categories[category] for category in CATEGORIES]
-        cells = [(total(count), ahead(count), bounds(count.ahead, points=True)) for count in counts]
-        by_category.append((_tag("b", score.arm), *cells))
     parts.append(_section("By category", words, _table(("arm", *CATEGORIES), by_category, ours=OURS)))
     if gates:
         rows = [(gate.name, _badge(gate.result, "bad" if gate.failed else "good"), gate.words) for gate in gates]
-        parts.append(_section("Bounds", "", _table(("bound", "result", "figures"), rows)))
+        table = _table(("bound", "result", "figures"), rows, look="words")
+        parts.append(_section("Bounds", "What the scores must reach.", table))
 
     others = [f"{view.case}, {view.arm}: {view.reading}" for view in outcome.views if view.reading != "this view"]
     current, views = len(outcome.views) - len(others), len(outcome.views)
@@ -240,9 +235,9 @@ def write_reports(outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome]
         asked, facts = shown.question, [_tag("dt", "gold"), _tag("dd", shown.question.answer)]
         for arm, (said, mark) in shown.answers.items():
             facts += [_tag("dt", arm), _tag("dd", badge(mark, asked.category), f" {said}")]
-        ours = badge(shown.answers[OURS][1], asked.category) if OURS in shown.answers else ""
-        summary = _joined(ours, " ", _tag("span", asked.category, look="soft"), f" {asked.question}")
-        cases.setdefault(shown.case, []).append(_fold(summary, _tag("dl", *facts)))
+        ours = badge(shown.answers[OURS][1], asked.category) if OURS in shown.answers else _Html()
+        shown_as = _joined(ours, " ", _tag("span", asked.category, look="soft"), f" {asked.question}")
+        cases.setdefault(shown.case, []).append(_fold(shown_as, _tag("dl", *facts)))
     folds = [_fold(case, *questions, look="session") for case, questions in cases.items()]
     parts.append(_section("Questions", "Open a session and a question: answers of all arms.", *folds))
     document = {**document_of(outcome, gates), "questions": msgspec.to_builtins(outcome.questions)}
@@ -268,15 +263,10 @@ def write_tuning(outcome: TuneOutcome, folder: Path) -> Path:
         ]
         parts += [_tag("h3", pair.title), _tag("div", *cards, look="beside")]
     rows: list[_Row] = [
-        (
-            _tag("b", tried.name),
-            (percent(tried.chosen_on), bounds(tried.chosen_on)),
-            (percent(tried.held_out), bounds(tried.held_out)),
-            f"{tried.model_tokens:,.0f}",
-            f"{tried.view_tokens:,.0f}",
-        )
-        for tried in outcome.tried
-    ]
+        (_tag("b", one.name), _share(one.chosen_on), _share(one.held_out), f"{one.model_tokens:,.0f}",
+         f"{one.view_tokens:,.0f}")
+        for one in outcome.tried
+    ]  # fmt: skip
     head = ("prompts", "sessions that choose", "held out", "model tokens for 1,000 of history", "tokens of a view")
     words = "Values held that were needed later; a mean over sessions."
     parts.append(_section("Variants", words, _table(head, rows, ours=outcome.winner)))

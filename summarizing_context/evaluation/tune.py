@@ -276,9 +276,8 @@ class Proposer:
         model = make_model(self._settings, read_only=not self._cassette.sends)
         try:
             asker = RecordedModel(model, self._cassette, self._plan)
-            request = Request(
-                kind="proposal", maker=asker.maker, system="", user=(question,), max_tokens=2_000, replicate=again
-            )
+            user = (question,)
+            request = Request("proposal", asker.maker, system="", user=user, max_tokens=2_000, replicate=again)
             reply = await asker.ask(request)
         finally:
             await model.close()

@@ -1,15 +1,27 @@
 """The views of all arms of a case, each with as many tokens as this package's view.
 
-Every arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands for, and
-then to the newest messages; the oldest of these is clipped where it does not fit whole.
+Our views are those that the agent would have seen, with summaries by a model, and without one. Messages come one by
+one, and each message of the assistant is preceded by a view. Summaries are replayed. A request without a reply is
+noted, and a placeholder stands for its summary; what contains a placeholder is not asked. Where no reply tells the
+rules of some messages there are none, and of later ones nothing is asked until there is.
+
+Every other arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands
+for, and then to the newest messages; the oldest of these is clipped where it does not fit whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import SimpleNamespace
+from typing import NamedTuple
 
+import msgspec
+
+from summarizing_context.assembly import open_context
+from summarizing_context.context import SummarizingContext
+from summarizing_context.errors import BudgetError
 from summarizing_context.evaluation.real.recording import Case, Reply, cut_at, digest
 from summarizing_context.evaluation.real.rendering import (
     CALLS,
@@ -23,10 +35,13 @@ from summarizing_context.evaluation.real.rendering import (
     numbered,
     parts_of,
     seen_files,
+    text_of,
     tokens_of,
 )
-from summarizing_context.evaluation.real.views import Request, Summary, extractive_view, our_view
-from summarizing_context.settings.values import Settings
+from summarizing_context.log.tree import HeaderNode
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.settings.values import Settings, without_default_cap
+from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import latest, load
 
 OURS, COMPACT = "ours", "compact"
@@ -46,25 +61,34 @@ ARMS = {
 OPTIONAL = ("compact_thrice", "leaves", "brief")
 USUAL = tuple(arm for arm in ARMS if arm not in OPTIONAL)
 
+PENDING = "Nothing is recorded for this part of the session yet."
 _SMALLEST = 40  # tokens: less is not worth a clipped message
 _FRAME = 2  # tokens around a message
 
 
-@dataclass(frozen=True)
-class View:
+class Request(msgspec.Struct, frozen=True):
+    """What a model is asked to write."""
+
+    system: str
+    user: str
+    max_tokens: int
+    purpose: str  # the kind of a job of this package; `compact` or `brief`
+    case: str
+    start: int  # first message that it is about
+    stop: int  # one past the last
+
+    @property
+    def key(self) -> str:
+        """Its name: the first characters of the SHA-256 of both texts."""
+        return digest(f"{self.system}\0{self.user}")[:20]
+
+
+class View(NamedTuple):
     """What a reader gets of one arm."""
 
     text: str
-
-    @cached_property
-    def tokens(self) -> int:
-        """Its tokens by the built-in estimate."""
-        return tokens_of(self.text)
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256, hex, of its text."""
-        return digest(self.text)
+    tokens: int
+    digest: str  # SHA-256, hex, of the text
 
 
 @dataclass
@@ -85,10 +109,14 @@ async def build(
 ) -> Built:
     """Return the views of these arms. An arm whose replies are not all recorded has none, and its requests are
     missing; while our own view lacks one, no arm has a view, as its tokens are not known."""
-    ours = await our_view(case, messages, replies, own)
-    built = Built(missing=list(ours.missing), waiting=ours.waiting)
-    is_whole = not (ours.missing or ours.waiting)
-    past = Past(messages, case.tokens or tokens_of(ours.text))
+    summarizer = _Replayer(case.name, replies)
+    async with open_context(_settings(case, own), summarizer=summarizer, count_tokens=estimate_text) as context:
+        ours = text_of(await _view_at_cut(context, messages, case.budget))
+        leaves = context.summaries() or context.explain(drops=False)  # a short log may have no whole segment yet
+    missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
+    built = Built(missing=missing, waiting=len(summarizer.waiting))
+    is_whole = not (built.missing or built.waiting)
+    past = Past(messages, case.tokens or tokens_of(ours))
 
     def replied(request: Request) -> str | None:
         if (reply := replies.get(request.key)) is not None:
@@ -114,17 +142,15 @@ async def build(
         elif not is_whole:
             continue
         elif arm == "ours":
-            text = ours.text
+            text = ours
         elif arm == "extractive":
             text = await _extractive(case, past, own)
         elif arm == "leaves":
-            text = _leaves(past, ours.leaves)
-        elif arm == "brief" and ours.leaves:
-            user = "\n\n".join(
-                f"Summary of messages {leaf.start}-{leaf.stop - 1}:\n{leaf.text}" for leaf in ours.leaves
-            )
+            text = _leaves(past, leaves)
+        elif arm == "brief" and leaves:
+            user = "\n\n".join(f"Summary of messages {leaf.start}-{leaf.stop - 1}:\n{leaf.text}" for leaf in leaves)
             system = load("brief/v1").render_for_rank(9, max_tokens=2_000)  # as it was recorded
-            brief = replied(Request(system, user, 2_000, "brief", case.name, 0, ours.leaves[-1].stop))
+            brief = replied(Request(system, user, 2_000, "brief", case.name, 0, leaves[-1].stop))
             text = brief and past.view([Part("user", f"Summary of the earlier part of this session:\n{brief}")])
         elif arm == "cliff":
             text = _cliff(past)
@@ -133,8 +159,56 @@ async def build(
         elif arm == "tail":
             text = past.view([])
         if is_whole and text is not None:
-            built.views[arm] = View(_encodable(text))
+            text = _encodable(text)
+            built.views[arm] = View(text, tokens_of(text), digest(text))
     return built
+
+
+class _Replayer:
+    """Answers from recorded replies. Notes the requests that have none."""
+
+    recipe = "recorded"
+
+    def __init__(self, case: str, replies: Mapping[str, Reply]) -> None:
+        self._case, self._replies = case, replies
+        self.missing: dict[str, Request] = {}
+        self.waiting: set[str] = set()
+
+    async def summarize(self, job: SummaryJob) -> str:
+        """Return the recorded reply, or the placeholder; of rules without a reply there are none."""
+        request = Request(job.instructions, job.content, job.max_tokens, job.kind, self._case, job.start, job.stop)
+        if (reply := self._replies.get(request.key)) is not None:
+            return reply.reply
+        follows = job.kind == "rules" and any(other.purpose == "rules" for other in self.missing.values())
+        if PENDING in job.content or (follows and request.key not in self.missing):
+            self.waiting.add(request.key)
+        else:
+            self.missing[request.key] = request
+        return "none" if job.kind == "rules" else PENDING
+
+
+async def _view_at_cut(context: SummarizingContext, messages: Sequence[Message], budget: int) -> list[Message]:
+    """The view after all messages, with all work of the background done before each view."""
+    for message in messages:
+        if message.get("role") == "assistant":
+            await context.wait_idle()
+            await context.get_messages_for_request(token_budget=budget)
+        await context.add_message(message)
+    await context.wait_idle()
+    return await context.get_messages_for_request(token_budget=budget)
+
+
+def _settings(case: Case, own: Settings | None) -> Settings:
+    """The shipped settings, or those of the user's, in memory, counting alike on every machine."""
+    return replace(
+        without_default_cap(own or Settings()),
+        summarizer="extractive",  # a model's summaries come from the recording
+        store=":memory:",
+        session_id="real",
+        max_tokens=case.budget,
+        idle_after=None,
+        breaker_failures=1_000,  # in a row: a request without a reply is no failure of a model
+    )
 
 
 def compact_request(case: Case, messages: Sequence[Message]) -> Request:
@@ -250,17 +324,39 @@ def fitted(parts: Sequence[Part], tokens: int) -> list[Part]:
 
 
 async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
-    """Our view without a model, what it leaves free filled with the end of what stands before its tail."""
-    text, start = await extractive_view(case, past.messages, past.tokens, own)
+    """Our view without a model, what it leaves free filled with the end of what stands before its tail.
+
+    The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
+    """
+    best, start = "", len(past.messages)
+    async with open_context(_settings(case, own), count_tokens=estimate_text) as context:
+        view = await _view_at_cut(context, past.messages, case.budget)
+        low, high, budget = 0.0, 0.0, float(case.budget)
+        for tried in range(10):
+            text = text_of(view)
+            size = tokens_of(text)
+            if size <= past.tokens and size > tokens_of(best):
+                explained = context.explain(drops=False)
+                best, start = text, explained[-1].stop if explained else 0
+            if past.tokens * 0.98 <= size <= past.tokens:
+                break
+            low, high = (max(low, budget), high) if size <= past.tokens else (low, min(high or budget, budget))
+            elsewhere = min(4.0, max(0.25, (0.99 * past.tokens / max(1, size)) ** 1.5))  # a view follows it slowly
+            budget = (low * high) ** 0.5 if low and high else budget * elsewhere
+            try:
+                provider = SimpleNamespace(name=f"try-{tried}")
+                view = await context.get_messages_for_request(token_budget=round(budget), provider=provider)
+            except BudgetError:
+                break
     older = [part for message in past.messages[:start] for part in parts_of(message)]
-    room = past.tokens - tokens_of(text) - 2 * _FRAME
+    room = past.tokens - tokens_of(best) - 2 * _FRAME
     if room < _SMALLEST or not older:
-        return text
+        return best
     filling, _ = newest([[part] for part in older], room)
-    return f"{text}\n\n{joined(filling)}" if filling else text
+    return f"{best}\n\n{joined(filling)}" if filling else best
 
 
-def _leaves(past: Past, leaves: Sequence[Summary]) -> str:
+def _leaves(past: Past, leaves: Sequence[HeaderNode]) -> str:
     kept: list[str] = []
     room = int(0.65 * past.room)
     for leaf in reversed(leaves):

@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from string import ascii_uppercase
 from typing import Any, TypeVar
@@ -22,9 +22,8 @@ import msgspec
 
 from summarizing_context.errors import CassetteError, TranscriptError
 from summarizing_context.evaluation import cassettes
-from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, fenced_record
-from summarizing_context.evaluation.real.arms import Built, build, compact_request
+from summarizing_context.evaluation.real.arms import Built, Request, build, compact_request
 from summarizing_context.evaluation.real.recording import (
     ABSENT,
     ABSTAINED,
@@ -40,7 +39,6 @@ from summarizing_context.evaluation.real.recording import (
     Recording,
     Reply,
 )
-from summarizing_context.evaluation.real.views import Request
 from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.providers import make_model
 
@@ -48,7 +46,6 @@ ABSTENTION = "not in the record"
 READING = "isolated"  # each request is a call of its own
 _ROUNDS = 1_000  # of summaries: one for each rank, second requests after a refusal, and calls for rules in their order
 _TRIES = 3  # for a reply that can be read
-_REPLY_TOKENS = 4_000
 _WORDS = "word " * 20  # that a forecast assumes, of a question and of an answer
 
 Value = TypeVar("Value")
@@ -82,14 +79,10 @@ class AnswerRecorder:
     async def _ask(self, case: Case) -> None:
         """Have the questions of a case written."""
         number, prompt = self.questions, latest("questions")
-        asked = cassettes.Request(
-            kind="questions",
-            maker=self.writer.maker,
-            system=prompt.render(number=number),
-            user=(fenced_record(compact_request(case, self.recording.messages(case)).user),),
-            max_tokens=500 + 120 * number,
-            prompt=f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}",
-        )
+        system, log = prompt.render(number=number), compact_request(case, self.recording.messages(case)).user
+        asked = self._request("questions", self.writer, system, fenced_record(log))
+        tag = f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}"
+        asked = replace(asked, max_tokens=500 + 120 * number, prompt=tag)
         assumed = [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], _WORDS, _WORDS) for at in range(1, number + 1)]
         read = partial(read_questions, case=case, number=number)
         found = await self._readable(self.writer, case, asked, read, assumed=str(assumed))
@@ -102,13 +95,8 @@ class AnswerRecorder:
         """Return the views of a case, with every summary written that they need."""
 
         async def write(request: Request) -> None:
-            asked = cassettes.Request(
-                kind=request.purpose,
-                maker=self.summarizer.maker,
-                system=request.system,
-                user=(request.user,),
-                max_tokens=request.max_tokens,
-            )
+            asked = self._request(request.purpose, self.summarizer, request.system, request.user)
+            asked = replace(asked, max_tokens=request.max_tokens)
             assumed = "word " * (request.max_tokens // 2)
             reply = await self.summarizer.ask(asked, assumed=assumed, is_usable=lambda kept: not kept.fault)
             if reply.fault:
@@ -172,7 +160,7 @@ class AnswerRecorder:
         self.recording.add_marks(await self._readable(self.judge, case, asked, read) or [])
 
     def _request(self, kind: str, model: RecordedModel, system: str, *user: str) -> cassettes.Request:
-        return cassettes.Request(kind=kind, maker=model.maker, system=system, user=user, max_tokens=_REPLY_TOKENS)
+        return cassettes.Request(kind, model.maker, system=system, user=user, max_tokens=4_000)
 
     async def _readable(
         self,
@@ -181,7 +169,7 @@ class AnswerRecorder:
         asked: cassettes.Request,
         read: Callable[[str], Value],
         *,
-        assumed: str = "word " * (_REPLY_TOKENS // 4),
+        assumed: str = "word " * 1_000,
     ) -> Value | None:
         """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is told
         and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
@@ -232,7 +220,7 @@ class AnswerRecorder:
 
 @asynccontextmanager
 async def open_recorder(
-    recording: Recording, cassette_of: Callable[[Chat], Cassette], plan: ModelPlan, *, questions: int = 0
+    recording: Recording, cassette_of: Callable[[Chat], cassettes.Cassette], plan: ModelPlan, *, questions: int = 0
 ) -> AsyncIterator[AnswerRecorder]:
     """Yield the models of a plan, for the length of an `async with`; what was recorded is saved at its end.
 

@@ -106,10 +106,6 @@ class Mark(msgspec.Struct, frozen=True):
     model: str
 
 
-class _Cases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    case: list[Case] = []
-
-
 class _Questions(msgspec.Struct, frozen=True):
     questions: list[Question]
 
@@ -133,8 +129,9 @@ class Recording:
     @classmethod
     def open(cls, folder: Path) -> Recording:
         """Read a folder. Raise `TranscriptError` naming the file that cannot be read."""
-        listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), _Cases))
-        found = cls(folder, listed.case, settings=_read_settings(folder))
+        kind = dict[Literal["case"], list[Case]]
+        listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), kind))
+        found = cls(folder, listed.get("case", []), settings=_read_settings(folder))
         found.read_questions()
         found.add_replies(_lines(folder / REPLIES, Reply))
         found.answers = {(line.case, line.arm): line for line in _lines(folder / ANSWERS, Answers)}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from summarizing_context.evaluation.real.arms import ARMS, Past, newest
+from summarizing_context.evaluation.real.arms import ARMS, PENDING, Past, newest
 from summarizing_context.evaluation.real.recording import Recording, Reply, add_case, cut_at
 from summarizing_context.evaluation.real.rendering import (
     Part,
@@ -17,7 +17,6 @@ from summarizing_context.evaluation.real.rendering import (
     seen_files,
     tokens_of,
 )
-from summarizing_context.evaluation.real.views import PENDING
 from tests.evaluation.real.building import BY, MADE_UP, WRITTEN, built, copied, replied
 
 

@@ -25,8 +25,8 @@ from summarizing_context.evaluation.cassettes import (
     REDACTED,
     Caps,
     Cassette,
-    CassetteSummarizer,
     Mode,
+    RecordedModel,
     Reply,
     Request,
     scrubbed,
@@ -242,9 +242,9 @@ class Scripted:
 
 async def test_summaries_are_replayed_too(tmp_path: Path):
     with opened(tmp_path) as cassette:
-        made = await CassetteSummarizer(Scripted(), cassette).summarize(job())
+        made = await RecordedModel(Scripted(), cassette).summarize(job())
     with opened(tmp_path, "replay") as cassette:
-        summarizer = CassetteSummarizer(Scripted(), cassette)
+        summarizer = RecordedModel(Scripted(), cassette)
         assert await summarizer.summarize(job(attempt=2)) == made
         assert summarizer.recipe == "cassette/openai/m;layout=1"
         with pytest.raises(SummarizerRefused):
