@@ -233,8 +233,8 @@ def write_reports(outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome]
     cases: dict[str, list[_Html]] = {}
     for shown in outcome.questions:
         asked, facts = shown.question, [_tag("dt", "gold"), _tag("dd", shown.question.answer)]
-        for arm, (said, mark) in shown.answers.items():
-            facts += [_tag("dt", arm), _tag("dd", badge(mark, asked.category), f" {said}")]
+        for name, (said, mark) in shown.answers.items():
+            facts += [_tag("dt", name), _tag("dd", badge(mark, asked.category), f" {said}")]
         ours = badge(shown.answers[OURS][1], asked.category) if OURS in shown.answers else _Html()
         shown_as = _joined(ours, " ", _tag("span", asked.category, look="soft"), f" {asked.question}")
         cases.setdefault(shown.case, []).append(_fold(shown_as, _tag("dl", *facts)))

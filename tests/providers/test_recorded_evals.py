@@ -128,9 +128,7 @@ async def test_a_recorded_model_is_asked_again_in_bad_weather(
         chat = Chat(provider=protocol.name, model=MODEL)
         with Cassette.open(tmp_path / "c.jsonl", "record") as cassette:
             model = make_model(settings(protocol, server), read_only=False)
-            reply = await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(
-                "reader", ("Answer.", "Which port?"), max_tokens=50
-            )
+            reply = await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(ASKED)
             await model.close()
     assert reply.text == "8080"
     assert len(server.requests) == 3
@@ -144,9 +142,7 @@ async def test_a_model_that_is_down_ends_the_recording_and_is_told(log: Log):
         chat = Chat(provider=OPENAI.name, model=MODEL)
         cassette_file = log.path.parent / "c.jsonl"
         with Cassette.open(cassette_file, "record") as cassette, pytest.raises(SummarizerError, match="key"):
-            await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(
-                "reader", ("Answer.", "Which port?"), max_tokens=50
-            )
+            await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(ASKED)
         await model.close()
 
 
