@@ -5,15 +5,15 @@ A replay calls no model and needs no key.
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from summarizing_context.errors import CassetteError, SummarizerError, SummarizerRefused
 from summarizing_context.evaluation.cassettes import Cassette, Reply, Request
@@ -28,7 +28,12 @@ from summarizing_context.summarizers.resilience.caller import call_within, decla
 from summarizing_context.summarizers.resilience.retries import retry_after_of
 from summarizing_context.summarizers.sdk import Fault
 
-_backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
+_ATTEMPTS = 3
+_LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
+
+
+def _pause(attempt: int) -> float:
+    return random.uniform(0.5, 2.0**attempt)  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +61,6 @@ class ModelPlan:
     writer: Chat | None = None  # of questions; the reader if none is named
     summarizer: Chat | None = None  # the writer if none is named
     concurrency: int = 8
-    attempts: int = 3
     call_timeout: float = 60.0  # seconds
 
     @property
@@ -86,14 +90,14 @@ class CassetteFile:
 class RecordedModel:
     """One model, asked through the cassette; also a summarizer of a context. Closing `model` is its owner's."""
 
-    def __init__(self, model: ChatModel, cassette: Cassette, plan: ModelPlan | None = None) -> None:
+    def __init__(self, model: ChatModel, cassette: Cassette, timeout: float = 60.0) -> None:
         self.model, address = declared(model, "model") or type(model).__name__, declared(model, "address")
         self.where = f"{self.model} at {address}" if address else self.model
         # A recipe names the server, and a cassette is replayed anywhere.
         self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
         self.recipe = f"cassette/{self.maker}"
         self.mode = cassette.mode
-        self._model, self._cassette, self._plan = model, cassette, plan
+        self._model, self._cassette, self._timeout = model, cassette, timeout
 
     async def ask(
         self, request: Request, *, assumed: str = "", is_usable: Callable[[Reply], bool] = lambda _: True
@@ -102,26 +106,19 @@ class RecordedModel:
         return await self._cassette.reply(request, self._send, assumed=assumed, is_usable=is_usable)
 
     async def _send(self, request: Request) -> SummaryReply:
-        assert self._plan is not None
-        attempts, timeout = self._plan.attempts, self._plan.call_timeout
-
-        def wait(state: RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome is not None else None
-            return max(_backoff(state), retry_after_of(error) if isinstance(error, Exception) else 0.0)
-
-        def may_pass(error: BaseException) -> bool:  # a refusal is an answer, and a wrong key stays wrong
-            lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)
-            refused = isinstance(error, SummarizerRefused) or not isinstance(error, SummarizerError)
-            return not refused and (not error.args or error.args[0] not in lasting)
-
-        async def call() -> SummaryReply:
-            with self._named():
-                return await call_within(
-                    timeout, self._model.complete(request.system, request.message, request.max_tokens)
-                )
-
-        stop, retry = stop_after_attempt(attempts), retry_if_exception(may_pass)
-        return await AsyncRetrying(sleep=anyio.sleep, retry=retry, wait=wait, stop=stop, reraise=True)(call)
+        for attempt in range(1, _ATTEMPTS + 1):
+            asked = self._model.complete(request.system, request.message, request.max_tokens)
+            try:
+                return await call_within(self._timeout, asked)
+            except SummarizerRefused:  # an answer
+                raise
+            except SummarizerError as error:
+                error.add_note(self.where)
+                is_lasting = bool(error.args) and error.args[0] in _LASTING
+                if is_lasting or attempt == _ATTEMPTS:
+                    raise
+                await anyio.sleep(max(_pause(attempt), retry_after_of(error)))
+        raise AssertionError("attempts end")
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why."""
@@ -129,8 +126,11 @@ class RecordedModel:
         request = Request(job.kind, self.maker, system=system, user=user, max_tokens=job.max_tokens)
 
         async def send(clean: Request) -> str | SummaryReply:
-            with self._named():
+            try:
                 return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
+            except SummarizerError as error:
+                error.add_note(self.where)
+                raise
 
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job))
@@ -139,15 +139,6 @@ class RecordedModel:
         if reply.fault:
             raise SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """A failure is told with the model and its server."""
-        try:
-            yield
-        except SummarizerError as error:
-            error.add_note(self.where)
-            raise
 
 
 @asynccontextmanager

@@ -24,11 +24,6 @@ RENDERED = ("segment", "rollup", "focus")
 
 _CAP = 400  # tokens of the fixed text, as sent; and what stands for `max_tokens` when it is counted
 _CAP_OF_RULES = 600  # tokens; sent with a few short requests alone
-_GIVEN = {  # placeholders, by purpose
-    "segment": {"max_tokens"}, "rollup": {"max_tokens", "focus"}, "focus": {"max_tokens"}, "rules": {"max_tokens"},
-    "proposal": {"current", "feedback"}, "compaction": {"characters"}, "answers": {"abstention"},
-    "marks": {"right", "partly", "abstained", "wrong"},
-}  # fmt: skip
 
 
 class Change(NamedTuple):
@@ -111,7 +106,10 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
             problems += [f"has {', '.join(extra)} besides"] if extra else []
             told = " and ".join(problems) or "has another order"
             yield f"its sections must be the fixed ones, in their order: it {told}"
-    given = _GIVEN.get(prompt.name, prompt.placeholders)
+    shipped = [name for name in names() if name.startswith(f"{prompt.name}/")]
+    given = load(shipped[-1]).placeholders if shipped else prompt.placeholders
+    if prompt.name == "rollup":
+        given |= {"focus"}
     if unknown := prompt.placeholders - given:
         listed = ", ".join(sorted(unknown)), ", ".join(sorted(given))
         yield f"nothing fills in {listed[0]}; {prompt.name} prompts are given {listed[1]}"

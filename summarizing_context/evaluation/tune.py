@@ -19,7 +19,7 @@ import msgspec
 
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, Request
-from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, open_summarizer
+from summarizing_context.evaluation.models import Chat, RecordedModel, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
 from summarizing_context.evaluation.probes import Text
 from summarizing_context.evaluation.prompt_inspection import check_prompt
@@ -264,7 +264,6 @@ class Proposer:
 
     def __init__(self, settings: Settings, chat: Chat, cassette: Cassette) -> None:
         self._settings, self._cassette = settings, cassette
-        self._plan = ModelPlan(reader=chat, judge=chat)
         self._repeats: Counter[str] = Counter()
 
     def __call__(self, question: str) -> str:
@@ -275,7 +274,7 @@ class Proposer:
         self._repeats[question] += 1
         model = make_model(self._settings, read_only=not self._cassette.sends)
         try:
-            asker = RecordedModel(model, self._cassette, self._plan)
+            asker = RecordedModel(model, self._cassette)
             user = (question,)
             request = Request("proposal", asker.maker, system="", user=user, max_tokens=2_000, replicate=again)
             reply = await asker.ask(request)

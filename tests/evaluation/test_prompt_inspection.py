@@ -49,6 +49,12 @@ def test_a_summary_prompt_must_have_the_fixed_sections_in_their_order(tmp_path: 
         assert said in complaints(tmp_path, text.replace("## Done", wrong), file="segment/v7.md")
 
 
+def test_a_rollup_may_say_something_else_at_each_rank(tmp_path: Path):
+    text = (prompts_root() / "rollup" / "v1.md").read_text(encoding="utf-8").partition("\n---\n")[2]
+    places = "focus, max_tokens\nfocus_1: the parts\nfocus_2: the whole"
+    assert complaints(tmp_path, f"{{{{focus}}}} {text}", file="rollup/v7.md", places=places) == ""
+
+
 def test_the_fixed_text_is_that_of_the_longest_rank():
     prompt = Prompt("rollup", 1, "p", "{{focus}} {{max_tokens}}", ("a", "a long one", "b"))
     assert fixed_text(prompt) == "a long one 400"

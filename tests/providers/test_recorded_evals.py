@@ -23,7 +23,7 @@ from summarizing_context.errors import (
 from summarizing_context.evaluation import models
 from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
 from summarizing_context.evaluation.cassettes import Request as Asked
-from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
+from summarizing_context.evaluation.models import RecordedModel
 from summarizing_context.evaluation.retention import Log, SessionOutcome, run_log
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.providers import make_model
@@ -122,13 +122,12 @@ async def test_a_forecast_needs_no_key_and_tells_what_is_asked(log: Log, monkeyp
 async def test_a_recorded_model_is_asked_again_in_bad_weather(
     protocol: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(models, "_backoff", lambda _: 0.0)
+    monkeypatch.setattr(models, "_pause", lambda _: 0.0)
     faults = {0: storm("rate_limited"), 1: storm("overloaded")}
     async with serving(lambda request: faults.get(request.number) or answering(request, lambda _: "8080")) as server:
-        chat = Chat(provider=protocol.name, model=MODEL)
         with Cassette.open(tmp_path / "c.jsonl", "record") as cassette:
             model = make_model(settings(protocol, server), read_only=False)
-            reply = await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(ASKED)
+            reply = await RecordedModel(model, cassette).ask(ASKED)
             await model.close()
     assert reply.text == "8080"
     assert len(server.requests) == 3
@@ -139,10 +138,9 @@ async def test_a_model_that_is_down_ends_the_recording_and_is_told(log: Log):
         with pytest.raises(CassetteError, match=r"were not recorded \(.*401"):
             await ran(log, settings(OPENAI, server, attempts=1), "record")
         model = make_model(settings(OPENAI, server), read_only=False)
-        chat = Chat(provider=OPENAI.name, model=MODEL)
         cassette_file = log.path.parent / "c.jsonl"
         with Cassette.open(cassette_file, "record") as cassette, pytest.raises(SummarizerError, match="key"):
-            await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(ASKED)
+            await RecordedModel(model, cassette).ask(ASKED)
         await model.close()
 
 

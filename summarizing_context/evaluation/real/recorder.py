@@ -236,7 +236,7 @@ async def open_recorder(
             cassette = cassette_of(chat)
             model = make_model(chat.settings(call_timeout=plan.call_timeout), read_only=not cassette.sends)
             stack.push_async_callback(model.close)
-            return RecordedModel(model, cassette, plan)
+            return RecordedModel(model, cassette, plan.call_timeout)
 
         summarizer, writer, reader, judge = map(opened, plan.chats)
         try:

@@ -57,7 +57,7 @@ def marks(user):
 def ask(recording, model, tmp_path, *, mode="record", caps=None):
     async def run():
         with Cassette.open(tmp_path / "c.jsonl", mode, caps=caps) as cassette:
-            recorded = RecordedModel(model, cassette, PLAN)
+            recorded = RecordedModel(model, cassette)
             await AnswerRecorder(recording, PLAN, recorded, recorded, recorded, recorded).record(ARMS)
             return cassette.spent
 
