@@ -179,7 +179,8 @@ class Cassette:
         self.path, self.mode = path, mode
         self.spent = Spent()
         known = {*(os.environ.get(name) for name in _KEY_VARIABLES), *secrets}
-        self._secrets = sorted((one for one in known if one and len(one) >= _SHORTEST_KEY), key=len, reverse=True)
+        long_enough = sorted(one for one in known if one and len(one) >= _SHORTEST_KEY)
+        self._secrets = sorted(long_enough, key=len, reverse=True)
         self._caps, self._redact = caps, redact
         self._lines = _read(path) if path.exists() else {}
         self._new: dict[str, _Line] = {}  # that the file does not hold yet
