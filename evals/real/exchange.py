@@ -20,11 +20,10 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.real.arms import ARMS, USUAL, Built, build, compact_request
+from summarizing_context.evaluation.real.arms import ARMS, USUAL, Built, Request, build, compact_request
 from summarizing_context.evaluation.real.recorder import judging, marks_of
 from summarizing_context.evaluation.real.recording import Answers, Case, Question, Recording, Reply, add_case, digest
 from summarizing_context.evaluation.real.rendering import tokens_of
-from summarizing_context.evaluation.real.views import Request
 
 _LAST = ("rules", "rollup", "brief", "compact", "compact_again")  # in `todo`, behind all other purposes
 

@@ -66,9 +66,8 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.models import CassetteFile, Chat, ModelPlan
     from summarizing_context.evaluation.outcomes import GateOutcome
     from summarizing_context.evaluation.real.recording import Recording
-    from summarizing_context.evaluation.real.scores import ArmScore, RealOutcome
+    from summarizing_context.evaluation.real.scores import ArmScore, LoadedSuite, RealOutcome
     from summarizing_context.evaluation.retention import Log, SessionOutcome
-    from summarizing_context.evaluation.suites import LoadedSuite
     from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prices import ModelPrice
 
@@ -248,7 +247,7 @@ def _execute(run: Run) -> int:
         return _run_logs(run)
     if any(run.own):
         raise InputError("--config, --prompts, --summarizer and --model are for --cases and --dataset")
-    from summarizing_context.evaluation.suites import load_suite, recorded_folder
+    from summarizing_context.evaluation.real.scores import load_suite, recorded_folder
 
     is_folder = recorded_folder(Path(run.suite)) is not None
     if is_folder and (run.mode != "replay" or run.names_model):
@@ -365,8 +364,8 @@ def _run_recorded(run: Run, loaded: LoadedSuite) -> int:
     """Replay the recording of a suite, once what is missing was recorded if that is asked for; the exit status."""
     from summarizing_context.evaluation.real.arms import ARMS, OPTIONAL, USUAL
     from summarizing_context.evaluation.real.recording import Recording
-    from summarizing_context.evaluation.real.report import document_of, write_reports
     from summarizing_context.evaluation.real.scores import check_bounds, replay
+    from summarizing_context.evaluation.report import document_of, write_reports
 
     recording = Recording.open(loaded.root / loaded.suite.recording)
     read = {arm for _, arm in recording.answers}
@@ -462,8 +461,7 @@ def _gates_table(gates: Sequence[GateOutcome]) -> Table:
 
 def _scores_table(scores: Sequence[ArmScore]) -> Table:
     """Return arms by right answers; 80 columns are enough."""
-    from summarizing_context.evaluation.real.report import ahead, total
-    from summarizing_context.evaluation.report import bounds, percent
+    from summarizing_context.evaluation.report import ahead, bounds, percent, total
 
     made = table("Right answers and half of partly right ones", "arm", "#right", "#interval", "#ahead", "#interval")
     for name in ("wrong", "never said"):
@@ -478,7 +476,7 @@ def _scores_table(scores: Sequence[ArmScore]) -> Table:
 def _categories_table(scores: Sequence[ArmScore]) -> Table:
     """Return arms by category of question: points out of questions."""
     from summarizing_context.evaluation.real.recording import CATEGORIES
-    from summarizing_context.evaluation.real.report import total
+    from summarizing_context.evaluation.report import total
 
     made = table("Points out of questions, by category", "arm", *(f"#{category}" for category in CATEGORIES))
     for score in scores:
@@ -528,8 +526,7 @@ def opened(
     file: CassetteFile | None, mode: Mode, max_calls: int | None = None, max_input: int | None = None
 ) -> Iterator[Cassette | None]:
     """Open the cassette of a run that may record; None for one that only replays."""
-    from summarizing_context.evaluation.cassettes import Cassette
-    from summarizing_context.evaluation.requests import Caps
+    from summarizing_context.evaluation.cassettes import Caps, Cassette
 
     if file is None or mode == "replay":
         yield None
@@ -695,7 +692,7 @@ def ask(
     """
     from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.real.arms import ARMS
-    from summarizing_context.evaluation.suites import recorded_folder
+    from summarizing_context.evaluation.real.scores import recorded_folder
     from summarizing_context.stores.private_files import make_private_folder
     from summarizing_context.transcripts import read_session
 
@@ -792,8 +789,7 @@ def _cassettes(
     folder: Path, plan: ModelPlan, mode: Mode, redact: str | None, max_calls: int | None
 ) -> Iterator[dict[tuple[str, str], Cassette]]:
     """Open a cassette for each provider and model, as each has its own price; one cap holds for all their calls."""
-    from summarizing_context.evaluation.cassettes import Cassette
-    from summarizing_context.evaluation.requests import Caps
+    from summarizing_context.evaluation.cassettes import Caps, Cassette
     from summarizing_context.messages.redaction import load_redaction
 
     redaction = load_redaction(redact) if redact is not None else None

@@ -4,50 +4,167 @@ Replies come from the file, or from a model whose replies are kept. A request is
 once it is kept. Retries and time limits belong to the sender. A context replaces a missing reply by a stand-in:
 call `Cassette.check` after the summaries are made.
 
+Secrets are taken out of what is sent and kept. They are recognized by their shape and by the name before them. Others
+may remain, so read a cassette before you publish it.
+
 The file has one JSON line a reply, sorted. It is replaced atomically under a lock, so readers see a whole file and two
 recorders keep both their replies.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 import anyio
 import msgspec
 from filelock import FileLock, Timeout
 
-from summarizing_context.errors import (
-    CassetteError,
-    CassetteMissError,
-    SummarizerError,
-    SummarizerRefused,
-)
-from summarizing_context.evaluation.dry_run import assumed_summary
-from summarizing_context.evaluation.requests import Caps, Reply, Request, Spent, own_secrets, scrubbed
+from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, redact_message
 from summarizing_context.messages.validation import Message
+from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
-from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience.caller import declared
+from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.resilience.retries import describe_failure
+from summarizing_context.summarizers.verification.replies import readable
 
 Mode = Literal["replay", "record", "forecast"]
-Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request without secrets
+
+REDACTED = "[secret]"
+_SHORTEST_KEY = 12  # characters; what is shorter is a word, and would be taken out everywhere
+_KEY_VARIABLES = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
+# All lengths that are read before it is known whether this is a secret are bounded: else a hostile text is read again
+# from every start.
+_SECRET = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}"
+    r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hf_)[A-Za-z0-9_-]{12,}"
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|\bAIza[A-Za-z0-9_-]{30,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
+)
+_NAMED_SECRETS = (  # what names the secret stays
+    re.compile(r"\b((?:bearer|basic)\s+)(?=[^\s\"']{0,500}\d)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE),
+    re.compile(
+        r"\b((?:authorization|x-api-key|api[-_ ]?key|access[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key"
+        r"|password)[\"']?\s{0,50}[:=]\s{0,50}[\"']?)(?=[^\s\"']{0,500}\d)[^\s\"'\[\],;]{12,}",
+        re.IGNORECASE,
+    ),
+    re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{3,200}(?=@)", re.IGNORECASE),
+)
+
 _SAVE_AFTER = 64  # new replies; what a killed process can lose
 _WAIT = 30.0  # seconds for the lock of another recorder, who holds it for one write
+
+
+def scrubbed(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return the text with `REDACTED` in the place of each secret; `secrets` are texts that are known to be one."""
+    text = readable(text)
+    for secret in secrets:
+        text = text.replace(secret, REDACTED)
+    text = _SECRET.sub(REDACTED, text)
+    for pattern in _NAMED_SECRETS:
+        text = pattern.sub(rf"\1{REDACTED}", text)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model."""
+
+    kind: str  # segment, rollup, reader, judge
+    maker: str  # provider/model, and what else names how it is asked
+    system: str
+    user: tuple[str, ...]  # the parts of the one message
+    max_tokens: int
+    prompt: str = ""  # name and hash of the prompt, where a prompt file was rendered
+    replicate: int = 0  # asking the same again is another request
+
+    @property
+    def message(self) -> str:
+        """The user's message as it is sent."""
+        return "\n\n".join(self.user)
+
+    @property
+    def tokens(self) -> int:
+        """An estimate of what it costs to read."""
+        return estimate_text(self.system) + estimate_text(self.message)
+
+    @property
+    def key(self) -> str:
+        """SHA-256, hex, of all that can change the answer."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a model answered."""
+
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    truncated: bool = False
+    fault: str = ""  # why it is no answer: the model declined, or said nothing
+
+
+Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request without secrets
 
 
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str
     kind: str  # of the request
     reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How much one run may ask for. None means without a limit."""
+
+    max_calls: int | None = None
+    max_input_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was asked for since a cassette was opened."""
+
+    calls: int = 0
+    input_tokens: int = 0  # as the provider reported them, else estimated
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    replayed: int = 0  # answered from the cassette
+    by_kind: dict[str, int] = field(default_factory=dict)  # calls
+    beside: Sequence[Spent] = ()  # by other models of this run: one cap holds for all their calls
+
+    def admit(self, request: Request, caps: Caps) -> None:
+        """Count a call that is about to be made, or raise `CassetteLimitError`."""
+        calls, tokens = self.calls + sum(other.calls for other in self.beside), request.tokens
+        if caps.max_calls is not None and calls >= caps.max_calls:
+            raise CassetteLimitError(
+                f"stopped after {calls:,} calls: the cap max_calls is reached; replies are kept, call it again to go on"
+            )
+        if caps.max_input_tokens is not None and self.input_tokens + tokens > caps.max_input_tokens:
+            raise CassetteLimitError(
+                f"stopped after {self.input_tokens:,} input tokens: the cap max_input_tokens has no room for the next "
+                f"request, of {tokens:,}"
+            )
+        self.calls += 1
+        self.input_tokens += tokens
+        self.by_kind[request.kind] = self.by_kind.get(request.kind, 0) + 1
+
+    def cost(self, price: ModelPrice | None) -> float | None:
+        """US dollars; None where the price is not known."""
+        if price is None:
+            return None
+        return round(price.cost(self.input_tokens, self.output_tokens, self.cached_tokens), 6)
 
 
 class Cassette:
@@ -58,12 +175,15 @@ class Cassette:
     would take.
     """
 
-    def __init__(self, path: Path, mode: Mode, *, caps: Caps, secrets: Sequence[str | None], redact: Redact | None):
+    def __init__(self, path: Path, mode: Mode, *, caps: Caps, secrets: Iterable[str | None], redact: Redact | None):
         self.path, self.mode = path, mode
         self.spent = Spent()
+        known = {*(os.environ.get(name) for name in _KEY_VARIABLES), *secrets}
+        long_enough = sorted(one for one in known if one and len(one) >= _SHORTEST_KEY)
+        self._secrets = sorted(long_enough, key=len, reverse=True)
+        self._caps, self._redact = caps, redact
         self._lines = _read(path) if path.exists() else {}
         self._new: dict[str, _Line] = {}  # that the file does not hold yet
-        self._caps, self._secrets, self._redact = caps, own_secrets(secrets), redact
         self._sending: dict[str, anyio.Event] = {}  # by key: set once the reply is there
         self._failure: CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
@@ -75,7 +195,7 @@ class Cassette:
         mode: Mode = "replay",
         *,
         caps: Caps | None = None,
-        secrets: Sequence[str | None] = (),
+        secrets: Iterable[str | None] = (),
         redact: Redact | None = None,
     ) -> Cassette:
         """Return the cassette of a file; only for replaying it has to be there. Raise `CassetteError`.
@@ -92,9 +212,7 @@ class Cassette:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.save()
 
     def __len__(self) -> int:
@@ -122,7 +240,8 @@ class Cassette:
         Raise `CassetteMissError`, `CassetteLimitError`, or what `send` raises; a reply that the model refused to give
         is a reply whose `fault` says so.
         """
-        request = request.clean(self._secrets)
+        system, *user = (scrubbed(text, self._secrets) for text in (request.system, *request.user))
+        request = replace(request, system=system, user=tuple(user))
         key = request.key
         while (waiting := self._sending.get(key)) is not None:
             await waiting.wait()
@@ -141,16 +260,20 @@ class Cassette:
             self.spent.admit(request, Caps() if self.mode == "forecast" else self._caps)
             if self.mode == "forecast":
                 reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
-                self._lines[key] = _Line(key, request.kind, reply)
             else:
                 reply = await self._sent(request, key, send)
-                self._new[key] = self._lines[key] = _Line(key, request.kind, reply)
+            self._lines[key] = _Line(key, request.kind, reply)
+            if self.mode == "record":
+                self._new[key] = self._lines[key]
                 if len(self._new) >= _SAVE_AFTER:
                     self.save()
         except CassetteError as error:
             self._failure = self._failure or error
             raise
-        self.spent.correct(request, reply)
+        if reply.input_tokens is not None:  # what the provider reports, in the place of the estimate
+            self.spent.input_tokens += reply.input_tokens - request.tokens
+        self.spent.output_tokens += reply.output_tokens or 0
+        self.spent.cached_tokens += reply.cached_tokens or 0
         return reply
 
     async def _sent(self, request: Request, key: str, send: Send) -> Reply:
@@ -161,17 +284,17 @@ class Cassette:
             reply = Reply("", fault=str(error))
         except Exception as error:
             self._failed[key] = error
-            self.spent.take_back(request)
+            self.spent.input_tokens -= request.tokens  # a call without a reply stays a call, and costs no tokens
             raise
-        else:
-            fields = ("text", "input_tokens", "output_tokens", "cached_tokens", "truncated")
-            told = {name: getattr(answer, name) for name in fields} if not isinstance(answer, str) else {"text": answer}
-            reply = Reply(**told)
+        else:  # cleaned: so it is used too, and recording and replaying agree
+            told = SummaryReply(answer) if isinstance(answer, str) else answer
+            counts = told.input_tokens, told.output_tokens, told.cached_tokens
+            reply = Reply(scrubbed(told.text, self._secrets), *counts, truncated=told.truncated)
         finally:
             del self._sending[key]
             done.set()
         self._failed.pop(key, None)
-        return reply.clean(self._secrets)
+        return reply
 
     def check(self) -> None:
         """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
@@ -193,8 +316,7 @@ class Cassette:
         try:
             with FileLock(f"{self.path}.lock", timeout=_WAIT, mode=FILE):
                 lines = {**(_read(self.path) if self.path.exists() else {}), **self._new}
-                content = b"".join(msgspec.json.encode(lines[key]) + b"\n" for key in sorted(lines))
-                replace_private(self.path, content)
+                replace_private(self.path, b"".join(msgspec.json.encode(lines[key]) + b"\n" for key in sorted(lines)))
         except Timeout as error:
             raise CassetteError(
                 f"{self.path}: another process holds {self.path.name}.lock; end it, and record again"
@@ -236,40 +358,3 @@ def _check_writable(path: Path) -> None:
             raise CassetteError(f"{path}: no cassette can be written here; name another file, or correct the rights")
     except OSError as error:
         raise CassetteError(f"{path}: no cassette can be written here ({error.strerror}); name another file") from error
-
-
-class CassetteSummarizer:
-    """Answers each job from the cassette, or asks `inner` and keeps what it says. Closing `inner` is its owner's."""
-
-    def __init__(self, inner: Summarizer, cassette: Cassette) -> None:
-        self._inner, self._cassette = inner, cassette
-        self.maker = maker_of(inner)
-        self.model = declared(inner, "model")
-        self.recipe = f"cassette/{self.maker}"
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why."""
-        request = Request(
-            kind=job.kind, maker=self.maker, system=job.instructions, user=(job.content,), max_tokens=job.max_tokens
-        )
-
-        async def send(clean: Request) -> str | SummaryReply:
-            try:
-                return await self._inner.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
-            except SummarizerError as error:
-                error.add_note(f"{self.model} at {declared(self._inner, 'address')}")
-                raise
-
-        try:
-            reply = await self._cassette.reply(request, send, assumed=assumed_summary(job))
-        except CassetteError:
-            raise SummarizerRefused("no reply is recorded") from None
-        if reply.fault:
-            raise SummarizerRefused(reply.fault)
-        return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
-
-
-def maker_of(model: object) -> str:
-    """Return what names a model in a cassette: its recipe without the server, else its name."""
-    recipe = declared(model, "recipe") or declared(model, "model") or type(model).__name__
-    return re.sub(r";server=[0-9a-f]+", "", recipe)  # a cassette is replayed anywhere

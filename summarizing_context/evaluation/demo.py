@@ -17,26 +17,21 @@ import anyio
 
 from summarizing_context.assembly import open_context
 from summarizing_context.evaluation.laws import canonical
-from summarizing_context.evaluation.replay import Costs, Recorder, Tally, free_session_id, make_costs
-from summarizing_context.evaluation.view_parts import PARTS, Part, part_texts
+from summarizing_context.evaluation.replay import Recorder, Tally, free_session_id, make_costs
+from summarizing_context.evaluation.view_parts import Part, view_parts
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import split_line
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prices import load_prices
 
-SLOW_VIEW_MS = 250.0  # less than any model needs for an answer
+Message = dict[str, Any]
+
 PRICED_MODEL = "claude-sonnet-5"
+_SLOW_VIEW_MS = 250.0  # less than any model needs for an answer
 _PACE = 0.004  # seconds that the agent takes for a message, so that the worker has its turn
 _SHOWN = 90  # characters of an answer
-_MARKS = str.maketrans("", "", "`*_")
-
-
-class DemoQuestion(NamedTuple):
-    """Something that the session has said."""
-
-    question: str
-    answers: tuple[tuple[str, ...], ...]  # wordings, each of fragments that stand in one sentence
-    stated_at: int  # index of the message that says it first
+_QUOTED_FROM: tuple[Part, ...] = ("pin", "header", "tail", "system")  # in the order of preference
+_FOLDER = files("summarizing_context.evaluation")
 
 
 class Moment(NamedTuple):
@@ -96,7 +91,7 @@ class DemoReport:
         return Sent(self.tally.view_tokens, self.tally.hit_tokens)
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "session": self.session_id,
             **self.tally.figures(),
@@ -117,19 +112,15 @@ class DemoReport:
 
 
 async def play_demo(
-    messages: Sequence[dict[str, Any]],
-    settings: Settings,
-    budget: int,
-    *,
-    watch: Callable[[Moment], None] | None = None,
+    messages: Sequence[Message], settings: Settings, budget: int, *, watch: Callable[[Moment], None] | None = None
 ) -> DemoReport:
     """Add the messages one by one, take a view before each answer, and look into the last view.
 
     The worker runs beside it and is never waited for.
     """
     settings = replace(settings, session_id=await free_session_id(settings, "demo"))
+    costs = await make_costs(settings)
     async with open_context(settings) as context:
-        costs = await make_costs(settings)
         recorder = Recorder(context, costs, Tally(file="demo", budget=budget))
         for message in messages:
             if message["role"] == "assistant":
@@ -141,121 +132,82 @@ async def play_demo(
                 watch(Moment(now.messages, recorder.view_tokens, now.summaries_ready, now.activations))
         await recorder.take_view()
         tally, statistics = recorder.finish(), context.statistics()
-        return DemoReport(
-            settings.session_id,
-            tally,
-            dict(sorted((str(reason), count) for reason, count in statistics.activations_by_reason.items() if count)),
-            statistics.summaries_ready,
-            sum(elapsed >= SLOW_VIEW_MS for elapsed in tally.view_ms),
-            max(tally.view_ms, default=0.0),
-            recorder.view_tokens,
-            statistics.token_counter,
-            tuple(find_answers(demo_questions(messages), recorder.view, messages, newest(messages, budget, costs))),
-            _whole_history(messages, costs),
-        )
+
+    # What is sent without this package: the system row and the newest messages that fit; or the whole history.
+    sizes = [costs.of(message, canonical(message)) for message in messages]
+    room, start = budget - sizes[0], len(messages)
+    while start > 1 and sizes[start - 1] <= room:
+        room, start = room - sizes[start - 1], start - 1
+    whole = cached = before = 0
+    for at in (*(at for at, message in enumerate(messages) if message["role"] == "assistant"), len(messages)):
+        history = sum(sizes[:at])
+        whole, cached, before = whole + history, cached + before, history
+    reasons = {str(reason): count for reason, count in statistics.activations_by_reason.items() if count}
+    return DemoReport(
+        settings.session_id,
+        tally,
+        dict(sorted(reasons.items())),
+        statistics.summaries_ready,
+        sum(elapsed >= _SLOW_VIEW_MS for elapsed in tally.view_ms),
+        max(tally.view_ms, default=0.0),
+        recorder.view_tokens,
+        statistics.token_counter,
+        find_answers(recorder.view, messages, [messages[0], *messages[start:]]),
+        Sent(whole, cached),
+    )
 
 
-def demo_questions(messages: Sequence[dict[str, Any]]) -> list[DemoQuestion]:
-    """Questions about a demo session, with the wordings of their answers and where these are first said."""
-    return [
-        DemoQuestion(
-            asked["ask"],
-            tuple(tuple(wording) for wording in asked["answers"]),
-            next(at for at, message in enumerate(messages) if asked["said"] in str(message["content"])),
-        )
-        for asked in asked_questions()
-    ]
-
-
-def newest(messages: Sequence[dict[str, Any]], budget: int, costs: Costs) -> list[dict[str, Any]]:
-    """The system row and the newest messages that fit the budget: what is sent without this package."""
-    kept = [messages[0]]
-    room = budget - costs.of(messages[0], canonical(messages[0]))
-    for message in reversed(messages[1:]):
-        room -= costs.of(message, canonical(message))
-        if room < 0:
-            break
-        kept.insert(1, message)
-    return kept
-
-
-def find_answers(
-    questions: Sequence[DemoQuestion],
-    view: Sequence[dict[str, Any]],
-    log: Sequence[dict[str, Any]],
-    without: Sequence[dict[str, Any]] = (),
-) -> list[Finding]:
-    """For each question the first sentence of the view that answers it, and whether `without` answers it too."""
-    texts = part_texts(view, log)
-    sentences = [(part, one) for part in PARTS for one in _sentences(texts.get(part, ""))]
-    other = [one for message in without for text in message_text_parts(message) for one in _sentences(text)]
-    findings = []
-    for question in questions:
-        found = next(((part, one) for part, one in sentences if is_answer(question, one)), None)
-        part, words = found or (None, "")
-        findings.append(
-            Finding(question.question, part, _excerpt(words, question), any(is_answer(question, one) for one in other))
-        )
-    return findings
-
-
-def is_answer(question: DemoQuestion, sentence: str) -> bool:
-    """Whether a sentence says the answer, in one of its wordings."""
-    said = _plain(sentence)
-    return any(all(_plain(fragment) in said for fragment in wording) for wording in question.answers)
-
-
-def _sentences(text: str) -> list[str]:
-    return [one for line in text.split("\n") for one in split_line(line.strip())]
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.translate(_MARKS).casefold().split())
-
-
-def _excerpt(sentence: str, question: DemoQuestion) -> str:
-    """The sentence, or of a long one what stands around the answer."""
-    text = " ".join(sentence.split()).removeprefix("- ")
-    if len(text) <= _SHOWN:
-        return text
-    places = [at for wording in question.answers for one in wording if (at := text.casefold().find(one)) >= 0]
-    start = max(min(places, default=0) - _SHOWN // 4, 0)
-    start = text.find(" ", start - 1) + 1 if start else 0
-    end = text[start : start + _SHOWN]
-    return ("…" if start else "") + (end if start + _SHOWN >= len(text) else end.rpartition(" ")[0] + "…")
-
-
-def _whole_history(messages: Sequence[dict[str, Any]], costs: Costs) -> Sent:
-    """What is sent if each request holds all messages before it: one before each answer, and the last one."""
-    tokens = cached = history = before = 0
-    for message in (*messages, {"role": "assistant"}):
-        if message["role"] == "assistant":
-            tokens, cached, before = tokens + history, cached + before, history
-        if "content" in message:
-            history += costs.of(message, canonical(message))
-    return Sent(tokens, cached)
-
-
-_FOLDER = files("summarizing_context.evaluation")
-_ASKED_ABOUT = (0, 1, 2, 4, 7, 24)  # turns that say what the questions ask
-
-
-def demo_session(turns: int | None = None) -> list[dict[str, Any]]:
-    """The session's messages in OpenAI chat shape: 44 turns, some 500 messages and 170k tokens.
+def demo_session(turns: int | None = None) -> list[Message]:
+    """Return the session's messages in OpenAI chat shape: 44 turns, some 500 messages and 170k tokens.
 
     A shorter session keeps the turns that the questions ask about, and the earliest of the others.
     """
     lines = gzip.decompress((_FOLDER / "demo_session.jsonl.gz").read_bytes()).splitlines()
-    messages: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    messages: list[Message] = [json.loads(line) for line in lines]
     starts = [at for at, message in enumerate(messages) if message["role"] == "user"]
-    others = [number for number in range(len(starts)) if number not in _ASKED_ABOUT]
+    asked_about = (0, 1, 2, 4, 7, 24)
+    others = [number for number in range(len(starts)) if number not in asked_about]
     wanted = len(starts) if turns is None else turns
-    kept = sorted([*_ASKED_ABOUT, *others[: max(0, wanted - len(_ASKED_ABOUT))]])
+    kept = sorted([*asked_about, *others[: max(0, wanted - len(asked_about))]])
     ends = [*starts[1:], len(messages)]
     return [*messages[: starts[0]], *(one for number in kept for one in messages[starts[number] : ends[number]])]
 
 
-def asked_questions() -> list[dict[str, Any]]:
-    """The questions, as `demo_questions.toml` has them."""
-    questions: list[dict[str, Any]] = tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]
-    return questions
+def find_answers(view: Sequence[Message], log: Sequence[Message], without: Sequence[Message]) -> tuple[Finding, ...]:
+    """Return for each question of `demo_questions.toml` the first sentence of the view that answers it, and whether
+    `without` answers it too. All fragments of a wording of the answer stand in one sentence."""
+
+    def sentences(message: Message) -> list[str]:
+        texts = message_text_parts(message)
+        return [one for text in texts for line in text.split("\n") for one in split_line(line.strip())]
+
+    def plain(text: str) -> str:  # case and marks of code and emphasis do not matter
+        return " ".join(text.translate(str.maketrans("", "", "`*_")).casefold().split())
+
+    def answers(wordings: list[list[str]], sentence: str) -> bool:
+        said = plain(sentence)
+        return any(all(plain(fragment) in said for fragment in wording) for wording in wordings)
+
+    parts = list(zip(view_parts(view, log), view, strict=True))
+    told = [(part, one) for part in _QUOTED_FROM for its, row in parts if its == part for one in sentences(row)]
+    others = [one for message in without for one in sentences(message)]
+    findings = []
+    for asked in tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]:
+        wordings = asked["answers"]
+        part, words = next(((part, one) for part, one in told if answers(wordings, one)), (None, ""))
+        findings.append(
+            Finding(asked["ask"], part, _excerpt(words, wordings), any(answers(wordings, one) for one in others))
+        )
+    return tuple(findings)
+
+
+def _excerpt(sentence: str, wordings: list[list[str]]) -> str:
+    """The sentence, or of a long one what stands around the answer."""
+    text = " ".join(sentence.split()).removeprefix("- ")
+    if len(text) <= _SHOWN:
+        return text
+    places = [at for wording in wordings for one in wording if (at := text.casefold().find(one)) >= 0]
+    start = max(min(places, default=0) - _SHOWN // 4, 0)
+    start = text.find(" ", start - 1) + 1 if start else 0
+    end = text[start : start + _SHOWN]
+    return ("…" if start else "") + (end if start + _SHOWN >= len(text) else end.rpartition(" ")[0] + "…")

@@ -1,34 +1,49 @@
-"""Means over sessions with their intervals: a paired bootstrap, for the probes of one session are not independent.
+"""Work over sessions in processes, and means over sessions with their intervals.
 
+The intervals are a paired bootstrap of sessions, for the probes of one session are not independent.
 Draws are seeded, and nothing depends on the machine, the clock or a path: equal runs give equal bytes.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from multiprocessing import get_context
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from summarizing_context.settings.values import PLACES, Settings
 
 DRAWS = 1_000
-SEED = "sessions"
-LOW, HIGH = 0.025, 0.975
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def for_each(items: Sequence[Item], work: Callable[[Item], Result], jobs: int) -> Iterator[Result]:
+    """Yield what `work` gives for each item, in their order, worked on in so many processes; of one, in this one."""
+    jobs = min(jobs, len(items))
+    if jobs <= 1:
+        yield from map(work, items)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(work, items)
 
 
 class GateOutcome(msgspec.Struct, frozen=True):
     """What became of one bound on a score."""
 
     name: str
-    result: Literal["passed", "failed", "vacuous", "nothing to look at"]
+    result: Literal["passed", "failed", "nothing to look at"]
     words: str
 
     @property
     def failed(self) -> bool:
-        return self.result in ("failed", "nothing to look at")
+        """Whether the run fails by it."""
+        return self.result != "passed"
 
 
 class Interval(NamedTuple):
@@ -39,16 +54,27 @@ class Interval(NamedTuple):
     high: float
     sessions: int
 
-    def excludes_zero(self) -> bool:
-        """Return whether the whole interval is on one side of zero."""
-        return self.low > 0 or self.high < 0
+
+def mean_of(values: Mapping[str, float]) -> Interval | None:
+    """Return the mean of the sessions' values with its interval; None of nothing."""
+    if not values:
+        return None
+    listed = [values[key] for key in sorted(values)]
+    means = sorted(sum(map(listed.__getitem__, draw)) / len(listed) for draw in _draws(len(listed)))
+    low, high = (means[round(share * (DRAWS - 1))] for share in (0.025, 0.975))
+    return Interval(sum(listed) / len(listed), low, high, len(listed))
 
 
-def changed_settings(settings: Settings) -> dict[str, Any]:
-    """Return the settings that differ from their defaults, without those that name a place."""
-    defaults = Settings()
-    names = [name for name in settings.__slots__ if not name.startswith("_") and name not in PLACES]
-    return {name: value for name in names if (value := getattr(settings, name)) != getattr(defaults, name)}
+def difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Interval | None:
+    """Return how much larger our mean is than theirs, over the sessions that both have."""
+    return mean_of({key: ours[key] - theirs[key] for key in ours if key in theirs})
+
+
+@lru_cache(maxsize=64)
+def _draws(count: int) -> list[list[int]]:
+    """Sessions drawn with replacement, the same for every figure."""
+    rng = random.Random(f"sessions/{count}")
+    return [rng.choices(range(count), k=count) for _ in range(DRAWS)]
 
 
 def ratios(sums: Iterable[tuple[str, tuple[float, float]]]) -> dict[str, float]:
@@ -60,31 +86,13 @@ def ratios(sums: Iterable[tuple[str, tuple[float, float]]]) -> dict[str, float]:
     return {group: of / out_of for group, (of, out_of) in found.items() if out_of}
 
 
+def changed_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, without those that name a place."""
+    defaults = Settings()
+    names = [name for name in settings.__slots__ if not name.startswith("_") and name not in PLACES]
+    return {name: value for name in names if (value := getattr(settings, name)) != getattr(defaults, name)}
+
+
 def indented(document: Any) -> bytes:
     """Return a document as JSON that a person can read in a diff."""
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-
-
-def mean_of(values: Mapping[str, float]) -> Interval | None:
-    """Return the mean of the sessions' values with its interval; None of nothing."""
-    if not values:
-        return None
-    listed = [values[key] for key in sorted(values)]
-    means = sorted(sum(map(listed.__getitem__, draw)) / len(listed) for draw in _draws(len(listed)))
-    return Interval(sum(listed) / len(listed), _at(means, LOW), _at(means, HIGH), len(listed))
-
-
-def difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Interval | None:
-    """Return how much larger our mean is than theirs, over the sessions that both have."""
-    return mean_of({key: ours[key] - theirs[key] for key in ours if key in theirs})
-
-
-@lru_cache(maxsize=64)
-def _draws(count: int) -> tuple[tuple[int, ...], ...]:
-    """Sessions drawn with replacement, the same for every figure."""
-    rng = random.Random(f"{SEED}/{count}")
-    return tuple(tuple(rng.choices(range(count), k=count)) for _ in range(DRAWS))
-
-
-def _at(ordered: Sequence[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]

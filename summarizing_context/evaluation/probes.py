@@ -20,14 +20,9 @@ from summarizing_context.messages.reading import read_message
 
 Message = dict[str, Any]
 
-CUTS = (0.4, 0.6, 0.8)  # shares of a session
-KEPT_SHARE = 0.16  # of the budget: the newest part of a session, which every view shows raw
-MAX_PROBES = 200  # of one cut
-MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
-MIN_LISTING_LINES = 3  # lines that count up by one make a listing; the hits of a search seldom do
-
+_MAX_PROBES = 200  # of one cut
+_MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
 _LINE_NUMBER = re.compile(r"^[ ]*(\d{1,9})(?=[\t→:|])", re.MULTILINE)
-_SPACES = re.compile(r"[^\S\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ class Text:
     """Texts ready to be searched for whole words, in any case and with any white space."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.text = _SPACES.sub(" ", "\n".join(texts)).casefold()
+        self.text = re.sub(r"[^\S\n]+", " ", "\n".join(texts)).casefold()
 
     def place(self, literal: str) -> int:
         """Return where the literal stands as whole words first; -1 if nowhere."""
@@ -113,22 +108,17 @@ class Text:
 
 
 def cuts_of(messages: Sequence[Message]) -> list[int]:
-    """Return the assistant messages nearest to the shares `CUTS` of a session."""
+    """Return the assistant messages nearest to 40, 60 and 80 % of a session."""
     places = [at for at, message in enumerate(messages) if message.get("role") == "assistant" and at > 0]
-    return sorted({min(places, key=lambda at: abs(at - share * len(messages))) for share in CUTS}) if places else []
-
-
-def tail_start(reads: Sequence[Read], cut: int, budget: int) -> int:
-    """Return the first message of the newest part before a cut, which every view shows. It has one message at least."""
-    sums = list(accumulate((read.tokens for read in reads[:cut]), initial=0))
-    return next((at for at in range(cut) if sums[cut] - sums[at] <= KEPT_SHARE * budget), max(0, cut - 1))
+    wanted = (share * len(messages) for share in (0.4, 0.6, 0.8))
+    return sorted({min(places, key=lambda at: abs(at - place)) for place in wanted}) if places else []
 
 
 class Hindsight:
     """The exact values of a session, read once for all cuts."""
 
     def __init__(self, reads: Sequence[Read]) -> None:
-        self.reads = reads
+        self._reads = reads
         self._seen = [
             frozenset(v for text in read.texts for v in exact_values(_without_line_numbers(text))) for read in reads
         ]
@@ -141,27 +131,32 @@ class Hindsight:
             for value in (*self._seen[at], *self._used[at]):
                 first.setdefault(value, at)
                 last[value] = at
-        kept = tail_start(self.reads, cut, budget)
-        tail = Text(text for read in self.reads[kept:cut] for text in read.words)
+
+        # The newest part, some 16 % of the budget and one message at least, is raw in every view.
+        sums = list(accumulate((read.tokens for read in self._reads[:cut]), initial=0))
+        kept = next((at for at in range(cut) if sums[cut] - sums[at] <= 0.16 * budget), max(0, cut - 1))
+        tail = Text(text for read in self._reads[kept:cut] for text in read.words)
         shown = set[str]().union(*self._seen[kept:cut], *self._used[kept:cut])
-        for read, seen in zip(self.reads, self._seen, strict=True):
+        for read, seen in zip(self._reads, self._seen, strict=True):
             if read.role in ("system", "developer"):
                 shown |= seen
+
         found: dict[str, Probe] = {}
-        for at in range(cut, len(self.reads)):
+        for at in range(cut, len(self._reads)):
             for value in self._used[at]:
                 if value in first and value not in shown and value not in found and not tail.holds(value):
                     evidence = tuple(dict.fromkeys((first[value], last[value])))
-                    if any(Text(self.reads[place].words).holds(value) for place in evidence):
+                    if any(Text(self._reads[place].words).holds(value) for place in evidence):
                         found[value] = Probe(f"what message {at} needs", (value,), evidence, at)
             shown.update(self._seen[at], self._used[at])
-            if len(found) >= MAX_PROBES:
+            if len(found) >= _MAX_PROBES:
                 break
-        return list(found.values())[:MAX_PROBES]
+        return list(found.values())[:_MAX_PROBES]
 
 
 def _without_line_numbers(text: str) -> str:
-    """A text without the numbers that count its lines; numbers that a search gives for its hits stay."""
+    """A text without the numbers that count its lines, three at least; numbers that a search gives for its hits
+    seldom count up by one, and stay."""
     runs: list[list[re.Match[str]]] = [[]]
     for found in _LINE_NUMBER.finditer(text):
         run = runs[-1]
@@ -169,7 +164,7 @@ def _without_line_numbers(text: str) -> str:
             runs.append(run := [])
         run.append(found)
     kept, last = [], 0
-    for found in (found for run in runs if len(run) >= MIN_LISTING_LINES for found in run):
+    for found in (found for run in runs if len(run) >= 3 for found in run):
         kept.append(text[last : found.start()])
         last = found.end()
     return "".join([*kept, text[last:]])
@@ -178,7 +173,7 @@ def _without_line_numbers(text: str) -> str:
 def _references(read: Read) -> Iterator[str]:
     """The exact values that the calls of a message use."""
     for text in read.arguments:
-        if len(text) <= MAX_REFERENCE_CHARS:
+        if len(text) <= _MAX_REFERENCE_CHARS:
             bare = text.strip()
             if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
                 yield bare

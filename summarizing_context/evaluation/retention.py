@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +25,7 @@ from summarizing_context.errors import BudgetError, MessageError, SettingsError,
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.datasets import dataset_session
 from summarizing_context.evaluation.models import CassetteFile, open_summarizer, summarizes_by_model
-from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
+from summarizing_context.evaluation.outcomes import Interval, difference, for_each, mean_of, ratios
 from summarizing_context.evaluation.probes import Hindsight, Message, Probe, Read, Text, cuts_of, read_session
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.reading import is_reminder, message_text_parts, read_message
@@ -37,15 +35,12 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.transcripts import AUTO, find_transcripts, read
 from summarizing_context.transcripts import read_session as read_transcript
 
+OURS = "ours"
 ARMS = {
-    "ours": "this package with the settings that were given",
+    OURS: "this package with the settings that were given",
     "tail": "the newest messages alone",
     "masking": "old tool results taken out, words and calls kept",
 }
-OURS = "ours"
-RAW_SHARE = 0.4  # of a masked view: results that stay whole where not all calls fit
-PAGE_TOKENS = 2_000  # of one recall
-NEVER = 1_000  # failures of a model in a row that open the breaker: with one, views would depend on an order
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,8 @@ def scores_of(outcomes: Sequence[SessionOutcome]) -> list[ArmScore]:
 def logs_of(paths: Sequence[Path], format: str = AUTO) -> tuple[list[Log], list[str]]:
     """Return each session of these files and folders, and the lines that were skipped.
 
-    Raise `TranscriptError`, which names all files that cannot be read, before anything is run.
+    Raise `TranscriptError`, which names the first file that cannot be read and how many others, before anything is
+    run.
     """
     found: list[Log] = []
     skipped: list[str] = []
@@ -151,21 +147,14 @@ def run_logs(
 ) -> Iterator[SessionOutcome]:
     """Yield the outcome of each session in order, `jobs` at a time. With an open cassette they run one by one; without
     one, what a model says is replayed from `cassette_file`."""
-    jobs = min(jobs, len(logs))
-    if jobs <= 1 or cassette is not None:
-        for log in logs:
-            yield anyio.run(run_log, log, settings, _opened(cassette, cassette_file))
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(partial(_run_apart, settings=settings, file=cassette_file), logs)
+    if cassette is not None:
+        return (anyio.run(run_log, log, settings, cassette) for log in logs)
+    return for_each(logs, partial(_run_apart, settings=settings, file=cassette_file), jobs)
 
 
 def _run_apart(log: Log, settings: Settings, file: CassetteFile | None) -> SessionOutcome:
-    return anyio.run(run_log, log, settings, _opened(None, file))
-
-
-def _opened(cassette: Cassette | None, file: CassetteFile | None) -> Cassette | None:
-    return cassette if cassette is not None or file is None else Cassette.open(file.path, redact=file.redaction())
+    cassette = Cassette.open(file.path, redact=file.redaction()) if file is not None else None
+    return anyio.run(run_log, log, settings, cassette)
 
 
 async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None) -> SessionOutcome:
@@ -178,6 +167,8 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
         given = given and [one for one in given if all(cassette.clean(text) == text for text in one.literals)]
     reads, budget = read_session(messages), settings.max_tokens
     hindsight = Hindsight(reads) if given is None else None
+
+    # At each cut: our view after an activation, the others with as many tokens, and what each of them holds.
     asked: list[Asked] = []
     view_tokens: list[int] = []
     async with open_summarizer(settings, cassette) as summarizer, open_arm(settings, summarizer) as context:
@@ -185,21 +176,26 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
             if sum(read.tokens for read in reads[:cut]) <= budget:
                 continue  # everything before it fits: nothing is left out
             await feed(context, messages[:cut], cassette)
-            view = await view_texts(context, budget)
+            view = await _view_texts(context, budget)
             tokens = context.last_view.tokens if context.last_view is not None else 0
+            view_tokens.append(tokens)
             texts = {
                 OURS: Text(view),
-                "tail": Text(tail(reads[:cut], tokens)),
-                "masking": Text(masking(reads[:cut], tokens)),
+                "tail": Text(_newest(reads[:cut], [list(read.words) for read in reads[:cut]], tokens)),
+                "masking": Text(_masking(reads[:cut], tokens)),
             }
-            view_tokens.append(tokens)
-            probes = hindsight.probes(cut, budget) if hindsight is not None else given or []
-            asked += [_asked(probe, cut, reads, texts) for probe in probes]
+            for probe in hindsight.probes(cut, budget) if hindsight is not None else given or []:
+                value = probe.literals[0]
+                evidence = [(at, Text(reads[at].words).excerpt(value)) for at in probe.evidence]
+                kept = {arm: text.holds(*probe.literals) for arm, text in texts.items()}
+                literals, words = list(probe.literals), texts[OURS].excerpt(value)
+                asked.append(Asked(cut, probe.question, literals, evidence, probe.used_at, kept, words))
         statistics = context.statistics()
+
     recalled = (0, 0)
     if hindsight is not None and summarizer is None:  # with a model each use would have to be recorded
         async with open_arm(settings, None) as context:
-            recalled = await recall(context, messages, asked, budget)
+            recalled = await _recall(context, messages, asked, budget)
     model_tokens = statistics.model_input_tokens + statistics.model_output_tokens
     total = sum(read.tokens for read in reads)
     return SessionOutcome(log.name or log.path.stem, len(messages), total, view_tokens, asked, recalled, model_tokens)
@@ -208,8 +204,8 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
 def open_arm(settings: Settings, summarizer: Any) -> Any:
     """Return a context in memory that counts by the estimate that stays as it is, with summaries of everything."""
     changed: dict[str, Any] = {"store": ":memory:", "session_id": "eval", "image_tokens": 0, "idle_after": None}
-    if summarizer is not None:
-        changed |= {"breaker_failures": NEVER, "max_calls_per_hour": None}
+    if summarizer is not None:  # an open breaker would make views depend on the order of failures
+        changed |= {"breaker_failures": 1_000, "max_calls_per_hour": None}
     made = replace(settings, start_at=0.0, **changed)
     return open_context(made, summarizer=summarizer, count_tokens=estimate_text)
 
@@ -222,8 +218,8 @@ async def feed(context: SummarizingContext, messages: Sequence[Message], cassett
         cassette.check()  # a context makes good what is missing; an eval must not
 
 
-async def view_texts(context: SummarizingContext, budget: int) -> list[str]:
-    """Return the words of a view that follows an activation, with all merges that a model has to make for it."""
+async def _view_texts(context: SummarizingContext, budget: int) -> list[str]:
+    """The words of a view that follows an activation, with all merges that a model has to make for it."""
     for number in range(2):  # a merge that the first view lacks is in the second
         provider = SimpleNamespace(name=f"{len(context)}-{number}")
         try:
@@ -238,67 +234,48 @@ async def view_texts(context: SummarizingContext, budget: int) -> list[str]:
     return [word for read in read_session(context.last_view.messages) for word in read.words]
 
 
-async def recall(
+async def _recall(
     context: SummarizingContext, messages: Sequence[Message], asked: Sequence[Asked], budget: int
 ) -> tuple[int, int]:
-    """Return how many of the values that a view lacks at their use stand on one page of recall, out of how many."""
+    """How many of the values that a view lacks at their use stand on one page of recall, out of how many. What is
+    asked are the newest words of the human and of the assistant."""
     held = missing = 0
     for at in sorted({one.used_at for one in asked if one.used_at is not None}):
         await feed(context, messages[:at], None)
-        shown = Text(await view_texts(context, budget))
+        shown = Text(await _view_texts(context, budget))
         wanted = [one.literals[0] for one in asked if one.used_at == at and not shown.holds(one.literals[0])]
-        query = _query_before(messages, at)
-        if wanted and query_terms(query):
-            page = Text([_with_folder_paths((await context.recall(query, PAGE_TOKENS)).text)])
-            held += sum(page.holds(value) for value in wanted)
         missing += len(wanted)
+
+        said: dict[str, str] = {}
+        for message in reversed(messages[:at]):
+            reading = read_message(message)
+            who = "human" if reading.human else reading.role
+            words = "\n".join(text for text in message_text_parts(message) if not is_reminder(text)).strip()
+            if who in ("human", "assistant") and words and not reading.answers:
+                said.setdefault(who, words)
+            if len(said) == 2:
+                break
+        query = "\n".join(said.values())
+        if not wanted or not query_terms(query):
+            continue
+        page = (await context.recall(query, 2_000)).text
+        # The paths of a folder, `src/{app.py,page.py}`, are read one by one, as a reader of the page understands them.
+        folders = re.findall(r"(?<!\S)([^\s{}]*/)\{([^\s{}]+)\}", page)
+        whole = Text([page, *(folder + name for folder, names in folders for name in names.split(","))])
+        held += sum(whole.holds(value) for value in wanted)
     return held, missing
 
 
-_FOLDER = re.compile(r"(?<!\S)([^\s{}]*/)\{([^\s{}]+)\}")
-
-
-def _with_folder_paths(page: str) -> str:
-    """A page with the paths of a folder, `src/{app.py,page.py}`, one by one, as its reader understands them."""
-    return "\n".join([page, *(folder + name for folder, names in _FOLDER.findall(page) for name in names.split(","))])
-
-
-def _query_before(messages: Sequence[Message], at: int) -> str:
-    """The newest words of the human and of the assistant before a message."""
-    found: dict[str, str] = {}
-    for message in reversed(messages[:at]):
-        reading = read_message(message)
-        who = "human" if reading.human else reading.role
-        words = "\n".join(text for text in message_text_parts(message) if not is_reminder(text)).strip()
-        if who in ("human", "assistant") and words and not reading.answers:
-            found.setdefault(who, words)
-        if len(found) == 2:
-            break
-    return "\n".join(found.values())
-
-
-def _asked(probe: Probe, cut: int, reads: Sequence[Read], texts: dict[str, Text]) -> Asked:
-    first = probe.literals[0]
-    evidence = [(at, Text(reads[at].words).excerpt(first)) for at in probe.evidence]
-    kept = {arm: text.holds(*probe.literals) for arm, text in texts.items()}
-    words = texts[OURS].excerpt(first)
-    return Asked(cut, probe.question, list(probe.literals), evidence, probe.used_at, kept, words)
-
-
-def tail(reads: Sequence[Read], tokens: int) -> list[str]:
-    """Return the words of the system rows and of the newest messages that fit."""
-    return _newest(reads, [list(read.words) for read in reads], tokens)
-
-
-def masking(reads: Sequence[Read], tokens: int) -> list[str]:
-    """Return what `tail` does with old results taken out, so that calls and words reach further back."""
+def _masking(reads: Sequence[Read], tokens: int) -> list[str]:
+    """What `tail` shows with old results taken out, so that calls and words reach further back. Where not all calls
+    fit, 40 % of the view are whole."""
     whole = [list(read.words) for read in reads]
     bare = [
         [f"[result left out: {read.tokens} tokens]"] if read.is_result else words
         for read, words in zip(reads, whole, strict=True)
     ]
     fits = sum(map(_cost, bare)) <= tokens
-    room = tokens - sum(map(_cost, bare)) if fits else int(tokens * RAW_SHARE)
+    room = tokens - sum(map(_cost, bare)) if fits else int(tokens * 0.4)
     at = len(reads)
     while at:
         room -= _cost(whole[at - 1]) - (_cost(bare[at - 1]) if fits else 0)
@@ -314,12 +291,10 @@ def _newest(reads: Sequence[Read], texts: Sequence[Sequence[str]], tokens: int) 
     room, start = tokens - sum(map(_cost, texts[:leading])), len(texts)
     while start > leading and (cost := _cost(texts[start - 1])) <= room:
         room, start = room - cost, start - 1
-    older = "\n".join(texts[start - 1]) if start > leading else ""
-    part = (
-        older[-max(0, room - MESSAGE_TOKENS) * len(older) // max(1, estimate_text(older)) :]
-        if room > MESSAGE_TOKENS
-        else ""
-    )
+    part = ""
+    if start > leading and room > MESSAGE_TOKENS:
+        older = "\n".join(texts[start - 1])
+        part = older[-(room - MESSAGE_TOKENS) * len(older) // max(1, estimate_text(older)) :]
     return [text for row in texts[:leading] for text in row] + [part] + [text for row in texts[start:] for text in row]
 
 

@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
-from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, open_summarizer
+from summarizing_context.evaluation.cassettes import Cassette, Request
+from summarizing_context.evaluation.models import Chat, RecordedModel, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
 from summarizing_context.evaluation.probes import Text
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.requests import Request
 from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, feed, open_arm, run_log
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings
@@ -30,11 +30,10 @@ from summarizing_context.stores.private_files import make_private_folder, open_p
 from summarizing_context.summarizers.prompts import Prompt, latest, names, write_prompt
 from summarizing_context.summarizers.providers import make_model
 
-MIN_SESSIONS = 5  # held-out ones, from which on an interval says something
-MAX_PAIRS, MAX_PAIRS_OF_SESSION, MAX_PAIR_SESSIONS = 6, 2, 8
-MAX_LOST = 20  # values that a proposal is told about, of one session
-MAX_PROPOSAL_TOKENS = 2_000
-MINIBATCH = 3  # sessions that one proposal is told about
+_MIN_SESSIONS = 5  # held-out ones, from which on an interval says something
+_MAX_PAIRS, _MAX_PAIRS_OF_SESSION, _MAX_PAIR_SESSIONS = 6, 2, 8
+_MAX_LOST = 20  # values that a proposal is told about, of one session
+_MINIBATCH = 3  # sessions that one proposal is told about
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,11 @@ class Variant:
 
     def placed(self, settings: Settings, folder: Path) -> Settings:
         """Return the settings of a session that uses this variant, its prompts written into `folder`."""
-        if not self.prompts:
-            return replace(settings, prompts=None)
         for prompt in self.prompts:
             place = folder / self.key / prompt.name
             make_private_folder(place)
             write_private(place / f"v{prompt.version}.md", write_prompt(prompt))
-        return replace(settings, prompts=folder / self.key)
+        return replace(settings, prompts=folder / self.key if self.prompts else None)
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -118,8 +115,8 @@ class TuneOutcome(msgspec.Struct, frozen=True):
         if gain is None:
             return "The held-out sessions ask for nothing: no value in them is used later."
         points = f"{100 * gain.mean:+.1f} points, interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
-        if gain.sessions < MIN_SESSIONS:
-            return f"Too few held-out sessions to tell ({gain.sessions}, at least {MIN_SESSIONS}): {points}."
+        if gain.sessions < _MIN_SESSIONS:
+            return f"Too few held-out sessions to tell ({gain.sessions}, at least {_MIN_SESSIONS}): {points}."
         return f"{self.winner} is {'better' if gain.low > 0 else 'not surely better'} than {self.start}: {points}."
 
 
@@ -148,27 +145,43 @@ class Trial:
             self.watch(variant)
         if (variant.key, held_out) not in self.scores:
             settings = variant.placed(self.settings, self.folder)
-            found = [anyio.run(run_log, log, settings, self.cassette) for log in self.side(held_out=held_out)]
-            self.scores[variant.key, held_out] = found
+            logs = self.side(held_out=held_out)
+            self.scores[variant.key, held_out] = [anyio.run(run_log, log, settings, self.cassette) for log in logs]
         return self.scores[variant.key, held_out]
+
+    def values(self, variant: Variant, *, held_out: bool = False) -> dict[str, float]:
+        """Return the share of the values that a variant keeps, by session of one side."""
+        return ratios((one.name, one.share(OURS)) for one in self.of(variant, held_out=held_out))
 
 
 def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | None = None) -> TuneOutcome:
-    """Try each variant, choose one on one half of the sessions, and judge it on the other. Raise `SettingsError`."""
+    """Try each variant, and those that gepa proposes; one half chooses, the other judges.
+
+    Raise `SettingsError` where there is too little to choose by, and what a cassette raises.
+    """
     if len(trial.logs) < 2:
         raise SettingsError("tuning needs at least two sessions: one half chooses, the other judges; give more")
     for variant in (start, *tries):
         trial.of(variant)
     if gepa is not None:
         gepa.run(start, trial)
-    values = {key: _retention(trial.of(variant)) for key, variant in trial.variants.items()}
+    values = {key: trial.values(variant) for key, variant in trial.variants.items()}
     if not values[start.key]:
         raise SettingsError("the sessions that choose ask for nothing: no value in them is used later; give others")
     best = max(values, key=lambda key: _mean(values[key]))
     if not is_better(values[best], values[start.key]):
         best = start.key
     winner = trial.variants[best]
-    held_out = {key: _retention(trial.of(variant, held_out=True)) for key, variant in trial.variants.items()}
+
+    judged = {key: trial.values(variant, held_out=True) for key, variant in trial.variants.items()}
+    tried = []
+    for key, variant in trial.variants.items():
+        outcomes = [*trial.of(variant), *trial.of(variant, held_out=True)]
+        views = [tokens for outcome in outcomes for tokens in outcome.view_tokens]
+        history = max(1, sum(outcome.tokens for outcome in outcomes))
+        spent = 1_000 * sum(outcome.model_tokens for outcome in outcomes) / history
+        means = mean_of(values[key]), mean_of(judged[key])
+        tried.append(Tried(variant.name, key, *means, spent, sum(views) / max(1, len(views))))
     others = [variant for key, variant in trial.variants.items() if key != start.key]
     beside = winner if best != start.key else max(others, key=lambda one: _mean(values[one.key]), default=None)
     return TuneOutcome(
@@ -176,11 +189,11 @@ def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | No
             "choose": [log.name for log in trial.side(held_out=False)],
             "judge": [log.name for log in trial.side(held_out=True)],
         },
-        tried=[_tried(variant, trial, values[key], held_out[key]) for key, variant in trial.variants.items()],
+        tried=tried,
         start=start.name,
         winner=winner.name,
-        gain=difference(held_out[best], held_out[start.key]) if best != start.key else None,
-        pairs=most_changed(trial, start, beside) if beside is not None and trial.cassette.mode != "forecast" else [],
+        gain=difference(judged[best], judged[start.key]) if best != start.key else None,
+        pairs=_most_changed(trial, start, beside) if beside is not None and trial.cassette.mode != "forecast" else [],
     )
 
 
@@ -194,31 +207,28 @@ def is_better(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
     return mean > 1e-9 and mean * mean * len(gains) > variance
 
 
-def _retention(outcomes: Sequence[SessionOutcome]) -> dict[str, float]:
-    return ratios((outcome.name, outcome.share(OURS)) for outcome in outcomes)
-
-
 def _mean(values: Mapping[str, float]) -> float:
     return sum(values.values()) / len(values) if values else 0.0
 
 
-def _tried(variant: Variant, trial: Trial, chosen: Mapping[str, float], held_out: Mapping[str, float]) -> Tried:
-    outcomes = [*trial.of(variant), *trial.of(variant, held_out=True)]
-    views = [tokens for outcome in outcomes for tokens in outcome.view_tokens]
-    history = sum(outcome.tokens for outcome in outcomes)
-    spent = 1_000 * sum(outcome.model_tokens for outcome in outcomes) / max(1, history)
-    return Tried(variant.name, variant.key, mean_of(chosen), mean_of(held_out), spent, sum(views) / max(1, len(views)))
+def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
+    """The pairs of segment summaries of held-out sessions that differ in most words."""
 
+    async def summaries(log: Log, variant: Variant) -> dict[tuple[int, int], str]:
+        settings = variant.placed(trial.settings, trial.folder)
+        messages = [trial.cassette.scrub(message) for message in log.load()[0]]
+        async with open_summarizer(settings, trial.cassette) as summarizer, open_arm(settings, summarizer) as context:
+            await feed(context, messages, trial.cassette)
+            return {(node.start, node.stop): node.text for node in context.summaries()}
 
-def most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
-    """Return the pairs of segment summaries of held-out sessions that differ in most words."""
+    def changed_words(pair: Pair) -> int:
+        before, after = Counter(pair.old.split()), Counter(pair.new.split())
+        return (before - after).total() + (after - before).total()
+
     found: list[Pair] = []
-    for log in trial.side(held_out=True)[:MAX_PAIR_SESSIONS]:
-        outcome = next(one for one in trial.of(old, held_out=True) if one.name == (log.name or log.path.stem))
-        before, after = (
-            anyio.run(segment_summaries, log, variant.placed(trial.settings, trial.folder), trial.cassette)
-            for variant in (old, new)
-        )
+    outcomes = trial.of(old, held_out=True)
+    for log, outcome in list(zip(trial.side(held_out=True), outcomes, strict=True))[:_MAX_PAIR_SESSIONS]:
+        before, after = (anyio.run(summaries, log, variant) for variant in (old, new))
         for start, stop in sorted(before.keys() & after.keys()):
             texts = before[start, stop], after[start, stop]
             if texts[0] != texts[1]:
@@ -227,23 +237,11 @@ def most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
                 keeps = [[value for value in needed if Text([text]).holds(value)] for text in texts]
                 found.append(Pair(outcome.name, start, stop, *texts, needed, *keeps))
     chosen: list[Pair] = []
-    for pair in sorted(found, key=lambda one: -_changed_words(one)):
-        if [one.session for one in chosen].count(pair.session) < MAX_PAIRS_OF_SESSION and len(chosen) < MAX_PAIRS:
+    for pair in sorted(found, key=changed_words, reverse=True):
+        of_session = sum(one.session == pair.session for one in chosen)
+        if of_session < _MAX_PAIRS_OF_SESSION and len(chosen) < _MAX_PAIRS:
             chosen.append(pair)
     return chosen
-
-
-async def segment_summaries(log: Log, settings: Settings, cassette: Cassette) -> dict[tuple[int, int], str]:
-    """Return the summary of each segment of a session, by its messages."""
-    messages = [cassette.scrub(message) for message in log.load()[0]]
-    async with open_summarizer(settings, cassette) as summarizer, open_arm(settings, summarizer) as context:
-        await feed(context, messages, cassette)
-        return {(node.start, node.stop): node.text for node in context.summaries()}
-
-
-def _changed_words(pair: Pair) -> int:
-    old, new = Counter(pair.old.split()), Counter(pair.new.split())
-    return (old - new).total() + (new - old).total()
 
 
 def write_winner(variant: Variant, folder: Path) -> list[Path]:
@@ -266,26 +264,20 @@ class Proposer:
 
     def __init__(self, settings: Settings, chat: Chat, cassette: Cassette) -> None:
         self._settings, self._cassette = settings, cassette
-        self._plan = ModelPlan(reader=chat, judge=chat)
-        self._repeats: dict[str, int] = {}
+        self._repeats: Counter[str] = Counter()
 
     def __call__(self, question: str) -> str:
         return anyio.run(self._ask, question)
 
     async def _ask(self, question: str) -> str:
-        again = self._repeats[question] = self._repeats.get(question, -1) + 1  # the same question wants another answer
+        again = self._repeats[question]  # the same question wants another answer
+        self._repeats[question] += 1
         model = make_model(self._settings, read_only=not self._cassette.sends)
         try:
-            asker = RecordedModel(model, self._cassette, self._plan)
-            request = Request(
-                kind="proposal",
-                maker=asker.maker,
-                system="",
-                user=(question,),
-                max_tokens=MAX_PROPOSAL_TOKENS,
-                replicate=again,
-            )
-            reply = await asker.ask(request, assumed="")
+            asker = RecordedModel(model, self._cassette)
+            user = (question,)
+            request = Request("proposal", asker.maker, system="", user=user, max_tokens=2_000, replicate=again)
+            reply = await asker.ask(request)
         finally:
             await model.close()
         if reply.fault:
@@ -293,19 +285,18 @@ class Proposer:
         return reply.text
 
 
-@dataclass(slots=True)
 class Gepa:
     """The optimizer gepa (extra `gepa`): a model writes better prompts from what summaries dropped.
 
     It sees the sessions that choose alone. A proposal that breaks a rule for prompts scores 0.
     """
 
-    propose: Callable[[str], str]
-    proposals: int = 20
-    purpose: str = "segment"
-    seed: int = 0
-
     propose_new_texts = None  # gepa's own way of asking for a better text
+
+    def __init__(
+        self, propose: Callable[[str], str], proposals: int = 20, purpose: str = "segment", seed: int = 0
+    ) -> None:
+        self._propose, self._proposals, self._purpose, self._seed = propose, proposals, purpose, seed
 
     def run(self, start: Variant, trial: Trial) -> None:
         """Evolve the prompt; the trial remembers what was tried. Raise `SettingsError` without gepa."""
@@ -313,57 +304,56 @@ class Gepa:
             import gepa
         except ImportError as error:
             raise SettingsError("gepa is not installed; install it with: pip install '.[gepa]'") from error
-        self._start, self._trial, self._tried = start, trial, 0
-        shipped = {prompt.name: prompt for prompt in start.prompts}.get(self.purpose) or latest(self.purpose)
-        self._shipped = shipped
+        own = next((prompt for prompt in start.prompts if prompt.name == self._purpose), None)
+        self._start, self._trial, self._prompt = start, trial, own or latest(self._purpose)
         sessions = list(range(len(trial.side(held_out=False))))
+
+        def reflect(question: str | Sequence[Mapping[str, Any]]) -> str:
+            texts = [question] if isinstance(question, str) else [message.get("content") for message in question]
+            if not all(isinstance(text, str) for text in texts):
+                raise PromptError("gepa asked for a prompt with something else than text")
+            return self._propose("\n\n".join(map(str, texts)))
+
         gepa.optimize(
-            seed_candidate={self.purpose: shipped.text},
+            seed_candidate={self._purpose: self._prompt.text},
             trainset=sessions,
             valset=sessions,
             adapter=self,
-            reflection_lm=lambda question: self.propose(_plain(question)),
+            reflection_lm=reflect,
             reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
-            reflection_minibatch_size=min(MINIBATCH, len(sessions)),
-            max_metric_calls=self.proposals * (len(sessions) + 2 * MINIBATCH) + len(sessions),
-            logger=_Silent(),
-            seed=self.seed,
+            reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
+            max_metric_calls=self._proposals * (len(sessions) + 2 * _MINIBATCH) + len(sessions),
+            logger=SimpleNamespace(log=lambda message: None),  # the report tells what came of it
+            seed=self._seed,
             skip_perfect_score=False,
         )
-
-    _start: Variant = field(init=False)
-    _trial: Trial = field(init=False)
-    _shipped: Prompt = field(init=False)
-    _tried: int = field(init=False, default=0)
 
     def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
         """Return a share for each session of the batch; a candidate against the rules gets nothing."""
         from gepa.core.adapter import EvaluationBatch
 
-        prompt = replace(self._shipped, version=self._shipped.version + 1, text=candidate[self.purpose].strip())
-        if prompt.text == self._shipped.text:
-            variant = self._start
-        else:
+        old, text = self._prompt, candidate[self._purpose].strip()
+        variant = self._start
+        if text != old.text:
+            prompt = replace(old, version=old.version + 1, text=text)
             complaints = list(check_prompt(prompt, estimate_text))
-            if prompt.placeholders != self._shipped.placeholders:
-                complaints = [
-                    f"it must have the placeholders {', '.join(sorted(self._shipped.placeholders))}, no others"
-                ]
+            if prompt.placeholders != old.placeholders:
+                complaints = [f"it must have the placeholders {', '.join(sorted(old.placeholders))}, no others"]
             if complaints:
                 return EvaluationBatch(list(batch), [0.0] * len(batch), [complaints for _ in batch])
-            others = tuple(one for one in self._start.prompts if one.name != self.purpose)
+            others = tuple(one for one in self._start.prompts if one.name != self._purpose)
             variant = Variant(f"proposal {prompt.hash[:8]}", (*others, prompt))
-        outcomes = self._trial.of(variant)
-        shares = [_mean(_retention([outcomes[at]])) if outcomes[at].probes else 1.0 for at in batch]
+        outcomes = [self._trial.of(variant)[at] for at in batch]
+        shares = [held / asked if asked else 1.0 for held, asked in (one.share(OURS) for one in outcomes)]
         lost = [
             [
                 f"{one.literals[0]!r}, used at message {one.used_at}, was dropped"
-                for one in outcomes[at].probes
+                for one in outcome.probes
                 if not one.kept[OURS]
-            ]
-            for at in batch
+            ][:_MAX_LOST]
+            for outcome in outcomes
         ]
-        return EvaluationBatch(list(batch), shares, [one[:MAX_LOST] for one in lost] if capture_traces else None)
+        return EvaluationBatch(list(batch), shares, lost if capture_traces else None)
 
     def make_reflective_dataset(
         self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
@@ -382,17 +372,3 @@ class Gepa:
             for share, lost in zip(eval_batch.scores, eval_batch.trajectories or (), strict=True)
         ]
         return dict.fromkeys(components_to_update, records)
-
-
-def _plain(question: str | Sequence[Mapping[str, Any]]) -> str:
-    if isinstance(question, str):
-        return question
-    texts = [message.get("content") for message in question]
-    if not all(isinstance(text, str) for text in texts):
-        raise PromptError("gepa asked for a prompt with something else than text")
-    return "\n\n".join(map(str, texts))
-
-
-class _Silent:
-    def log(self, message: str) -> None:
-        """Keep nothing: the report tells what came of it."""

@@ -35,7 +35,7 @@ HOMES = {
     "rich": ("cli/",),
     "sqlite3": ("stores/sqlite/", "transcripts/opencode.py"),
     "starlette": ("inspector/", "proxy/"),
-    "tenacity": ("evaluation/models.py", "summarizers/resilience/caller.py"),
+    "tenacity": ("summarizers/resilience/caller.py",),
     "tiktoken": ("messages/counters.py",),
     "typer": ("cli/",),
     "uvicorn": ("adapters/mcp.py", "inspector/server.py", "proxy/"),

@@ -1,15 +1,27 @@
 """The views of all arms of a case, each with as many tokens as this package's view.
 
-Every arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands for, and
-then to the newest messages; the oldest of these is clipped where it does not fit whole.
+Our views are those that the agent would have seen, with summaries by a model, and without one. Messages come one by
+one, and each message of the assistant is preceded by a view. Summaries are replayed. A request without a reply is
+noted, and a placeholder stands for its summary; what contains a placeholder is not asked. Where no reply tells the
+rules of some messages there are none, and of later ones nothing is asked until there is.
+
+Every other arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands
+for, and then to the newest messages; the oldest of these is clipped where it does not fit whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import SimpleNamespace
+from typing import NamedTuple
 
+import msgspec
+
+from summarizing_context.assembly import open_context
+from summarizing_context.context import SummarizingContext
+from summarizing_context.errors import BudgetError
 from summarizing_context.evaluation.real.recording import Case, Reply, cut_at, digest
 from summarizing_context.evaluation.real.rendering import (
     CALLS,
@@ -23,10 +35,13 @@ from summarizing_context.evaluation.real.rendering import (
     numbered,
     parts_of,
     seen_files,
+    text_of,
     tokens_of,
 )
-from summarizing_context.evaluation.real.views import OurView, Request, Summary, extractive_view, our_view
-from summarizing_context.settings.values import Settings
+from summarizing_context.log.tree import HeaderNode
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.settings.values import Settings, without_default_cap
+from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import latest, load
 
 OURS, COMPACT = "ours", "compact"
@@ -46,43 +61,39 @@ ARMS = {
 OPTIONAL = ("compact_thrice", "leaves", "brief")
 USUAL = tuple(arm for arm in ARMS if arm not in OPTIONAL)
 
-_COMPACT_CHARACTERS, _COMPACT_TOKENS = 12_000, 4_000
-_LONGEST = 1_500  # characters of a text that is read for a compaction
-_SUMMARIZED_AT = (1 / 3, 2 / 3, 1)  # of the characters, where one summary replaces everything again and again
-_BRIEF_TOKENS, _BRIEF_PROMPT = 2_000, "brief/v1"  # as it was recorded
-# shares of what the leading rows leave
-_LEAVES_SHARE = 0.65
-_FIRST_SHARE = 0.2  # the first request, where an arm keeps it
-_RAW_SHARES = (0.45, 0.6, 0.75, 0.9)  # where older results are masked
-_CLOSE = 0.98  # of the tokens of this package's view
-_STEPS = 3  # of the assistant that a mechanical cut leaves whole
-_STEPS_SHARE = 0.6
-_SHORT_RESULT, _CALL_LINE = 500, 160  # characters
-_REREAD_SHARE = 0.5  # of what the summary leaves
-_LARGEST_FILE, _MOST_FILES = 5_000, 5  # tokens, files
+PENDING = "Nothing is recorded for this part of the session yet."
 _SMALLEST = 40  # tokens: less is not worth a clipped message
-_OMITTED = "[old tool result omitted]"
 _FRAME = 2  # tokens around a message
 
 
-@dataclass(frozen=True)
-class View:
+class Request(msgspec.Struct, frozen=True):
+    """What a model is asked to write."""
+
+    system: str
+    user: str
+    max_tokens: int
+    purpose: str  # the kind of a job of this package; `compact` or `brief`
+    case: str
+    start: int  # first message that it is about
+    stop: int  # one past the last
+
+    @property
+    def key(self) -> str:
+        """Its name: the first characters of the SHA-256 of both texts."""
+        return digest(f"{self.system}\0{self.user}")[:20]
+
+
+class View(NamedTuple):
     """What a reader gets of one arm."""
 
     text: str
-
-    @cached_property
-    def tokens(self) -> int:
-        return tokens_of(self.text)
-
-    @cached_property
-    def digest(self) -> str:
-        return digest(self.text)
+    tokens: int
+    digest: str  # SHA-256, hex, of the text
 
 
 @dataclass
 class Built:
-    """The views of a case, and the requests that need a reply before all of them are right."""
+    """The views of a case, and the requests that need a reply before there are any."""
 
     views: dict[str, View] = field(default_factory=dict)
     missing: list[Request] = field(default_factory=list)
@@ -96,39 +107,120 @@ async def build(
     arms: Sequence[str],
     own: Settings | None = None,
 ) -> Built:
-    """The views of these arms. An arm whose replies are not all recorded has none, and its requests are missing."""
-    ours = await our_view(case, messages, replies, own)
-    built = Built(missing=list(ours.missing), waiting=ours.waiting)
-    past = Past(messages, case.tokens or tokens_of(ours.text))
-    texts: dict[str, str | None] = {}
+    """Return the views of these arms. An arm whose replies are not all recorded has none, and its requests are
+    missing; while our own view lacks one, no arm has a view, as its tokens are not known."""
+    summarizer = _Replayer(case.name, replies)
+    async with open_context(_settings(case, own), summarizer=summarizer, count_tokens=estimate_text) as context:
+        ours = text_of(await _view_at_cut(context, messages, case.budget))
+        leaves = context.summaries() or context.explain(drops=False)  # a short log may have no whole segment yet
+    missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
+    built = Built(missing=missing, waiting=len(summarizer.waiting))
+    is_whole = not (built.missing or built.waiting)
+    past = Past(messages, case.tokens or tokens_of(ours))
+
+    def replied(request: Request) -> str | None:
+        if (reply := replies.get(request.key)) is not None:
+            return reply.reply
+        if request not in built.missing:
+            built.missing.append(request)
+        return None
+
     for arm in arms:
-        match arm:
-            case "ours":
-                texts[arm] = None if ours.missing or ours.waiting else ours.text
-            case "extractive":
-                texts[arm] = await _extractive(case, past, own)
-            case "compact" | "compact_reread":
-                reply = _replied(compact_request(case, messages), replies, built)
-                texts[arm] = reply and _compacted(past, reply, reread=arm == "compact_reread")
-            case "compact_thrice":
-                reply = _compacted_again(case, messages, replies, built)
-                texts[arm] = reply and _compacted(past, reply, reread=False)
-            case "leaves":
-                texts[arm] = None if ours.missing else _leaves(past, ours.leaves)
-            case "brief":
-                brief = (
-                    None if ours.missing or not ours.leaves else _replied(_brief_request(case, ours), replies, built)
-                )
-                texts[arm] = brief and past.view([_note("Summary of the earlier part of this session:", brief)])
-            case "cliff":
-                texts[arm] = _cliff(past)
-            case "masking":
-                texts[arm] = _masking(past)
-            case "tail":
-                texts[arm] = past.view([])
-    if not (ours.missing or ours.waiting):  # else the tokens are not those of a view of this package
-        built.views = {arm: View(_encodable(text)) for arm, text in texts.items() if text is not None}
+        text: str | None = None
+        if arm in ("compact", "compact_reread"):
+            summary = replied(compact_request(case, messages))
+            text = summary and past.compacted(summary, reread=arm == "compact_reread")
+        elif arm == "compact_thrice":  # each summary is of the one before and of what was said since
+            summary, start = "", 0
+            for stop in (cut_at(messages, 1 / 3), cut_at(messages, 2 / 3), len(messages)):
+                before = f"Summary of the conversation so far:\n{summary}\n" if summary else ""
+                summary = replied(_compaction("compact_again", case, messages, start, stop, before))
+                if summary is None:
+                    break
+                start = stop
+            text = summary and past.compacted(summary)
+        elif not is_whole:
+            continue
+        elif arm == "ours":
+            text = ours
+        elif arm == "extractive":
+            text = await _extractive(case, past, own)
+        elif arm == "leaves":
+            text = _leaves(past, leaves)
+        elif arm == "brief" and leaves:
+            user = "\n\n".join(f"Summary of messages {leaf.start}-{leaf.stop - 1}:\n{leaf.text}" for leaf in leaves)
+            system = load("brief/v1").render_for_rank(9, max_tokens=2_000)  # as it was recorded
+            brief = replied(Request(system, user, 2_000, "brief", case.name, 0, leaves[-1].stop))
+            text = brief and past.view([Part("user", f"Summary of the earlier part of this session:\n{brief}")])
+        elif arm == "cliff":
+            text = _cliff(past)
+        elif arm == "masking":
+            text = _masking(past)
+        elif arm == "tail":
+            text = past.view([])
+        if is_whole and text is not None:
+            text = _encodable(text)
+            built.views[arm] = View(text, tokens_of(text), digest(text))
     return built
+
+
+class _Replayer:
+    """Answers from recorded replies. Notes the requests that have none."""
+
+    recipe = "recorded"
+
+    def __init__(self, case: str, replies: Mapping[str, Reply]) -> None:
+        self._case, self._replies = case, replies
+        self.missing: dict[str, Request] = {}
+        self.waiting: set[str] = set()
+
+    async def summarize(self, job: SummaryJob) -> str:
+        """Return the recorded reply, or the placeholder; of rules without a reply there are none."""
+        request = Request(job.instructions, job.content, job.max_tokens, job.kind, self._case, job.start, job.stop)
+        if (reply := self._replies.get(request.key)) is not None:
+            return reply.reply
+        follows = job.kind == "rules" and any(other.purpose == "rules" for other in self.missing.values())
+        if PENDING in job.content or (follows and request.key not in self.missing):
+            self.waiting.add(request.key)
+        else:
+            self.missing[request.key] = request
+        return "none" if job.kind == "rules" else PENDING
+
+
+async def _view_at_cut(context: SummarizingContext, messages: Sequence[Message], budget: int) -> list[Message]:
+    """The view after all messages, with all work of the background done before each view."""
+    for message in messages:
+        if message.get("role") == "assistant":
+            await context.wait_idle()
+            await context.get_messages_for_request(token_budget=budget)
+        await context.add_message(message)
+    await context.wait_idle()
+    return await context.get_messages_for_request(token_budget=budget)
+
+
+def _settings(case: Case, own: Settings | None) -> Settings:
+    """The shipped settings, or those of the user's, in memory, counting alike on every machine."""
+    return replace(
+        without_default_cap(own or Settings()),
+        summarizer="extractive",  # a model's summaries come from the recording
+        store=":memory:",
+        session_id="real",
+        max_tokens=case.budget,
+        idle_after=None,
+        breaker_failures=1_000,  # in a row: a request without a reply is no failure of a model
+    )
+
+
+def compact_request(case: Case, messages: Sequence[Message]) -> Request:
+    """Return the request to summarize everything before the cut at once."""
+    return _compaction("compact", case, messages, 0, len(messages))
+
+
+def _compaction(
+    purpose: str, case: Case, messages: Sequence[Message], start: int, stop: int, before: str = ""
+) -> Request:
+    user = _encodable(before + numbered(messages[start:stop], longest=1_500, first=start)).strip()
+    return Request(latest("compaction").render(characters=12_000), user, 4_000, purpose, case.name, start, stop)
 
 
 @dataclass(frozen=True)
@@ -141,12 +233,12 @@ class Past:
     @cached_property
     def leading(self) -> list[Part]:
         """The system rows at the beginning."""
-        found: list[Part] = []
-        for message in self.messages:
-            if message.get("role") not in ("system", "developer"):
-                break
-            found += parts_of(message)
-        return found
+        return [part for message in self.messages[: self._rows] for part in parts_of(message)]
+
+    @cached_property
+    def _rows(self) -> int:
+        roles = [message.get("role") for message in self.messages]
+        return next((at for at, role in enumerate(roles) if role not in ("system", "developer")), len(roles))
 
     @cached_property
     def room(self) -> int:
@@ -157,11 +249,7 @@ class Past:
     def groups(self) -> list[list[Part]]:
         """What follows the leading rows."""
         found: list[list[Part]] = []
-        leading = True
-        for message in self.messages:
-            leading = leading and message.get("role") in ("system", "developer")
-            if leading:
-                continue
+        for message in self.messages[self._rows :]:
             parts = parts_of(message)
             if found and parts and all(part.label == RESULT for part in parts):
                 found[-1] += parts
@@ -169,31 +257,44 @@ class Past:
                 found.append(parts)
         return found
 
-    @cached_property
-    def first(self) -> list[Part]:
-        """The first request of the human, clipped where it is long."""
-        group = next((group for group in self.groups if group and group[0].label == "user"), [])
-        return fitted(group, int(_FIRST_SHARE * self.room))
-
     def view(self, notes: Sequence[Part], *, groups: Sequence[list[Part]] | None = None, first: bool = True) -> str:
-        """Leading rows, the first request, notes, and the newest groups that fit."""
+        """Return leading rows, the first request of the human clipped to a fifth, notes, and the newest groups that
+        fit."""
         groups = self.groups if groups is None else groups
         notes = fitted(notes, self.room)
-        head = [*self.leading, *(self.first if first else ()), *notes]
+        asked = next((group for group in self.groups if group and group[0].label == "user"), []) if first else []
+        head = [*self.leading, *fitted(asked, int(0.2 * self.room)), *notes]
         tail, start = newest(groups, self.tokens - cost(head))
         if start == 0 and first:  # the tail holds the first request
             head = [*self.leading, *notes]
             tail, start = newest(groups, self.tokens - cost(head))
         return joined([*head, *tail])
 
+    def compacted(self, summary: str, *, reread: bool = False) -> str:
+        """Return one summary of everything and the newest messages; `reread` brings back what an agent reads again:
+        project instructions, then the newest files; a file that is too large, or does not fit, by its path only."""
+        title = "This session continues an earlier conversation that ran out of context. Summary of it:"
+        notes = [Part("user", f"{title}\n{summary}")]
+        if reread:
+            room = int(0.5 * (self.room - cost(notes)))
+            texts = [Part("user", f"Project instructions:\n{text}") for text in instructions_of(self.messages)]
+            found = fitted(texts, room // 2)
+            for path, text in seen_files(self.messages)[:5]:
+                part = Part("user", f"{path}, read again:\n{text}")
+                if tokens_of(text) > 5_000 or cost([*found, part]) > room:
+                    part = Part("user", f"{path} was read before the summary, and is too large to be shown.\n")
+                found += [part] if cost([*found, part]) <= room else []
+            notes += found
+        return self.view(notes, first=False)
+
 
 def cost(parts: Sequence[Part]) -> int:
-    """Tokens of parts as a reader gets them."""
+    """Return the tokens of parts as a reader gets them."""
     return sum(tokens_of(joined([part])) + _FRAME for part in parts)
 
 
 def newest(groups: Sequence[list[Part]], tokens: int) -> tuple[list[Part], int]:
-    """The newest groups that fit, the oldest of them clipped; and the first group that is shown."""
+    """Return the newest groups that fit, the oldest of them clipped; and the first group that is shown."""
     found: list[Part] = []
     for at in range(len(groups) - 1, -1, -1):
         size = cost(groups[at])
@@ -210,7 +311,7 @@ def newest(groups: Sequence[list[Part]], tokens: int) -> tuple[list[Part], int]:
 
 
 def fitted(parts: Sequence[Part], tokens: int) -> list[Part]:
-    """The parts, their texts clipped evenly until they fit; nothing where they cannot."""
+    """Return the parts, their texts clipped evenly until they fit; nothing where they cannot."""
     if cost(parts) <= tokens:
         return list(parts)
     low, high = 0, max((len(part.text) for part in parts), default=0)
@@ -222,119 +323,79 @@ def fitted(parts: Sequence[Part], tokens: int) -> list[Part]:
     return found if cost(found) <= tokens else []
 
 
-def compact_request(case: Case, messages: Sequence[Message]) -> Request:
-    """The request to summarize everything before the cut at once."""
-    system = latest("compaction").render(characters=_COMPACT_CHARACTERS)
-    user = _encodable(numbered(messages, longest=_LONGEST)).strip()
-    return Request(system, user, _COMPACT_TOKENS, "compact", case.name, 0, len(messages))
-
-
-def _compacted_again(case: Case, messages: Sequence[Message], replies: Mapping[str, Reply], built: Built) -> str | None:
-    """The last of three summaries, each of the one before and of what was said since; None while one is missing."""
-    system = latest("compaction").render(characters=_COMPACT_CHARACTERS)
-    summary: str | None = ""
-    start = 0
-    for share in _SUMMARIZED_AT:
-        stop = cut_at(messages, share) if share < 1 else len(messages)
-        before = f"Summary of the conversation so far:\n{summary}\n" if summary else ""
-        user = _encodable(before + numbered(messages[start:stop], longest=_LONGEST, first=start)).strip()
-        request = Request(system, user, _COMPACT_TOKENS, "compact_again", case.name, start, stop)
-        if (summary := _replied(request, replies, built)) is None:
-            return None
-        start = stop
-    return summary
-
-
-def _brief_request(case: Case, ours: OurView) -> Request:
-    """The request to merge all segment summaries."""
-    system = load(_BRIEF_PROMPT).render_for_rank(9, max_tokens=_BRIEF_TOKENS)
-    user = "\n\n".join(f"Summary of messages {leaf.start}-{leaf.stop - 1}:\n{leaf.text}" for leaf in ours.leaves)
-    stop = ours.leaves[-1].stop if ours.leaves else 0
-    return Request(system, user, _BRIEF_TOKENS, "brief", case.name, 0, stop)
-
-
-def _replied(request: Request, replies: Mapping[str, Reply], built: Built) -> str | None:
-    if (reply := replies.get(request.key)) is not None:
-        return reply.reply
-    if request not in built.missing:
-        built.missing.append(request)
-    return None
-
-
-def _note(title: str, text: str) -> Part:
-    return Part("user", f"{title}\n{text}")
-
-
 async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
-    """Our view without a model, what it leaves free filled with the end of what stands before its tail."""
-    text, start = await extractive_view(case, past.messages, past.tokens, own)
+    """Our view without a model, what it leaves free filled with the end of what stands before its tail.
+
+    The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
+    """
+    best, start = "", len(past.messages)
+    async with open_context(_settings(case, own), count_tokens=estimate_text) as context:
+        view = await _view_at_cut(context, past.messages, case.budget)
+        low, high, budget = 0.0, 0.0, float(case.budget)
+        for tried in range(10):
+            text = text_of(view)
+            size = tokens_of(text)
+            if size <= past.tokens and size > tokens_of(best):
+                explained = context.explain(drops=False)
+                best, start = text, explained[-1].stop if explained else 0
+            if past.tokens * 0.98 <= size <= past.tokens:
+                break
+            low, high = (max(low, budget), high) if size <= past.tokens else (low, min(high or budget, budget))
+            elsewhere = min(4.0, max(0.25, (0.99 * past.tokens / max(1, size)) ** 1.5))  # a view follows it slowly
+            budget = (low * high) ** 0.5 if low and high else budget * elsewhere
+            try:
+                provider = SimpleNamespace(name=f"try-{tried}")
+                view = await context.get_messages_for_request(token_budget=round(budget), provider=provider)
+            except BudgetError:
+                break
     older = [part for message in past.messages[:start] for part in parts_of(message)]
-    room = past.tokens - tokens_of(text) - 2 * _FRAME
+    room = past.tokens - tokens_of(best) - 2 * _FRAME
     if room < _SMALLEST or not older:
-        return text
+        return best
     filling, _ = newest([[part] for part in older], room)
-    return f"{text}\n\n{joined(filling)}" if filling else text
+    return f"{best}\n\n{joined(filling)}" if filling else best
 
 
-def _compacted(past: Past, summary: str, *, reread: bool) -> str:
-    title = "This session continues an earlier conversation that ran out of context. Summary of it:"
-    notes = [_note(title, summary)]
-    if reread:
-        notes += _read_again(past, int(_REREAD_SHARE * (past.room - cost(notes))))
-    return past.view(notes, first=False)
-
-
-def _read_again(past: Past, tokens: int) -> list[Part]:
-    """Project instructions, then the newest files; a file that is too large, or does not fit, by its path only."""
-    found = fitted([_note("Project instructions:", text) for text in instructions_of(past.messages)], tokens // 2)
-    for path, text in seen_files(past.messages)[:_MOST_FILES]:
-        part = _note(f"{path}, read again:", text)
-        if tokens_of(text) > _LARGEST_FILE or cost([*found, part]) > tokens:
-            part = _note(f"{path} was read before the summary, and is too large to be shown.", "")
-        found += [part] if cost([*found, part]) <= tokens else []
-    return found
-
-
-def _leaves(past: Past, leaves: Sequence[Summary]) -> str:
+def _leaves(past: Past, leaves: Sequence[HeaderNode]) -> str:
     kept: list[str] = []
-    room = int(_LEAVES_SHARE * past.room)
+    room = int(0.65 * past.room)
     for leaf in reversed(leaves):
         text = f'<summary messages="{leaf.start}-{leaf.stop - 1}">\n{leaf.text}\n</summary>'
         if (room := room - tokens_of(text)) < 0:
             break
         kept.insert(0, text)
-    return past.view([_note("Summaries of the earlier parts of this session, oldest first:", "\n".join(kept))])
+    listed = "\n".join(kept)
+    return past.view([Part("user", f"Summaries of the earlier parts of this session, oldest first:\n{listed}")])
 
 
 def _masking(past: Past) -> str:
     """Old results masked, the newest messages raw: as many of these as bring the view to its tokens."""
     found = ""
-    for share in _RAW_SHARES:
+    for share in (0.45, 0.6, 0.75, 0.9):
         recent, start = newest(past.groups, int(share * past.room))
         masked = [
-            [Part(RESULT, _OMITTED) if part.label == RESULT else part for part in group if part.label != THINKS]
+            [Part(RESULT, "[old tool result omitted]") if part.label == RESULT else part for part in group
+             if part.label != THINKS]
             for group in past.groups[:start]
-        ]
+        ]  # fmt: skip
         text = past.view([], groups=[*masked, recent])
         found = max(found, text, key=tokens_of)
-        if tokens_of(found) >= _CLOSE * past.tokens:
+        if tokens_of(found) >= 0.98 * past.tokens:
             break
     return found
 
 
 def _cliff(past: Past) -> str:
-    """The last steps raw; before them words in full, calls as one line and short results, from the newest back."""
+    """The last three steps of the assistant raw; before them words in full, calls as one line and short results, from
+    the newest back."""
     steps = [at for at, group in enumerate(past.groups) if any(part.label.startswith("assistant") for part in group)]
-    at = steps[-_STEPS] if len(steps) >= _STEPS else 0
-    recent, start = newest(past.groups[at:], int(_STEPS_SHARE * past.room))
-    old = [[line for part in group if (line := _line(part))] for group in past.groups[: at + start]]
+    at = steps[-3] if len(steps) >= 3 else 0
+    recent, start = newest(past.groups[at:], int(0.6 * past.room))
+    old = []
+    for group in past.groups[: at + start]:
+        short = [part for part in group if part.label != RESULT or len(part.text) <= 500]
+        old.append([Part(label, text[:160]) if label.startswith(CALLS) else Part(label, text) for label, text in short])
     return past.view([], groups=[*(group for group in old if group), recent])
-
-
-def _line(part: Part) -> Part | None:
-    if part.label == RESULT:
-        return part if len(part.text) <= _SHORT_RESULT else None
-    return Part(part.label, part.text[:_CALL_LINE]) if part.label.startswith(CALLS) else part
 
 
 def _encodable(text: str) -> str:

@@ -2,7 +2,7 @@
 
 First questions, if they are wanted; then summaries, in rounds, until every view can be built; then the answers from
 views that nobody has read; then the marks of cases in which an answer has none. All calls go through cassettes, which
-keep replies and count the cost. A forecast goes the same way on a copy, with assumed replies.
+keep replies and count the cost. A forecast goes the same way with assumed replies, and saves nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, view_text
-from summarizing_context.evaluation.real.arms import Built, build, compact_request
+from summarizing_context.evaluation import cassettes
+from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, fenced_record
+from summarizing_context.evaluation.real.arms import Built, Request, build, compact_request
 from summarizing_context.evaluation.real.recording import (
     ABSENT,
     ABSTAINED,
@@ -39,10 +39,6 @@ from summarizing_context.evaluation.real.recording import (
     Recording,
     Reply,
 )
-from summarizing_context.evaluation.real.rendering import Message
-from summarizing_context.evaluation.real.views import Request
-from summarizing_context.evaluation.requests import Reply as ModelReply
-from summarizing_context.evaluation.requests import Request as Asked
 from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.providers import make_model
 
@@ -50,8 +46,7 @@ ABSTENTION = "not in the record"
 READING = "isolated"  # each request is a call of its own
 _ROUNDS = 1_000  # of summaries: one for each rank, second requests after a refusal, and calls for rules in their order
 _TRIES = 3  # for a reply that can be read
-_REPLY_TOKENS = 4_000
-_ANSWER = "word " * 15  # that a forecast assumes
+_WORDS = "word " * 20  # that a forecast assumes, of a question and of an answer
 
 Value = TypeVar("Value")
 
@@ -71,122 +66,115 @@ class AnswerRecorder:
     questions: int = 0  # to be written for a case that has none
 
     async def record(self, arms: Sequence[str], watch: Callable[[str], None] = lambda _: None) -> None:
-        """Send what is missing, case by case, and keep what comes. A forecast sends and keeps nothing."""
-        recording = self.recording.copy() if self._forecasts else self.recording
-        await replace(self, recording=recording)._record(arms, watch)
-
-    async def _record(self, arms: Sequence[str], watch: Callable[[str], None]) -> None:
+        """Send what is missing, case by case, and keep what comes. A forecast sends nothing, and assumes replies."""
         for case in self.recording.cases:
-            await self._asked(case)
-            built = await self._written(case, arms)
+            if self.questions and not self.recording.questions(case):
+                await self._ask(case)
+            built = await self._summarize(case, arms)
             if not (built.missing or built.waiting):
-                await self._read(case, built)
-                await self._judged(case)
+                await self._answer(case, built)
+                await self._mark(case)
             watch(case.name)
 
-    @property
-    def _forecasts(self) -> bool:
-        return self.writer.mode == "forecast"
-
-    async def _asked(self, case: Case) -> None:
-        """Have questions written, if the case has none."""
-        if not self.questions or self.recording.questions(case):
-            return
-        request = questions_request(self.writer.maker, case, self.recording.messages(case), number=self.questions)
-        assumed = assumed_questions(self.questions)
-        found = await self._readable(
-            self.writer, case, request, partial(read_questions, case=case, number=self.questions), assumed=str(assumed)
-        )
+    async def _ask(self, case: Case) -> None:
+        """Have the questions of a case written."""
+        number, prompt = self.questions, latest("questions")
+        system, log = prompt.render(number=number), compact_request(case, self.recording.messages(case)).user
+        asked = self._request("questions", self.writer, system, fenced_record(log))
+        tag = f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}"
+        asked = replace(asked, max_tokens=500 + 120 * number, prompt=tag)
+        assumed = [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], _WORDS, _WORDS) for at in range(1, number + 1)]
+        read = partial(read_questions, case=case, number=number)
+        found = await self._readable(self.writer, case, asked, read, assumed=str(assumed))
         if found is None:
             self.recording.asked[case.name] = assumed
         else:
             self.recording.write_questions(case, found)
 
-    async def _written(self, case: Case, arms: Sequence[str]) -> Built:
-        """The views of a case, with every summary written that they need."""
+    async def _summarize(self, case: Case, arms: Sequence[str]) -> Built:
+        """Return the views of a case, with every summary written that they need."""
+
+        async def write(request: Request) -> None:
+            asked = self._request(request.purpose, self.summarizer, request.system, request.user)
+            asked = replace(asked, max_tokens=request.max_tokens)
+            assumed = "word " * (request.max_tokens // 2)
+            reply = await self.summarizer.ask(asked, assumed=assumed, is_usable=lambda kept: not kept.fault)
+            if reply.fault:
+                raise CassetteError(
+                    f"{case.name}: {self.summarizer.where} gave no {request.purpose} summary ({reply.fault}); the same "
+                    "command asks again"
+                )
+            model = self.plan.chats[0].model
+            self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
+
         messages = self.recording.messages(case)
         for _ in range(_ROUNDS):
             built = await build(case, messages, self.recording.replies, arms, self.recording.settings)
             if not built.missing:
                 return built
-            await self._all([partial(self._write, request) for request in built.missing])
+            await self._all([partial(write, request) for request in built.missing])
         raise CassetteError(f"{case.name}: summaries are missing after {_ROUNDS} rounds; record again to go on")
 
-    async def _write(self, request: Request) -> None:
-        asked = Asked(
-            kind=request.purpose,
-            maker=self.summarizer.maker,
-            system=request.system,
-            user=(request.user,),
-            max_tokens=request.max_tokens,
-        )
-        assumed = "word " * (request.max_tokens // 2)
-        reply = await self.summarizer.ask(asked, assumed=assumed, is_usable=lambda kept: not kept.fault)
-        if reply.fault:
-            raise CassetteError(
-                f"{request.case}: {self.summarizer.where} gave no {request.purpose} summary ({reply.fault}); the same "
-                "command asks again"
-            )
-        model = self.plan.summarizes.model
-        self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
-
-    async def _read(self, case: Case, built: Built) -> None:
+    async def _answer(self, case: Case, built: Built) -> None:
         """Ask the reader about each view that has no answers yet."""
-        questions = self.recording.questions(case)
+        questions, known = self.recording.questions(case), self.recording.answers
         listed = json.dumps([{"id": one.id, "question": one.question} for one in questions], ensure_ascii=False)
-        system = latest("answers").render(abstention=ABSTENTION)
 
-        async def read(arm: str) -> None:
+        def read(text: str) -> dict[str, str]:
+            found = _object(text, dict[str, str])
+            if not any(question.id in found for question in questions):
+                raise ValueError("an answer to none of the questions")
+            return found
+
+        async def ask(arm: str) -> None:
             view = built.views[arm]
-            user = (view_text([view.text]), f"Questions: {listed}")
-            asked = self._request("reader", self.reader, (system, *user))
-            found = await self._readable(self.reader, case, asked, partial(read_answers, questions=questions))
+            system = latest("answers").render(abstention=ABSTENTION)
+            asked = self._request("reader", self.reader, system, fenced_record(view.text), f"Questions: {listed}")
+            found = await self._readable(self.reader, case, asked, read)
             if found is None:
-                found = {question.id: _ANSWER for question in questions}
+                found = {question.id: "word " * 15 for question in questions}
             answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
             line = Answers(case.name, arm, view.digest, view.tokens, answers, self.plan.reader.model, READING)
             self.recording.add_answers(line)
 
-        known = self.recording.answers
         unread = [
             arm
             for arm, view in built.views.items()
             if questions and ((case.name, arm) not in known or known[case.name, arm].view != view.digest)
         ]
-        await self._all([partial(read, arm) for arm in unread])
+        await self._all([partial(ask, arm) for arm in unread])
 
-    async def _judged(self, case: Case) -> None:
+    async def _mark(self, case: Case) -> None:
         """Ask the judge about all answers of a case, unless each has a mark. One judge marks all arms at once."""
         arms = [arm for name, arm in self.recording.answers if name == case.name]
         questions = self.recording.questions(case)
         if all((case.name, question.id, arm) in self.recording.marks for question in questions for arm in arms):
             return
         document, letters = judging(self.recording, case)
-        names = {"right": RIGHT, "partly": PARTLY, "abstained": ABSTAINED, "wrong": WRONG}
-        texts = (latest("marks").render(**names), view_text([json.dumps(document, ensure_ascii=False)]))
+        system = latest("marks").render(right=RIGHT, partly=PARTLY, abstained=ABSTAINED, wrong=WRONG)
+        asked = self._request("judge", self.judge, system, fenced_record(json.dumps(document, ensure_ascii=False)))
 
-        def read_marks(text: str) -> list[Mark]:
+        def read(text: str) -> list[Mark]:
             return marks_of(case.name, _object(text, dict[str, dict[str, int]]), letters, self.plan.judge.model)
 
-        marks = await self._readable(self.judge, case, self._request("judge", self.judge, texts), read_marks)
-        self.recording.add_marks(marks or [])
+        self.recording.add_marks(await self._readable(self.judge, case, asked, read) or [])
 
-    def _request(self, kind: str, model: RecordedModel, texts: Sequence[str]) -> Asked:
-        return Asked(kind=kind, maker=model.maker, system=texts[0], user=tuple(texts[1:]), max_tokens=_REPLY_TOKENS)
+    def _request(self, kind: str, model: RecordedModel, system: str, *user: str) -> cassettes.Request:
+        return cassettes.Request(kind, model.maker, system=system, user=user, max_tokens=4_000)
 
     async def _readable(
         self,
         model: RecordedModel,
         case: Case,
-        asked: Asked,
+        asked: cassettes.Request,
         read: Callable[[str], Value],
         *,
-        assumed: str = "word " * (_REPLY_TOKENS // 4),
+        assumed: str = "word " * 1_000,
     ) -> Value | None:
         """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is told
         and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
 
-        def is_usable(reply: ModelReply) -> bool:
+        def is_usable(reply: cassettes.Reply) -> bool:
             try:
                 read(reply.text)
             except ValueError:
@@ -195,7 +183,7 @@ class AnswerRecorder:
 
         for _ in range(_TRIES):
             reply = await model.ask(asked, assumed=assumed, is_usable=is_usable)
-            if self._forecasts:
+            if model.mode == "forecast":
                 return None
             try:
                 return read(reply.text)
@@ -232,9 +220,9 @@ class AnswerRecorder:
 
 @asynccontextmanager
 async def open_recorder(
-    recording: Recording, cassette_of: Callable[[Chat], Cassette], plan: ModelPlan, *, questions: int = 0
+    recording: Recording, cassette_of: Callable[[Chat], cassettes.Cassette], plan: ModelPlan, *, questions: int = 0
 ) -> AsyncIterator[AnswerRecorder]:
-    """The models of a plan, for the length of an `async with`; what was recorded is saved at its end.
+    """Yield the models of a plan, for the length of an `async with`; what was recorded is saved at its end.
 
     Args:
         recording: What is known.
@@ -248,7 +236,7 @@ async def open_recorder(
             cassette = cassette_of(chat)
             model = make_model(chat.settings(call_timeout=plan.call_timeout), read_only=not cassette.sends)
             stack.push_async_callback(model.close)
-            return RecordedModel(model, cassette, plan)
+            return RecordedModel(model, cassette, plan.call_timeout)
 
         summarizer, writer, reader, judge = map(opened, plan.chats)
         try:
@@ -256,10 +244,6 @@ async def open_recorder(
         finally:
             if any(cassette_of(chat).sends for chat in plan.chats):
                 recording.save()
-
-
-_TOKENS, _TOKENS_EACH = 500, 120  # of a reply
-_WORDS_EACH = 20  # that a forecast assumes, of a question and of an answer
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -273,41 +257,28 @@ class _Reply(msgspec.Struct, frozen=True):
     questions: list[_Written]
 
 
-def questions_request(maker: str, case: Case, messages: Sequence[Message], *, number: int) -> Asked:
-    """The request for so many questions about a case."""
-    prompt = latest("questions")
-    return Asked(
-        kind="questions",
-        maker=maker,
-        system=prompt.render(number=number),
-        user=(view_text([compact_request(case, messages).user]),),
-        max_tokens=_TOKENS + number * _TOKENS_EACH,
-        prompt=f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}",
-    )
-
-
 def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
-    """The questions of a reply, with ids. Raises `ValueError` that says what is wrong with the first bad one."""
+    """Return the questions of a reply, with ids. Raise `ValueError` that says what is wrong with the first bad one."""
     written = _object(text, _Reply, "not a JSON object with questions").questions
     if not written:
         raise ValueError("no question at all")
     for at, one in enumerate(written, 1):
-        if complaint := _complaint(one, case):
-            raise ValueError(f"question {at} ({one.category}) {complaint}")
+        beyond = [message for message in one.evidence if not 0 <= message < case.cut]
+        if not one.question.strip() or not one.answer.strip():
+            complaint = "lacks its words or its answer"
+        elif not one.evidence and one.category != ABSENT:
+            complaint = "names no message that holds its answer"
+        elif beyond:
+            complaint = f"names message {beyond[0]}, but there are 0 to {case.cut - 1} before the cut"
+        else:
+            continue
+        raise ValueError(f"question {at} ({one.category}) {complaint}")
     if len({one.question.strip() for one in written}) < len(written):
         raise ValueError("the same question twice")
     return [
         Question(f"q{at}", one.category, one.question.strip(), one.answer.strip(), one.evidence)
         for at, one in enumerate(written[:number], 1)
     ]
-
-
-def read_answers(text: str, questions: Sequence[Question]) -> dict[str, str]:
-    """Return the answers of a reply by question. Raise `ValueError` for one that answers none."""
-    found = _object(text, dict[str, str])
-    if questions and not any(question.id in found for question in questions):
-        raise ValueError("an answer to none of the questions")
-    return found
 
 
 def _object(text: str, of: type[Value], complaint: str = "not a JSON object as asked for") -> Value:
@@ -319,52 +290,24 @@ def _object(text: str, of: type[Value], complaint: str = "not a JSON object as a
         raise ValueError(f"{complaint} ({error})") from error
 
 
-def assumed_questions(number: int) -> list[Question]:
-    """What a forecast takes for the questions."""
-    words = "word " * _WORDS_EACH
-    return [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], words, words) for at in range(1, number + 1)]
-
-
-def _complaint(one: _Written, case: Case) -> str:
-    if not one.question.strip() or not one.answer.strip():
-        return "lacks its words or its answer"
-    if not one.evidence and one.category != ABSENT:
-        return "names no message that holds its answer"
-    if beyond := [at for at in one.evidence if not 0 <= at < case.cut]:
-        return f"names message {beyond[0]}, but there are 0 to {case.cut - 1} before the cut"
-    return ""
-
-
 def judging(recording: Recording, case: Case) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
-    """What the judge of a case gets, and by question which arm each letter is."""
-    answers = {arm: found for (name, arm), found in recording.answers.items() if name == case.name}
-    letters = {question.id: shuffled(case.name, question.id, sorted(answers)) for question in recording.questions(case)}
-    questions = [
-        {
-            "id": question.id,
-            "category": question.category,
-            "question": question.question,
-            "gold": question.answer,
-            "answers": {
-                letter: answers[arm].answers.get(question.id, "") for letter, arm in letters[question.id].items()
-            },
-        }
-        for question in recording.questions(case)
-    ]
+    """Return what the judge of a case gets, and by question which arm each letter is."""
+    answers = {arm: found.answers for (name, arm), found in recording.answers.items() if name == case.name}
+    questions, letters = [], {}
+    for one in recording.questions(case):
+        drawn = random.Random(f"letters/{case.name}/{one.id}").sample(sorted(answers), len(answers))
+        mine = letters[one.id] = dict(zip(ascii_uppercase, drawn, strict=False))
+        said = {letter: answers[arm].get(one.id, "") for letter, arm in mine.items()}
+        asked = {"id": one.id, "category": one.category, "question": one.question, "gold": one.answer}
+        questions.append({**asked, "answers": said})
     return {"case": case.name, "questions": questions}, letters
-
-
-def shuffled(case: str, question: str, arms: Sequence[str]) -> dict[str, str]:
-    """Which arm each letter is, drawn anew for each question."""
-    drawn = random.Random(f"letters/{case}/{question}").sample(list(arms), len(arms))
-    return dict(zip(ascii_uppercase, drawn, strict=False))
 
 
 def marks_of(
     case: str, given: Mapping[str, Mapping[str, int]], letters: Mapping[str, Mapping[str, str]], model: str
 ) -> list[Mark]:
-    """Marks by letters as marks by arms. Raises `TranscriptError` for a letter or a mark that there is not, or where
-    an answer has none."""
+    """Return marks by letters as marks by arms. Raise `TranscriptError` for a letter or a mark that there is not, or
+    where an answer has none."""
     if {question: sorted(row) for question, row in given.items()} != {q: sorted(row) for q, row in letters.items()}:
         raise TranscriptError(f"marks of {case}: not the questions and letters that the judge was given")
     rows = [

@@ -2,7 +2,7 @@
 
 `cases.toml` names the cases, `logs/` holds their messages before the cut, `questions/` what is asked.
 `replies.jsonl.gz`, `answers.jsonl.gz` and `marks.jsonl.gz` hold what models said, sorted: equal recordings are equal
-bytes. `settings.json`, `prompts/` and `extractive.toml` hold what shapes views otherwise than shipped.
+bytes. `settings.json` and `prompts/` hold what shapes views otherwise than shipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,14 @@ ABSENT: Category = "absent"
 RIGHT, PARTLY, ABSTAINED, WRONG = 2, 1, 0, -1
 
 CASES, REPLIES, ANSWERS, MARKS = "cases.toml", "replies.jsonl.gz", "answers.jsonl.gz", "marks.jsonl.gz"
-_KEY_LENGTH = 20
+_SETTINGS, _PROMPTS = "settings.json", "prompts"
+_SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model; the budget is that of the case
+    *("prompts", "prices", "session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "max_wait"),
+    *("allow_download", "idle_after", "concurrency", "call_timeout", "job_timeout", "attempts", "breaker_failures"),
+    *("breaker_cooldown", "max_calls_per_hour", "max_input_tokens_per_hour", "max_calls_per_session"),
+    *("max_input_tokens_per_session", "embedding", "embedding_model", "vector_store", "similarity_threshold"),
+    *("checkpoint_interval_messages", "memory_include", "memory_max_tokens", "memory_extract"),
+)
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +59,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def drawn_as(self) -> str:
+        """The session that it counts for in intervals."""
         return self.session or self.name
 
 
@@ -98,10 +106,6 @@ class Mark(msgspec.Struct, frozen=True):
     model: str
 
 
-class _Cases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    case: list[Case] = []
-
-
 class _Questions(msgspec.Struct, frozen=True):
     questions: list[Question]
 
@@ -124,17 +128,18 @@ class Recording:
 
     @classmethod
     def open(cls, folder: Path) -> Recording:
-        """Read a folder. Raises `TranscriptError` naming the file that cannot be read."""
-        listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), _Cases))
-        found = cls(folder, listed.case, settings=read_settings(folder))
+        """Read a folder. Raise `TranscriptError` naming the file that cannot be read."""
+        kind = dict[Literal["case"], list[Case]]
+        listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), kind))
+        found = cls(folder, listed.get("case", []), settings=_read_settings(folder))
         found.read_questions()
         found.add_replies(_lines(folder / REPLIES, Reply))
         found.answers = {(line.case, line.arm): line for line in _lines(folder / ANSWERS, Answers)}
-        found.marks = {(line.case, line.question, line.arm): line for line in _lines(folder / MARKS, Mark)}
+        found.add_marks(_lines(folder / MARKS, Mark))
         return found
 
-    def messages(self, case: Case) -> list[dict[str, Any]]:
-        """The messages before the cut."""
+    def messages(self, case: Case) -> list[Message]:
+        """Return the messages before the cut."""
         path = self.folder / "logs" / case.log
         messages = list(read_session(path).messages)
         if len(messages) < case.cut:
@@ -152,25 +157,14 @@ class Recording:
                 self.asked[case.name] = _read(path, lambda data: msgspec.json.decode(data, type=_Questions)).questions
 
     def questions(self, case: Case) -> list[Question]:
-        """What is asked at the cut; nothing where no questions were written."""
+        """Return what is asked at the cut; nothing where no questions were written."""
         return self.asked.get(case.name, [])
 
     def write_questions(self, case: Case, questions: Sequence[Question]) -> None:
         """Write the questions of a case into its file."""
-        path = self.folder / "questions" / f"{case.name}.json"
         document = {"transcript": case.name, "cut": case.cut, "questions": questions}
-        replace_private(path, indented(document))
+        replace_private(self.folder / "questions" / f"{case.name}.json", indented(document))
         self.asked[case.name] = list(questions)
-
-    def copy(self) -> Recording:
-        """The same, to be added to without a change to this one."""
-        return replace(
-            self,
-            asked=dict(self.asked),
-            replies=dict(self.replies),
-            answers=dict(self.answers),
-            marks=dict(self.marks),
-        )
 
     def add_replies(self, replies: Iterable[Reply]) -> None:
         """Take replies in; a later one replaces an earlier one to the same request."""
@@ -180,9 +174,8 @@ class Recording:
         """Take one reader's answers in. Marks of other answers from this arm are dropped with them."""
         known = self.answers.get((answers.case, answers.arm))
         if known is not None and known.answers != answers.answers:
-            stale = [key for key in self.marks if (key[0], key[2]) == (answers.case, answers.arm)]
-            for key in stale:
-                del self.marks[key]
+            stale = (answers.case, answers.arm)
+            self.marks = {key: mark for key, mark in self.marks.items() if (mark.case, mark.arm) != stale}
         self.answers[answers.case, answers.arm] = answers
 
     def add_marks(self, marks: Iterable[Mark]) -> None:
@@ -191,31 +184,25 @@ class Recording:
 
     def save(self) -> None:
         """Write replies, answers and marks."""
-        _write(self.folder / REPLIES, [self.replies[key] for key in sorted(self.replies)])
-        _write(self.folder / ANSWERS, [self.answers[key] for key in sorted(self.answers)])
-        _write(self.folder / MARKS, [self.marks[key] for key in sorted(self.marks)])
-
-
-def key_of(system: str, user: str) -> str:
-    """The name of a request: the first characters of the SHA-256 of both texts."""
-    return digest(f"{system}\0{user}")[:_KEY_LENGTH]
+        kept: dict[str, dict[Any, Any]] = {REPLIES: self.replies, ANSWERS: self.answers, MARKS: self.marks}
+        for name, lines in kept.items():
+            data = b"".join(msgspec.json.encode(lines[key]) + b"\n" for key in sorted(lines))
+            replace_private(self.folder / name, _gzipped(data))
 
 
 def digest(text: str) -> str:
-    """SHA-256, hex, of a text; half characters count as they are."""
+    """Return the SHA-256, hex, of a text; half characters count as they are."""
     return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()
 
 
-def gzipped(data: bytes) -> bytes:
-    """The same bytes for the same data, on any day."""
-    return gzip.compress(data, mtime=0)
+def _gzipped(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)  # the same bytes on any day
 
 
 def _lines(path: Path, kind: type[Line]) -> list[Line]:
-    if not path.exists():
-        return []
-
     found: list[Line] = []
+    if not path.exists():
+        return found
     at = 0
     try:
         with gzip.open(path) as file:
@@ -230,10 +217,6 @@ def _lines(path: Path, kind: type[Line]) -> list[Line]:
     except ValueError as error:
         raise _damaged(path, at, error) from error
     return found
-
-
-def _write(path: Path, lines: Iterable[Reply | Answers | Mark]) -> None:
-    replace_private(path, gzipped(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)))
 
 
 def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
@@ -253,63 +236,31 @@ def _damaged(path: Path, line: int, error: Exception) -> TranscriptError:
     )
 
 
-SETTINGS, PROMPTS = "settings.json", "prompts"
-_PATHS = ("prompts", "prices")
-_SHAPE_NO_VIEW = (  # of the session, the machine and the model; the budget is that of the case
-    *("session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "allow_download", "idle_after"),
-    *("concurrency", "call_timeout", "job_timeout", "attempts", "breaker_failures", "breaker_cooldown"),
-    *("max_calls_per_hour", "max_input_tokens_per_hour", "max_calls_per_session", "max_input_tokens_per_session"),
-    *("embedding", "embedding_model", "vector_store", "similarity_threshold", "checkpoint_interval_messages"),
-    *("memory_include", "memory_max_tokens", "memory_extract", "max_wait"),
-)
-
-
-def settle(own: Settings, folder: Path, *, is_new: bool) -> Settings | None:
-    """The settings of a folder's views, written into it if it is new; None where all are as shipped.
-
-    Raises `TranscriptError` for a folder whose views were built otherwise.
-    """
-    files = _files(own)
-    if is_new:
-        for name, content in files.items():
-            replace_private(folder / name, content)
-    found = read_settings(folder)
-    if (_files(found) if found is not None else {}) != files:
-        raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
-    return found
-
-
-def read_settings(folder: Path) -> Settings | None:
-    """The settings that a folder keeps; None where it keeps none."""
-    path = folder / SETTINGS
+def _read_settings(folder: Path) -> Settings | None:
+    """Return the settings that a folder keeps; None where it keeps none."""
+    path = folder / _SETTINGS
     if not path.exists():
         return None
     try:
         values: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError) as error:
         raise TranscriptError(f"{path}:1: cannot be read ({error}); ask again into a new folder") from error
-    settings = Settings.from_mapping(values)
-    prompts = folder / PROMPTS
-    return replace(settings, prompts=prompts if prompts.is_dir() else None)
+    prompts = folder / _PROMPTS
+    return replace(Settings.from_mapping(values), prompts=prompts if prompts.is_dir() else None)
 
 
-def _files(settings: Settings) -> dict[str, bytes]:
-    """What is kept of settings, by file; nothing where all are as shipped."""
-    changed = {
-        name: value
-        for name, value in changed_settings(settings).items()
-        if name not in _PATHS and name not in _SHAPE_NO_VIEW
-    }
+def _files_of(settings: Settings | None) -> dict[str, bytes]:
+    """Return what is kept of settings, by file; nothing where all are as shipped."""
+    if settings is None:
+        return {}
     files: dict[str, bytes] = {}
     if settings.prompts is not None:
         root = Path(settings.prompts)
-        files = {f"{PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)}
+        files = {f"{_PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)}
+    changed = {name: value for name, value in changed_settings(settings).items() if name not in _SHAPE_NO_VIEW}
     if changed or files:
-        files[SETTINGS] = msgspec.json.format(msgspec.json.encode(changed, order="sorted"), indent=1) + b"\n"
+        files[_SETTINGS] = msgspec.json.format(msgspec.json.encode(changed, order="sorted"), indent=1) + b"\n"
     return files
-
-
-_OWN, _UNPUBLISHED = "a log of the user's", "not to be published"
 
 
 def add_case(
@@ -322,10 +273,9 @@ def add_case(
     source: str,
     licence: str,
     session: str = "",
-    clean: Callable[[Message], Message] = lambda message: message,
     messages: Sequence[Message] | None = None,
 ) -> Case:
-    """Add a case. Raises `TranscriptError` for a log that cannot be cut there, or a name that is taken.
+    """Add a case. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken.
 
     Args:
         folder: Of the recording.
@@ -336,11 +286,10 @@ def add_case(
         source: Where the log comes from.
         licence: What it may be used for.
         session: Its session, where it has other cases.
-        clean: Takes out of each message what must not be kept.
-        messages: Of the log, cleaned, where they were read already: the standard input is read once.
+        messages: Of the log, where they were read already: the standard input is read once.
     """
     if messages is None:
-        messages = [clean(message) for message in read_session(log).messages]
+        messages = read_session(log).messages
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
     name = name or _stem(log)
     listed = folder / CASES
@@ -348,12 +297,9 @@ def add_case(
     case = Case(name, f"{name}.jsonl.gz", at, budget, source, licence, session)
     if not 0 < at <= len(messages) or f"name = {json.dumps(name)}\n" in known:
         raise TranscriptError(f"{log}: {name!r} cannot be cut at {at} of {len(messages)}, or is a case already")
-    path = folder / "logs" / case.log
     lines = (json.dumps(message, ensure_ascii=False) + "\n" for message in messages[:at])
-    replace_private(path, gzipped("".join(lines).encode("utf8", "surrogatepass")))
-    rows = [
-        f"{field} = {json.dumps(getattr(case, field))}\n" for field in case.__struct_fields__ if getattr(case, field)
-    ]
+    replace_private(folder / "logs" / case.log, _gzipped("".join(lines).encode("utf8", "surrogatepass")))
+    rows = [f"{key} = {json.dumps(value)}\n" for key, value in msgspec.structs.asdict(case).items() if value]
     replace_private(listed, f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}".encode())
     return case
 
@@ -369,9 +315,10 @@ def with_own_case(
     to: Path,
     format: str = AUTO,
 ) -> Recording:
-    """What a folder holds, with a log of the user's as its only case; if it has none, the case is added to `to`.
+    """Return what a folder holds, with a log of the user's as its only case; if it has none, the case is added to
+    `to`, cleaned.
 
-    Raises `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
+    Raise `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
     """
     messages = [clean(message) for message in read_session(log, format=format).messages]
     if not messages:
@@ -380,7 +327,7 @@ def with_own_case(
     name = f"{_stem(log)}-{at}"
     is_new = not (folder / CASES).exists()
     if not is_new:
-        settle(own, folder, is_new=False)
+        _check_settings(folder, own)
         recording = Recording.open(folder)
         for case in recording.cases:
             if case.name == name:
@@ -395,12 +342,18 @@ def with_own_case(
             f"take a budget below {size}, or a later cut"
         )
     if is_new or to != folder:  # first: a folder with a case and without its settings would be another one
-        settle(own, to, is_new=True)
-    case = add_case(
-        to, log, name=name, cut=at, budget=budget, source=_OWN, licence=_UNPUBLISHED, session=_stem(log),
-        messages=messages,
-    )  # fmt: skip
+        for file, content in _files_of(own).items():
+            replace_private(to / file, content)
+        _check_settings(to, own)
+    own_log = {"source": "a log of the user's", "licence": "not to be published", "session": _stem(log)}
+    case = add_case(to, log, name=name, cut=at, budget=budget, messages=messages, **own_log)
     return replace(Recording.open(to), cases=[case])
+
+
+def _check_settings(folder: Path, own: Settings) -> None:
+    """Raise `TranscriptError` for a folder whose views were built with other settings."""
+    if _files_of(_read_settings(folder)) != _files_of(own):
+        raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
 
 
 def _stem(log: Path) -> str:
@@ -408,7 +361,7 @@ def _stem(log: Path) -> str:
 
 
 def cut_at(messages: Sequence[Message], share: float) -> int:
-    """The last message of the assistant before which at most this share of the characters stands."""
+    """Return the last message of the assistant before which at most this share of the characters stands."""
     sizes = [sum(len(part.text) for part in parts_of(message)) for message in messages]
     total, before, cut = sum(sizes), 0, 0
     for at, message in enumerate(messages):

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from summarizing_context.messages.estimate import estimate_text
 
 Message = dict[str, Any]
 RESULT, CALLS, THINKS = "tool result", "assistant calls", "assistant thinks"
-_TEXTS = ("text", "input_text", "output_text")
-_CALLS = ("tool_use", "tool_call")
+
+_SHELL_READ = re.compile(r"^\s*(?:cat|nl|head|tail|sed)\b[^|;&<>]*?\s(?P<path>[\w@~./+-]*[\w/][.][\w.]{1,12})\s*$")
+_INSTRUCTION_FILE = re.compile(r"(?:^|/)(?:AGENTS|CLAUDE|GEMINI)(?:\.local)?\.md$")
+_INJECTED = re.compile(r"(?:AGENTS|CLAUDE)\.md instructions|Contents of \S*(?:AGENTS|CLAUDE)\.md")
 
 
 class Part(NamedTuple):
@@ -27,55 +29,54 @@ class Part(NamedTuple):
 
 
 def parts_of(message: Message) -> list[Part]:
-    """The texts of a message in their order; images and empty texts are left out."""
+    """Return the texts of a message in their order; images and empty texts are left out."""
     content, role = message.get("content"), str(message.get("role"))
     found = [Part(RESULT if role in ("tool", "function") else role, content)] if isinstance(content, str) else []
-    for block in blocks_of(message):
+    for block in _blocks(message):
         kind = block.get("type")
-        if kind in _TEXTS:
+        if kind in ("text", "input_text", "output_text"):
             found.append(Part(RESULT if role == "tool" else role, str(block.get("text") or "")))
         elif kind == "thinking":
             found.append(Part(THINKS, str(block.get("thinking") or "")))
-        elif kind in _CALLS:
-            found.append(Part(f"{CALLS} {block.get('name')}", as_text(block.get("input"))))
         elif kind == "tool_result":
-            found.append(Part(RESULT, as_text(block.get("content", block.get("output")))))
+            found.append(Part(RESULT, _as_text(block.get("content", block.get("output")))))
+        elif kind in ("tool_use", "tool_call"):
+            found.append(Part(f"{CALLS} {block.get('name')}", _as_text(block.get("input"))))
     for call in message.get("tool_calls") or []:
         function = call.get("function", call)
-        found.append(Part(f"{CALLS} {function.get('name')}", as_text(function.get("arguments"))))
+        found.append(Part(f"{CALLS} {function.get('name')}", _as_text(function.get("arguments"))))
     return [part for part in found if part.text]
 
 
-def blocks_of(message: Message) -> list[Message]:
-    """The blocks of a message whose content is a list."""
+def _blocks(message: Message) -> list[Message]:
     content = message.get("content")
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def as_text(value: object) -> str:
-    """A text as it is, anything else as JSON."""
+def _as_text(value: object) -> str:
+    """Return a text as it is, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
 
 
 def text_of(messages: Iterable[Message]) -> str:
-    """Messages as one text."""
+    """Return messages as one text."""
     return joined(part for message in messages for part in parts_of(message))
 
 
 def joined(parts: Iterable[Part]) -> str:
-    """Parts as one text."""
+    """Return parts as one text."""
     return "\n\n".join(f"[{part.label}]\n{part.text}" for part in parts)
 
 
 def tokens_of(text: str) -> int:
-    """What a text costs. One counter measures all arms."""
+    """Return what a text costs. One counter measures all arms."""
     return estimate_text(text)
 
 
 def clipped(text: str, characters: int) -> str:
-    """The beginning and the end of a text that is longer than so many characters."""
+    """Return the beginning and the end of a text that is longer than so many characters."""
     if len(text) <= characters:
         return text
     left = len(text) - characters
@@ -83,7 +84,7 @@ def clipped(text: str, characters: int) -> str:
 
 
 def numbered(messages: Sequence[Message], *, longest: int, first: int = 0) -> str:
-    """A log with numbered messages and clipped texts, for a model that reads all of it.
+    """Return a log with numbered messages and clipped texts, for a model that reads all of it.
 
     Args:
         messages: The whole log, or its beginning.
@@ -98,28 +99,13 @@ def numbered(messages: Sequence[Message], *, longest: int, first: int = 0) -> st
     return "".join(lines)
 
 
-_PATHS = ("file_path", "path", "filePath", "filename", "absolute_path")
-_COMMANDS = ("command", "cmd", "script")
-_WRITTEN = ("content", "file_text", "text")
-_READS = re.compile(r"(?:read|view|open|cat)", re.IGNORECASE)
-_SHELL_READ = re.compile(r"^\s*(?:cat|nl|head|tail|sed)\b[^|;&<>]*?\s(?P<path>[\w@~./+-]*[\w/][.][\w.]{1,12})\s*$")
-_INSTRUCTION_FILE = re.compile(r"(?:^|/)(?:AGENTS|CLAUDE|GEMINI)(?:\.local)?\.md$")
-_INJECTED = re.compile(r"(?:AGENTS|CLAUDE)\.md instructions|Contents of \S*(?:AGENTS|CLAUDE)\.md")
-
-
-class _Call(NamedTuple):
-    id: str
-    tool: str
-    arguments: dict[str, Any]
-
-
 def seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Paths with their newest text, the one touched last first; without files of instructions."""
+    """Return paths with their newest text, the one touched last first; without files of instructions."""
     return [(path, text) for path, text in _all_seen(messages) if not _INSTRUCTION_FILE.search(path)]
 
 
 def instructions_of(messages: Sequence[Message]) -> list[str]:
-    """Project instructions: what a client put before the session, and instruction files that the agent read."""
+    """Return project instructions: what a client put before the session, and instruction files that the agent read."""
     found = [
         part.text
         for message in messages
@@ -131,62 +117,52 @@ def instructions_of(messages: Sequence[Message]) -> list[str]:
 
 
 def _all_seen(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    seen: dict[str, str] = {}
+    seen: dict[str, str] = {}  # by path, what was touched last at the end
     asked: dict[str, str] = {}  # path by the id of the call that reads it
     for message in messages:
-        for id, text in _results(message):
-            if (path := asked.pop(id, None)) is not None and text:
+        results = [
+            (block.get("tool_use_id"), block) for block in _blocks(message) if block.get("type") == "tool_result"
+        ]
+        if message.get("role") in ("tool", "function"):
+            results.insert(0, (message.get("tool_call_id"), message))
+        for id, result in results:
+            path, text = asked.pop(str(id), None), _as_text(result.get("content"))
+            if path is not None and text:
                 seen.pop(path, None)
                 seen[path] = text
-        for call in _calls(message):
-            path = _path_of(call)
+        calls = [block for block in _blocks(message) if block.get("type") in ("tool_use", "tool_call")]
+        for call in (*calls, *(message.get("tool_calls") or ())):
+            function = call.get("function", call)
+            arguments = function.get("input", function.get("arguments"))
+            if isinstance(arguments, str):
+                try:
+                    arguments = json.loads(arguments)
+                except ValueError:
+                    continue
+            if not isinstance(arguments, dict):
+                continue
+            names = [arguments.get(key) for key in ("file_path", "path", "filePath", "filename", "absolute_path")]
+            path = next((name for name in names if isinstance(name, str) and name), None) or _path_read(arguments)
             if path is None:
                 continue
-            written = next((call.arguments[name] for name in _WRITTEN if isinstance(call.arguments.get(name), str)), "")
+            texts = [arguments.get(key) for key in ("content", "file_text", "text")]
+            written = next((text for text in texts if isinstance(text, str)), "")
             if written:
                 seen.pop(path, None)
                 seen[path] = written
-            elif _READS.search(call.tool) or not any(name in call.arguments for name in _PATHS):
-                asked[call.id] = path
+            elif names == [None] * len(names) or re.search("read|view|open|cat", str(function.get("name")), re.I):
+                asked[str(call.get("id"))] = path
             elif path in seen:  # edited: the text as it was last seen, and the file is the newest
                 seen[path] = seen.pop(path)
     return list(reversed(seen.items()))
 
 
-def _path_of(call: _Call) -> str | None:
-    for name in _PATHS:
-        if isinstance(path := call.arguments.get(name), str) and path:
-            return path
-    for name in _COMMANDS:
-        command = call.arguments.get(name)
+def _path_read(arguments: dict[str, Any]) -> str | None:
+    """Return the file that a command of a shell shows; None for any other command."""
+    for key in ("command", "cmd", "script"):
+        command = arguments.get(key)
         if isinstance(command, list):
             command = command[-1] if command else ""
         if isinstance(command, str) and (read := _SHELL_READ.match(command)):
             return read["path"]
     return None
-
-
-def _calls(message: Message) -> Iterator[_Call]:
-    for block in blocks_of(message):
-        if block.get("type") in ("tool_use", "tool_call"):
-            yield _Call(str(block.get("id")), str(block.get("name")), _object(block.get("input")))
-    for call in message.get("tool_calls") or []:
-        function = call.get("function", call)
-        yield _Call(str(call.get("id")), str(function.get("name")), _object(function.get("arguments")))
-
-
-def _results(message: Message) -> Iterator[tuple[str, str]]:
-    if message.get("role") in ("tool", "function"):
-        yield str(message.get("tool_call_id")), as_text(message.get("content"))
-    for block in blocks_of(message):
-        if block.get("type") == "tool_result":
-            yield str(block.get("tool_use_id")), as_text(block.get("content"))
-
-
-def _object(value: object) -> dict[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    return value if isinstance(value, dict) else {}

@@ -1,36 +1,39 @@
-"""Scores of the arms, from the judge's marks alone; which views the answers were read from; and bounds on scores.
+"""Suites of recorded answers, and the scores of their arms, from the judge's marks alone.
 
 Right counts one, partly right half, an abstention and a wrong answer nothing. Questions about what was never said are
 counted apart. Intervals are of sessions; differences between arms are paired.
+
+A suite is a TOML file in `evals/suites` of a checkout that names a recording and bounds on its scores, or a folder of
+`eval ask`. The package ships none.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
 
 import anyio
 import msgspec
 
-from summarizing_context.evaluation.outcomes import GateOutcome, Interval, difference, mean_of
+from summarizing_context.errors import SettingsError
+from summarizing_context.evaluation.outcomes import GateOutcome, Interval, difference, for_each, mean_of
 from summarizing_context.evaluation.real.arms import ARMS, COMPACT, OPTIONAL, OURS, build
 from summarizing_context.evaluation.real.recording import (
     ABSENT,
+    CASES,
     CATEGORIES,
     PARTLY,
     RIGHT,
     WRONG,
-    Case,
     Question,
     Recording,
 )
 
-POINTS = {RIGHT: 1.0, PARTLY: 0.5}
 Reading = Literal["this view", "an earlier view", "not read", "no view"]
 
 
@@ -88,75 +91,34 @@ def replay(
     """Rebuild every view, offline, and add up the marks. `watch` is told of each case."""
     views: list[ViewRead] = []
     missing = 0
-    for case, (found, left) in zip(recording.cases, _rebuilt(recording, arms, jobs), strict=True):
+    work, names = partial(_rebuild, recording.folder, tuple(arms)), [case.name for case in recording.cases]
+    for name, (found, left) in zip(names, for_each(names, work, jobs), strict=True):
         views += found
         missing += left
-        watch(case.name)
-    return RealOutcome(scores(recording, arms), views, list(_shown(recording, arms)), _makers(recording), missing)
+        watch(name)
 
-
-def scores(recording: Recording, arms: Iterable[str]) -> list[ArmScore]:
-    """The scores of the arms that have marks, in their order."""
-    marked = {arm for _, _, arm in recording.marks}
-    return [_score(recording, arm) for arm in arms if arm in marked]
-
-
-def _score(recording: Recording, arm: str) -> ArmScore:
-    marks = _marks(recording, arm)
-    answered = [mark for categories in marks.values() for category in CATEGORIES for mark in categories[category]]
-    return ArmScore(
-        arm=arm,
-        about=ARMS[arm],
-        cases=len({case for case, _, name in recording.marks if name == arm}),
-        score=_count(recording, arm, CATEGORIES),
-        categories={category: _count(recording, arm, (category,)) for category in CATEGORIES},
-        wrong=answered.count(WRONG),
-        absent=_count(recording, arm, (ABSENT,)),
-    )
-
-
-def _count(recording: Recording, arm: str, categories: Sequence[str]) -> Count:
-    values = _shares(_marks(recording, arm), categories)
-    theirs = _shares(_marks(recording, COMPACT), categories)
-    marks = [mark for found in _marks(recording, arm).values() for category in categories for mark in found[category]]
-    ahead = difference(values, theirs) if arm != COMPACT else None
-    return Count(sum(POINTS.get(mark, 0.0) for mark in marks), len(marks), mean_of(values), ahead)
-
-
-def _marks(recording: Recording, arm: str) -> dict[str, dict[str, list[int]]]:
-    """Marks by session and category."""
-    found: dict[str, dict[str, list[int]]] = {}
+    shown = []
     for case in recording.cases:
         for question in recording.questions(case):
-            mark = recording.marks.get((case.name, question.id, arm))
-            if mark is not None:
-                mine = found.setdefault(case.drawn_as, {category: [] for category in (*CATEGORIES, ABSENT)})
-                mine[question.category].append(mark.mark)
-    return found
+            answers: dict[str, tuple[str, int | None]] = {}
+            for arm in arms:
+                if (read := recording.answers.get((case.name, arm))) is not None:
+                    mark = recording.marks.get((case.name, question.id, arm))
+                    answers[arm] = read.answers.get(question.id, ""), None if mark is None else mark.mark
+            if answers:
+                shown.append(Shown(case.name, question, answers))
+    makers = {
+        "summaries": Counter(f"{one.model}, {one.reading}" for one in recording.replies.values()),
+        "answers": Counter(f"{one.model}, {one.reading}" for one in recording.answers.values()),
+        "marks": Counter(one.model for one in recording.marks.values()),
+    }
+    made_by = {what: [f"{maker} ({n:,})" for maker, n in counts.most_common()] for what, counts in makers.items()}
+    return RealOutcome(scores(recording, arms), views, shown, made_by, missing)
 
 
-def _shares(marks: Mapping[str, Mapping[str, Sequence[int]]], categories: Sequence[str]) -> dict[str, float]:
-    """The share of the points in each session that has such a question."""
-    shares = {}
-    for session, found in marks.items():
-        if listed := [mark for category in categories for mark in found[category]]:
-            shares[session] = sum(POINTS.get(mark, 0.0) for mark in listed) / len(listed)
-    return shares
-
-
-def _rebuilt(recording: Recording, arms: Sequence[str], jobs: int) -> Iterator[tuple[list[ViewRead], int]]:
-    work = partial(_views, recording.folder, arms=tuple(arms))
-    names = [case.name for case in recording.cases]
-    if min(jobs, len(names)) <= 1:
-        yield from map(work, names)
-        return
-    with ProcessPoolExecutor(min(jobs, len(names)), mp_context=get_context("spawn")) as pool:
-        yield from pool.map(work, names)
-
-
-def _views(folder: Path, name: str, *, arms: Sequence[str]) -> tuple[list[ViewRead], int]:
-    """The views of one case as they are now, and how many requests have no reply. An optional arm that nobody has read
-    here is left out."""
+def _rebuild(folder: Path, arms: Sequence[str], name: str) -> tuple[list[ViewRead], int]:
+    """Return the views of one case as they are now, and how many requests have no reply. An optional arm that nobody
+    has read here is left out."""
     recording = Recording.open(folder)
     case = next(case for case in recording.cases if case.name == name)
     arms = [arm for arm in arms if arm not in OPTIONAL or (name, arm) in recording.answers]
@@ -175,40 +137,47 @@ def _views(folder: Path, name: str, *, arms: Sequence[str]) -> tuple[list[ViewRe
     return found, len(built.missing) + built.waiting
 
 
-def _shown(recording: Recording, arms: Sequence[str]) -> Iterator[Shown]:
-    for case in recording.cases:
-        for question in recording.questions(case):
-            answers = {
-                arm: (answers.answers.get(question.id, ""), _mark(recording, case, question, arm))
-                for arm in arms
-                if (answers := recording.answers.get((case.name, arm))) is not None
-            }
-            if answers:
-                yield Shown(case.name, question, answers)
+def scores(recording: Recording, arms: Iterable[str]) -> list[ArmScore]:
+    """Return the scores of the arms that have marks, in their order."""
+    marked = {arm for _, _, arm in recording.marks}
+    return [_score(recording, arm) for arm in arms if arm in marked]
 
 
-def _mark(recording: Recording, case: Case, question: Question, arm: str) -> int | None:
-    mark = recording.marks.get((case.name, question.id, arm))
-    return mark.mark if mark is not None else None
+def _score(recording: Recording, arm: str) -> ArmScore:
+    def marks(arm: str, categories: Sequence[str]) -> dict[str, list[int]]:
+        """The marks of these categories, by session."""
+        found: dict[str, list[int]] = {}
+        for case in recording.cases:
+            for question in recording.questions(case):
+                mark = recording.marks.get((case.name, question.id, arm))
+                if mark is not None and question.category in categories:
+                    found.setdefault(case.drawn_as, []).append(mark.mark)
+        return found
 
+    def points(marks: Sequence[int]) -> float:
+        return sum({RIGHT: 1.0, PARTLY: 0.5}.get(mark, 0.0) for mark in marks)
 
-def _makers(recording: Recording) -> dict[str, list[str]]:
-    """Who wrote, read and judged, each with how often."""
-    found = {
-        "summaries": Counter(f"{one.model}, {one.reading}" for one in recording.replies.values()),
-        "answers": Counter(f"{one.model}, {one.reading}" for one in recording.answers.values()),
-        "marks": Counter(one.model for one in recording.marks.values()),
-    }
-    return {name: [f"{maker} ({count:,})" for maker, count in counts.most_common()] for name, counts in found.items()}
+    def count(*categories: str) -> Count:
+        ours, theirs = marks(arm, categories), marks(COMPACT, categories)
+        shares, others = ({key: points(of) / len(of) for key, of in found.items()} for found in (ours, theirs))
+        ahead = difference(shares, others) if arm != COMPACT else None
+        return Count(sum(map(points, ours.values())), sum(map(len, ours.values())), mean_of(shares), ahead)
 
-
-ALL = "all"  # every question that has an answer
+    return ArmScore(
+        arm=arm,
+        about=ARMS[arm],
+        cases=len({case for case, _, name in recording.marks if name == arm}),
+        score=count(*CATEGORIES),
+        categories={category: count(category) for category in CATEGORIES},
+        wrong=sum(of.count(WRONG) for of in marks(arm, CATEGORIES).values()),
+        absent=count(ABSENT),
+    )
 
 
 class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the score of an arm must reach: a share, a lead over one-shot compaction, or no certain lag behind it."""
 
-    category: str = ALL  # or `absent`
+    category: str = "all"  # every question that has an answer; or one of the categories
     arm: str = OURS
     at_least: float | None = None
     ahead_by: float | None = None  # of the mean difference
@@ -216,6 +185,7 @@ class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def name(self) -> str:
+        """What it asks for, in words."""
         words = f"{self.arm}, {self.category}"
         words += f", at least {self.at_least:.0%}" if self.at_least is not None else ""
         words += f", {100 * self.ahead_by:g} points ahead of {COMPACT}" if self.ahead_by is not None else ""
@@ -223,27 +193,71 @@ class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_bounds(scores: Sequence[ArmScore], bounds: Sequence[Bound]) -> list[GateOutcome]:
-    """What became of the bounds, in their order."""
-    by_arm = {score.arm: score for score in scores}
-    return [_check(by_arm.get(bound.arm), bound) for bound in bounds]
+    """Return what became of the bounds, in their order."""
+    found = []
+    for bound in bounds:
+        score = next((score for score in scores if score.arm == bound.arm), None)
+        known = {} if score is None else {"all": score.score, ABSENT: score.absent, **score.categories}
+        count, compared = known.get(bound.category), bound.ahead_by is not None or bound.not_behind
+        if count is None or count.mean is None or (compared and count.ahead is None):
+            found.append(GateOutcome(bound.name, "nothing to look at", "no marks are recorded for it"))
+            continue
+        words = f"{count.mean.mean:.1%} [{count.mean.low:.1%}, {count.mean.high:.1%}]"
+        kept = bound.at_least is None or count.mean.mean >= bound.at_least
+        if compared and (lead := count.ahead) is not None:
+            words += f", {100 * lead.mean:+.1f} points [{100 * lead.low:+.1f}, {100 * lead.high:+.1f}] from {COMPACT}"
+            kept = kept and (bound.ahead_by is None or lead.mean >= bound.ahead_by)
+            kept = kept and not (bound.not_behind and lead.high < 0)
+        found.append(GateOutcome(bound.name, "passed" if kept else "failed", words))
+    return found
 
 
-def _check(score: ArmScore | None, bound: Bound) -> GateOutcome:
-    count = _counted(score, bound.category) if score is not None else None
-    lead = count.ahead if count is not None else None
-    compared = bound.ahead_by is not None or bound.not_behind
-    if count is None or count.mean is None or (compared and lead is None):
-        return GateOutcome(bound.name, "nothing to look at", "no marks are recorded for it")
-    words = f"{count.mean.mean:.1%} [{count.mean.low:.1%}, {count.mean.high:.1%}]"
-    kept = bound.at_least is None or count.mean.mean >= bound.at_least
-    if lead is not None and compared:
-        words += f", {100 * lead.mean:+.1f} points [{100 * lead.low:+.1f}, {100 * lead.high:+.1f}] from {COMPACT}"
-        kept = kept and (bound.ahead_by is None or lead.mean >= bound.ahead_by)
-        kept = kept and not (bound.not_behind and lead.high < 0)
-    return GateOutcome(bound.name, "passed" if kept else "failed", words)
+class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a suite file says; `recording` is a folder, seen from the checkout."""
+
+    name: str
+    claim: str
+    recording: str
+    bounds: list[Bound] = []
 
 
-def _counted(score: ArmScore, category: str) -> Count | None:
-    if category == ALL:
-        return score.score
-    return score.absent if category == "absent" else score.categories.get(category)
+@dataclass(frozen=True, slots=True)
+class LoadedSuite:
+    """A suite, and the checkout that it stands in."""
+
+    suite: Suite
+    root: Path
+
+    @property
+    def cassette(self) -> Path:
+        """The file of the replies that are recorded for it."""
+        return self.root / "evals" / "cassettes" / f"{self.suite.name}.jsonl"
+
+
+def load_suite(name: str, start: Path) -> LoadedSuite:
+    """Return a suite by its name, or the recorded answers of a folder. Raise `SettingsError`."""
+    if (own := recorded_folder(Path(name))) is not None:
+        return own
+    suites = Path("evals") / "suites"
+    root = next((folder for folder in (start, *start.parents) if (folder / suites).is_dir()), None)
+    if root is None:
+        raise SettingsError(
+            f"suite {name!r}: named suites stand in {suites.as_posix()} of a checkout, and this is none; "
+            "take --cases or --dataset with data of your own, or a folder that `eval ask` has recorded"
+        )
+    path = root / suites / f"{name}.toml"
+    if not path.is_file():
+        there = ", ".join(sorted(file.stem for file in path.parent.glob("*.toml"))) or "none"
+        raise SettingsError(f"there is no suite {name!r} in {suites.as_posix()}; there are: {there}")
+    try:
+        return LoadedSuite(msgspec.convert(tomllib.loads(path.read_text(encoding="utf8")), Suite), root)
+    except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{suites.as_posix()}/{path.name}: {error}") from error
+
+
+def recorded_folder(folder: Path) -> LoadedSuite | None:
+    """Return a folder of recorded answers as a suite; None if it is none."""
+    if not (folder / CASES).is_file():
+        return None
+    claim = "Answers of a model to questions about these sessions, from views with equal tokens."
+    return LoadedSuite(Suite(name=folder.resolve().name, claim=claim, recording="."), folder)

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from summarizing_context.evaluation.real.arms import ARMS, Past, newest
+from summarizing_context.evaluation.real.arms import ARMS, PENDING
 from summarizing_context.evaluation.real.recording import Recording, Reply, add_case, cut_at
 from summarizing_context.evaluation.real.rendering import (
-    Part,
-    clipped,
     instructions_of,
-    numbered,
-    parts_of,
     seen_files,
-    tokens_of,
 )
-from summarizing_context.evaluation.real.views import PENDING
 from tests.evaluation.real.building import BY, MADE_UP, WRITTEN, built, copied, replied
 
 
@@ -46,13 +38,6 @@ def test_no_request_holds_the_placeholder_of_a_missing_reply(tmp_path):
     assert all(PENDING not in request.user for request in built(copied(tmp_path)).missing)
 
 
-def test_views_are_the_same_each_time(tmp_path):
-    recording = replied(tmp_path)
-    assert {arm: view.digest for arm, view in built(recording).views.items()} == {
-        arm: view.digest for arm, view in built(recording).views.items()
-    }
-
-
 def test_every_arm_has_the_tokens_of_ours_and_the_system_rows(tmp_path):
     views = built(replied(tmp_path)).views
     assert list(views) == list(ARMS)
@@ -72,22 +57,6 @@ def test_each_arm_shows_what_it_stands_for(tmp_path):
     assert "[old tool result omitted]" in views["masking"]
     assert not any(words in views["tail"] for words in WRITTEN.values())
     assert "[assistant calls edit_file]" in views["cliff"]
-
-
-def test_newest_groups_are_kept_and_the_oldest_of_them_is_clipped():
-    groups = [[Part("user", "old " * 500)], [Part("user", "middle " * 200)], [Part("user", "new")]]
-    shown, start = newest(groups, 200)
-    assert start == 1
-    assert shown[-1].text == "new"
-    assert "characters left out" in shown[0].text
-    assert shown[0].text.startswith("middle")
-
-
-def test_a_call_stays_with_its_results():
-    messages = Recording.open(MADE_UP).messages(Recording.open(MADE_UP).cases[0])
-    labels = [[part.label for part in group] for group in Past(messages, 400).groups]
-    assert ["assistant calls read_file", "tool result"] in labels
-    assert not any(group[0] == "tool result" for group in labels)
 
 
 def test_files_are_those_read_or_written_last_and_instructions_apart():
@@ -116,25 +85,6 @@ def test_files_are_those_read_or_written_last_and_instructions_apart():
 WRITE = {"file_path": "a.py", "content": "new a"}
 
 
-def test_a_log_is_numbered_and_long_results_are_clipped():
-    messages = [{"role": "user", "content": "hi"}, {"role": "tool", "content": "x" * 100}]
-    assert numbered(messages, longest=30) == f"\n[0] user: hi\n\n[1] tool result: {clipped('x' * 100, 20)}\n"
-    assert clipped("abcdef", 3) == "ab …[3 characters left out]… f"
-
-
-@pytest.mark.parametrize(
-    ("message", "parts"),
-    [
-        ({"role": "function", "content": "r"}, [("tool result", "r")]),
-        ({"role": "assistant", "content": [{"type": "thinking", "thinking": "t"}]}, [("assistant thinks", "t")]),
-        ({"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "u"}]}, [("user", "u")]),
-        ({"role": "assistant", "content": None}, []),
-    ],
-)
-def test_each_shape_of_message_has_its_parts(message, parts):
-    assert parts_of(message) == parts
-
-
 def test_a_log_is_added_as_far_as_its_cut(tmp_path):
     log = MADE_UP / "logs" / "heating.jsonl"
     case = add_case(tmp_path, log, name=None, cut=0.6, budget=300, source="made up", licence="MIT")
@@ -149,7 +99,3 @@ def test_a_log_is_added_as_far_as_its_cut(tmp_path):
         ("heating", "heating"),
         ("other", "heating"),
     ]
-
-
-def test_tokens_of_a_longer_text_are_more():
-    assert tokens_of("a few words") < tokens_of("a few words and some more")

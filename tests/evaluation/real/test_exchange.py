@@ -8,7 +8,7 @@ import pytest
 
 from evals.real import exchange
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.real.recording import Recording, digest
+from summarizing_context.evaluation.real.recording import digest
 from tests.evaluation.real.building import BY, answer, built, copied, replied
 
 
@@ -21,15 +21,6 @@ def test_a_request_is_written_as_text_until_it_has_a_reply(tmp_path):
     assert text == f"=== SYSTEM ===\n{missing[0].system}\n\n=== USER ===\n{missing[0].user}\n"
     answer(tmp_path, missing[0].purpose, missing[0].key, "heating")
     assert exchange.write_requests(tmp_path, missing) == len(missing) - 1
-
-
-def test_replies_are_kept_with_who_made_them(tmp_path):
-    recording = replied(tmp_path)
-    recording.save()
-    again = Recording.open(recording.folder)
-    assert again.replies == recording.replies
-    assert {reply.model for reply in again.replies.values()} == {BY.model}
-    assert {reply.purpose for reply in again.replies.values()} >= {"segment", "compact", "brief"}
 
 
 def test_a_reply_to_a_changed_request_is_refused(tmp_path):
@@ -110,13 +101,6 @@ def test_new_answers_from_an_arm_drop_the_marks_of_its_old_ones(tmp_path):
     recording.add_marks(exchange.marks_of("heating", given, letters, "m"))
     read_by(tmp_path, recording, ours="another answer", tail="else")
     assert {arm for _, _, arm in recording.marks} == {"tail"}
-
-
-def test_answers_for_a_case_that_is_not_there_are_refused(tmp_path):
-    (tmp_path / "answers").mkdir()
-    (tmp_path / "answers" / "cooling.ours.json").write_text("{}")
-    with pytest.raises(TranscriptError, match="no case 'cooling'"):
-        exchange.take_answers(tmp_path, copied(tmp_path), BY)
 
 
 def test_answers_to_a_view_that_changed_are_set_aside(tmp_path):
