@@ -211,7 +211,7 @@ def sealed(data: bytes, facts: bytes) -> bytes:
 def unsealed(data: bytes, kept: bytes) -> bytes:
     """Return the facts of a message; none where they are damaged. Raises `StoreCorruptError` where the message is."""
     if not kept.startswith(_SEAL):
-        return kept  # of an earlier version, without checksums
+        return b""
     if kept[1:5] != zlib.crc32(data).to_bytes(4, "big"):
         raise StoreCorruptError("the bytes of a stored message are damaged: their checksum is another")
     return kept[9:] if kept[5:9] == zlib.crc32(kept[9:]).to_bytes(4, "big") else b""
@@ -266,14 +266,11 @@ class RuleReader:
         self._extractor = extractor
         self._known: dict[bytes, tuple[Rule, ...]] = {}  # of most messages there are none: these are not kept here
         self._verdicts: dict[bytes, Verdict] = {}
-        self._of_others = False  # a file is read in which messages without any row were written by an earlier version
-        self._with_rows: set[bytes] = set()
 
     def learn(self, stored: Iterable[StoredRules]) -> None:
         """Take what a store has kept, until `settle`."""
         version = self._extractor.version
         for row in stored:
-            self._with_rows.add(row.digest)
             try:
                 if row.version == version:
                     self._known[row.digest] = _rules.decode(row.rules) if row.rules else ()
@@ -281,7 +278,6 @@ class RuleReader:
                     self._verdicts[row.digest] = _verdicts.decode(row.rules)
             except msgspec.MsgspecError:  # it is read again
                 continue
-        self._of_others = not any(verdict.given for verdict in self._verdicts.values())
 
     def of(self, entry: Entry) -> tuple[Rule, ...]:
         """The rules that cues tell in a message; none where no human wrote in it."""
@@ -298,12 +294,7 @@ class RuleReader:
 
     def unread(self, entry: Entry) -> tuple[StoredRules, ...]:
         """What the store is to keep of a message that it held, because it lacks it."""
-        if not entry.facts.human or self.recognize(entry):
-            return ()
-        digest = _digest(entry)
-        if self._of_others and digest not in self._with_rows:
-            self._verdicts[digest] = PASSED
-        return self.stored(entry)
+        return () if not entry.facts.human or self.recognize(entry) else self.stored(entry)
 
     def recognize(self, entry: Entry) -> bool:
         """Take what is known of a message that a human wrote in; whether that was all that cues tell."""
@@ -322,7 +313,6 @@ class RuleReader:
     def settle(self) -> None:
         """The entries of the log have what was learnt: what is left of it need not be kept."""
         self._known = {digest: rules for digest, rules in self._known.items() if rules}
-        self._with_rows, self._of_others = set(), False
 
     def _read(self, entry: Entry) -> tuple[Rule, ...]:
         if self.recognize(entry):
