@@ -18,9 +18,9 @@ import msgspec
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.extraction.rules import Rule, RuleExtractor
-from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
+from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
-from summarizing_context.messages.reading import Reading, charged_texts, charges, read_message
+from summarizing_context.messages.reading import Reading, charges, read_message
 from summarizing_context.messages.validation import LONG_TEXT, Message, canonical_json, decode_message, encode_message
 from summarizing_context.stores.base import StoredEntry, StoredRules
 
@@ -87,9 +87,7 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_READING = 8  # version of what is read of the user's rows: who typed in them, and their traits
-
-_COUNTING = 4  # version of what is counted in a message, and of the estimate
+_VERSION = f"facts/1 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
 
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
@@ -114,7 +112,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text_tokens: int  # by the session's counter
     media: int
     content: bytes  # digest of what it says
-    files: bool | tuple[object, ...] = ()  # may hold instruction files; a tuple where an earlier version has not looked
+    files: bool = False  # may hold instruction files
     traits: Traits = NO_TRAITS  # what makes it important
     human: bool = False  # holds words that a person typed
 
@@ -124,8 +122,7 @@ class StoredFacts(msgspec.Struct, frozen=True, array_like=True):
 
     counter: str
     facts: Facts
-    reading: int = 0  # version of what is read of the user's rows
-    counting: int = 0  # version of what is counted
+    version: str
 
 
 class PlacedMessage(NamedTuple):
@@ -176,11 +173,8 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
     """The entry of a checked message, and of its bytes if they are known; counted by `count`, named `counter`."""
     reading, data = read_message(message), data or encode_message(message)
     charged, metadata = charges(message, reading), message.get("metadata")
-    if counter == ESTIMATE:
-        both = list(map(estimates, charged.texts))
-        estimate, read = sum(cut for cut, _ in both), sum(budget for _, budget in both)
-    else:
-        estimate, read = estimate_texts(charged.texts), sum(map(count, charged.texts))
+    estimate = estimate_texts(charged.texts)
+    read = estimate if counter == ESTIMATE else sum(map(count, charged.texts))
     facts = Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
@@ -217,7 +211,7 @@ def sealed(data: bytes, facts: bytes) -> bytes:
 def unsealed(data: bytes, kept: bytes) -> bytes:
     """Return the facts of a message; none where they are damaged. Raises `StoreCorruptError` where the message is."""
     if not kept.startswith(_SEAL):
-        return kept  # of an earlier version, without checksums
+        return b""
     if kept[1:5] != zlib.crc32(data).to_bytes(4, "big"):
         raise StoreCorruptError("the bytes of a stored message are damaged: their checksum is another")
     return kept[9:] if kept[5:9] == zlib.crc32(kept[9:]).to_bytes(4, "big") else b""
@@ -226,7 +220,7 @@ def unsealed(data: bytes, kept: bytes) -> bytes:
 def encode_facts(facts: Facts, counter: str) -> bytes:
     """Facts as the store keeps them."""
     try:
-        return msgspec.msgpack.encode(StoredFacts(counter, facts, _READING, _COUNTING))
+        return msgspec.msgpack.encode(StoredFacts(counter, facts, _VERSION))
     except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
         return b""
 
@@ -237,21 +231,9 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
         known = _decoder.decode(unsealed(data, kept))
     except msgspec.DecodeError:  # none, or of another version
         return make_entry(decode_message(data), count, counter)
-    # Of files of older versions only the user's rows are read again, for who typed in them: opening stays quick.
-    facts, is_counted = known.facts, known.counter == counter
-    if is_counted and known.counting == _COUNTING and (known.reading == _READING or facts.role != Role.USER):
-        return Entry(data, facts, facts.content)
-    message = decode_message(data)
-    reading = read_message(message)
-    if known.counting != _COUNTING:  # what was sent then but not counted is counted now, and so is every estimate
-        as_then = not charges(message, reading).unread and content_digest(reading) == facts.content
-        is_counted = is_counted and as_then and counter != ESTIMATE
-    tokens = facts.text_tokens
-    if not is_counted:
-        tokens = sum(map(count, charged_texts(message, reading)))
-    traits = read_traits(reading, reading.typed) if facts.role == Role.USER else facts.traits
-    derived = {"files": facts.files if isinstance(facts.files, bool) else (), "traits": traits, "human": reading.human}
-    return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived), facts.content)
+    if (known.counter, known.version) != (counter, _VERSION):
+        return make_entry(decode_message(data), count, counter)
+    return Entry(data, known.facts, known.facts.content)
 
 
 _decoder = msgspec.msgpack.Decoder(StoredFacts)
@@ -284,14 +266,11 @@ class RuleReader:
         self._extractor = extractor
         self._known: dict[bytes, tuple[Rule, ...]] = {}  # of most messages there are none: these are not kept here
         self._verdicts: dict[bytes, Verdict] = {}
-        self._of_others = False  # a file is read in which messages without any row were written by an earlier version
-        self._with_rows: set[bytes] = set()
 
     def learn(self, stored: Iterable[StoredRules]) -> None:
         """Take what a store has kept, until `settle`."""
         version = self._extractor.version
         for row in stored:
-            self._with_rows.add(row.digest)
             try:
                 if row.version == version:
                     self._known[row.digest] = _rules.decode(row.rules) if row.rules else ()
@@ -299,7 +278,6 @@ class RuleReader:
                     self._verdicts[row.digest] = _verdicts.decode(row.rules)
             except msgspec.MsgspecError:  # it is read again
                 continue
-        self._of_others = not any(verdict.given for verdict in self._verdicts.values())
 
     def of(self, entry: Entry) -> tuple[Rule, ...]:
         """The rules that cues tell in a message; none where no human wrote in it."""
@@ -316,12 +294,7 @@ class RuleReader:
 
     def unread(self, entry: Entry) -> tuple[StoredRules, ...]:
         """What the store is to keep of a message that it held, because it lacks it."""
-        if not entry.facts.human or self.recognize(entry):
-            return ()
-        digest = _digest(entry)
-        if self._of_others and digest not in self._with_rows:
-            self._verdicts[digest] = PASSED
-        return self.stored(entry)
+        return () if not entry.facts.human or self.recognize(entry) else self.stored(entry)
 
     def recognize(self, entry: Entry) -> bool:
         """Take what is known of a message that a human wrote in; whether that was all that cues tell."""
@@ -340,7 +313,6 @@ class RuleReader:
     def settle(self) -> None:
         """The entries of the log have what was learnt: what is left of it need not be kept."""
         self._known = {digest: rules for digest, rules in self._known.items() if rules}
-        self._with_rows, self._of_others = set(), False
 
     def _read(self, entry: Entry) -> tuple[Rule, ...]:
         if self.recognize(entry):

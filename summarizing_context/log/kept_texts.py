@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
 from summarizing_context.log.entries import Entry, Role
-from summarizing_context.messages.instruction_files import instruction_files, may_hold_files
+from summarizing_context.messages.instruction_files import instruction_files
 from summarizing_context.settings.ledger_rules import PlanTools
 
 _FILED = frozenset({Role.USER, Role.SYSTEM, Role.DEVELOPER})
@@ -70,7 +70,7 @@ class KeptTexts:
     def add(self, index: int, entry: Entry) -> None:
         """Take in the message at `index`, which is newer than all before."""
         facts = entry.facts
-        if facts.role in _FILED and (facts.files if isinstance(facts.files, bool) else may_hold_files(entry.data)):
+        if facts.role in _FILED and facts.files:
             self._note_files(index, entry)
         if facts.calls and self.tools.may_stand_in(entry.data):
             self._note_calls(index, entry)
