@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from cli.commands import Runner, says, write_transcript
 
-from summarizing_context.cli.replay import show
 from summarizing_context.evaluation.demo import demo_session
-from summarizing_context.evaluation.replay import Tally, add_up, replay_file
+from summarizing_context.evaluation.replay import replay_file
 from tests.exact_counts import exact_counter
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
@@ -176,15 +175,15 @@ def test_truncating_replays_without_summaries(run: Runner, tmp_path):
     assert total["activations"] > 0
 
 
-def test_many_files_show_only_those_with_something_to_say(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    tallies = [Tally(file=f"fine-{n}.jsonl", budget=1_000) for n in range(40)]
-    tallies[7].file, tallies[7].unseen_tokens = "broken.jsonl", 12
-    show(tallies, [add_up(tallies)], add_up(tallies))
-    out = capsys.readouterr().out
-    assert "broken.jsonl" in out
-    assert "fine-1.jsonl" not in out
-    assert "39 rows in which every law held are not shown" in out
+def test_many_files_show_only_those_with_something_to_say(run: Runner, tmp_path):
+    for n in range(25):
+        write_transcript(tmp_path / f"fine-{n}.jsonl", SHORT)
+    write_transcript(tmp_path / "refused.jsonl", TALL_SYSTEM)
+    ran = run("replay", tmp_path, "--budget", "100", "--jobs", 1)
+    assert ran.status == 3
+    assert "refused.jsonl" in ran.out
+    assert "fine-1.jsonl" not in ran.out
+    assert "25 rows in which every law held are not shown" in ran.out
 
 
 def test_json_that_cannot_be_written_ends_with_4(run: Runner, tmp_path: Path):
