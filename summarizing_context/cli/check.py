@@ -38,7 +38,7 @@ def check(own: OwnSettings, base_url: BaseUrl = None, json_path: JsonPath = None
     The exit status is 0 if both are well and 1 if not; the table says what is wrong, and where. With the summarizer
     extractive no model is called. Nothing is written to the store.
     """
-    settings = own.load(base_url)
+    settings = own.load(base_url=base_url)
     asked, opened = anyio.run(_ask, settings), _open(settings)
     is_well = asked["problem"] is None and opened["problem"] is None
     called = "no model is called" if asked["host"] is None else f"{asked['model']} at {asked['host']}"

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import anyio
 import typer
@@ -26,16 +26,13 @@ from rich.text import Text
 
 from summarizing_context.cli.options import (
     MEASURE,
-    BaseUrl,
     CaseBudget,
-    DryRun,
     Jobs,
     JsonPath,
+    LogOptions,
     MaxCalls,
-    OwnSettings,
-    PromptsPath,
+    ModelOptions,
     ReportFolder,
-    TranscriptFormat,
     TranscriptPaths,
     add_command,
     flag,
@@ -80,8 +77,8 @@ Redact = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run(OwnSettings):
+@dataclass(frozen=True, kw_only=True)
+class Run(LogOptions):
     """Options of `eval run` and `eval record`."""
 
     suite: Annotated[
@@ -96,7 +93,6 @@ class Run(OwnSettings):
         tuple[str, str] | None,
         option("NAME PATH", "A data set: locomo or longmemeval, and its file.", parser=read_place),
     ] = None
-    format: TranscriptFormat = "auto"
     budget: CaseBudget = "8k"
     arms: Arms = None
     out: ReportFolder = Path("eval-report")
@@ -105,19 +101,15 @@ class Run(OwnSettings):
         path_option("FILE", "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."),
     ] = None
     redact: Redact = None
-    prompts: PromptsPath = None
-    json_path: JsonPath = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record(Run):
+@dataclass(frozen=True, kw_only=True)
+class Record(Run, ModelOptions):
     """Options of `eval record`."""
 
     reader: Annotated[str | None, option("NAME", f"Provider that records the answers of a suite: {NAMED}.")] = None
     reader_model: ReaderModel = None
     judge_model: Annotated[str | None, option("M", "Model that marks the answers. Default: the reader's model.")] = None
-    base_url: BaseUrl = None
-    dry_run: DryRun = False
     max_calls: MaxCalls = None
     max_input_tokens: Annotated[
         int | None, option("N", "Maximum number of input tokens; the same command resumes.", min=0)
@@ -221,7 +213,7 @@ def _run_logs(run: Record, mode: Mode, jobs: int) -> int:
     from summarizing_context.settings.values import Settings
 
     is_own = run.config or run.prompts or run.summarizer or run.model
-    settings = run.load(run.base_url, run.prompts) if is_own else Settings()
+    settings = run.load() if is_own else Settings()
     settings = replace(settings, max_tokens=read_tokens(run.budget))
     file = _cassette_file(settings, run.cassette, run.redact, mode)
     if run.dataset:
@@ -262,7 +254,7 @@ def _run_logs(run: Record, mode: Mode, jobs: int) -> int:
         shown.append(f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
     shown.append(f"{probes:,} values in {time.perf_counter() - started:.0f} s. The whole report: {page}")
     if cassette is not None:
-        shown.append(f"Recorded: {_spent_words(cassette, settings)}.")
+        shown.append(_recorded(cassette, settings))
     show_result(run.json_path, run_document(name, outcomes, told), *shown)
     return Status.OK
 
@@ -330,7 +322,7 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> in
             if mode == "forecast":
                 _show_forecast([_spent_by(cassette, settings)], settings.prices, run.json_path)
                 return Status.OK
-            tell(f"Recorded: {_spent_words(cassette, settings)}.")
+            tell(_recorded(cassette, settings))
     announced = f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms."
     with progress("cases", len(recording.cases), announced) as update:
         outcome = replay(recording, arms, jobs=jobs, watch=lambda name: update(plain(name, 40)))
@@ -482,42 +474,38 @@ def _opened(
             raise
 
 
-class Spent(NamedTuple):
-    """What one model takes."""
-
-    model: str | None
-    address: str  # of the server
-    calls: int
-    by_kind: dict[str, int]
-    input_tokens: int
-    output_tokens: int
-    recorded: int  # replies that are there already
-    estimated_cost: float | None
-
-
-def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> Spent:
+def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> dict[str, Any]:
     """Return what a cassette was asked for, by the price of the model of the settings."""
     from summarizing_context.summarizers.prices import load_prices
     from summarizing_context.summarizers.providers import address_of
 
-    spent, address = cassette.spent, address or address_of(settings)
-    cost = spent.cost(load_prices(settings.prices).price_of(settings.model))
-    kinds, tokens = dict(sorted(spent.by_kind.items())), (spent.input_tokens, spent.output_tokens)
-    return Spent(settings.model, address, spent.calls, kinds, *tokens, spent.replayed, cost)
+    spent = cassette.spent
+    return {
+        "model": settings.model,
+        "address": address or address_of(settings),
+        "calls": spent.calls,
+        "by_kind": dict(sorted(spent.by_kind.items())),
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "recorded": spent.replayed,
+        "estimated_cost": spent.cost(load_prices(settings.prices).price_of(settings.model)),
+    }
 
 
-def _tokens_words(row: Spent) -> str:
-    tokens = f"{row.input_tokens:,} input and {row.output_tokens:,} output tokens, {dollars(row.estimated_cost)}"
-    return f"{row.model} at {row.address}: {row.calls:,} calls, {tokens}"
+def _spent_words(row: dict[str, Any]) -> str:
+    tokens = f"{row['input_tokens']:,} input and {row['output_tokens']:,} output tokens"
+    words = f"{row['model']} at {row['address']}: {row['calls']:,} calls, {tokens}"
+    return plain(f"{words}, {dollars(row['estimated_cost'])}")
 
 
-def _spent_words(cassette: Cassette, settings: Settings) -> str:
-    """Return what recording has come to, in one sentence."""
-    where = f"{len(cassette):,} replies are in {cassette.path}"
-    return plain(f"{_tokens_words(_spent_by(cassette, settings))}; {where}")
+def _recorded(cassette: Cassette, settings: Settings) -> str:
+    where = plain(f"{len(cassette):,} replies are in {cassette.path}")
+    return f"Recorded: {_spent_words(_spent_by(cassette, settings))}; {where}."
 
 
-def _show_forecast(rows: Sequence[Spent], prices: str | Path | None, json_path: str | None, proposals: int = 0) -> None:
+def _show_forecast(
+    rows: Sequence[dict[str, Any]], prices: str | Path | None, json_path: str | None, proposals: int = 0
+) -> None:
     """Show calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that it
     will write, each of which is tried as well."""
     from summarizing_context.summarizers.prices import load_prices
@@ -530,36 +518,35 @@ def _show_forecast(rows: Sequence[Spent], prices: str | Path | None, json_path: 
         "rollup": "summaries of summaries",
         "rules": "standing rules in what humans typed",
     }
-    costs = [row.estimated_cost for row in rows]
-    total = None if None in costs else round(sum(cost or 0 for cost in costs), 6)
-    document: dict[str, Any] = rows[0]._asdict() if len(rows) == 1 else {"models": [row._asdict() for row in rows]}
-    document["estimated_cost"] = total
+    costs = [row["estimated_cost"] for row in rows]
+    total = None if None in costs else round(sum(costs), 6)
+    document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
     known = load_prices(prices)
     shown: list[tuple[str, object, str]] = []
     for row in rows:
-        price, words = known.price_of(row.model), "no price is known for this model"
+        price, calls, words = known.price_of(row["model"]), row["calls"], "no price is known for this model"
         if price is not None:
             rates = f"${price.input:g} in, ${price.output:g} out for a million tokens"
             words = f"{rates}, as of {price.as_of}; an estimate"
         if len(rows) > 1:
-            shown.append((plain(row.model or "", 60), f"{row.calls:,} calls", ""))
-        shown += [(f"{kind} calls", count, about.get(kind, "")) for kind, count in row.by_kind.items()]
+            shown.append((plain(row["model"], 60), f"{calls:,} calls", ""))
+        shown += [(f"{kind} calls", count, about.get(kind, "")) for kind, count in row["by_kind"].items()]
         shown += [
-            ("input tokens", row.input_tokens, "by the built-in estimate; hidden thinking is not counted"),
-            ("output tokens", row.output_tokens, "every reply as long as its cap"),
-            ("already recorded", row.recorded, "not sent again"),
-            ("price", dollars(row.estimated_cost), words),
+            ("input tokens", row["input_tokens"], "by the built-in estimate; hidden thinking is not counted"),
+            ("output tokens", row["output_tokens"], "every reply as long as its cap"),
+            ("already recorded", row["recorded"], "not sent again"),
+            ("price", dollars(row["estimated_cost"]), words),
         ]
         if proposals:  # one reads and writes about 2,000 tokens
-            calls = row.calls + proposals * (row.calls + 1)
-            tokens = [one + proposals * (one + 2_000) for one in (row.input_tokens, row.output_tokens)]
+            calls += proposals * (calls + 1)
+            tokens = [one + proposals * (one + 2_000) for one in (row["input_tokens"], row["output_tokens"])]
             most = None if price is None else round(price.cost(*tokens), 6)
             document |= {"proposals": proposals, "estimated_cost_at_most": most}
             words = f"at most, where each of {proposals:,} proposals is tried on all sessions: {calls:,} calls"
             shown.append(("with proposals", dollars(most), words))
     if len(rows) > 1:
         shown.append(("all", dollars(total), "an estimate" if total is not None else "a price is not known"))
-    asked = " and ".join(f"{row.model} at {row.address}" for row in rows)
+    asked = " and ".join(f"{row['model']} at {row['address']}" for row in rows)
     show_result(json_path, document, facts(f"Recording with {plain(asked, 300)}: nothing is sent", shown))
 
 
@@ -571,14 +558,12 @@ def ask(
         Path,
         typer.Argument(metavar="LOG", parser=read_path, help="A transcript of any known format, with one session."),
     ],
-    own: OwnSettings,
+    *,
     judge_model: Annotated[str, option("M", "Model that marks the answers. It must differ from the writer's.")],
-    format: TranscriptFormat = "auto",
     reader_model: ReaderModel = None,
     question_model: Annotated[
         str | None, option("M", "Model that writes questions. Default: the summarizer's model.")
     ] = None,
-    prompts: PromptsPath = None,
     budget: CaseBudget = "8k",
     share: Annotated[float, option("X", "Share of the log before the view.", min=0.01, max=1.0)] = 1.0,
     questions: Annotated[int, option("N", "Number of questions to write.", min=1, max=60)] = 20,
@@ -589,16 +574,14 @@ def ask(
         str | None, option("NAME", "Provider of the reader model. Default: the judge's.")
     ] = None,
     judge_provider: Annotated[str | None, option("NAME", "Provider of the judge model. Default: the same.")] = None,
-    base_url: BaseUrl = None,
     judge_base_url: Annotated[
         str | None, option("URL", "Base URL for the judge, and a reader of its provider.")
     ] = None,
     arms: Arms = "ours,extractive,compact,tail",
     redact: Redact = None,
-    dry_run: DryRun = False,
     max_calls: MaxCalls = None,
     out: ReportFolder = Path("eval-ask"),
-    json_path: JsonPath = None,
+    own: ModelOptions,
 ) -> int:
     """Ask about a log of yours: one model writes questions, another answers them from views, and one marks the answers.
 
@@ -616,28 +599,28 @@ def ask(
 
     chosen = _chosen_arms(arms, ARMS)
     if str(log) != "-":  # what cannot be read is told before a folder is made; standard input is read once
-        found = read_session(log, format=format)
+        found = read_session(log, format=own.format)
         if not found.messages:
             raise TranscriptError(f"{log}:1: holds no message; name another transcript")
         tell_skipped_lines(found.unreadable)
-    settings, tokens = own.load(base_url, prompts), read_tokens(budget)
+    settings, tokens = own.load(), read_tokens(budget)
     named = ((question_model, question_provider), (reader_model, reader_provider), (judge_model, judge_provider))
     plan = _ask_plan(settings, *named, judge_base_url)
     files: dict[tuple[str, str], tuple[Path, str | None]] = {}  # one for each model, as each has its own price
     for chat in plan.chats:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{chat.provider}-{chat.model}")
         files.setdefault((chat.provider, chat.model), (out / "cassettes" / f"{name}.jsonl", chat.api_key))
-    if not dry_run:
+    if not own.dry_run:
         make_private_folder(out)
-    mode: Mode = "forecast" if dry_run else "record"
+    mode: Mode = "forecast" if own.dry_run else "record"
     with (
-        TemporaryDirectory() if dry_run else nullcontext(str(out)) as to,
+        TemporaryDirectory() if own.dry_run else nullcontext(str(out)) as to,
         _cassettes(files, mode, redact, max_calls) as cassettes,
     ):
         clean = next(iter(cassettes.values())).scrub
         try:
             recording = with_own_case(
-                out, log, cut=share, budget=tokens, own=settings, clean=clean, to=Path(to), format=format
+                out, log, cut=share, budget=tokens, own=settings, clean=clean, to=Path(to), format=own.format
             )
             tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
 
@@ -650,21 +633,21 @@ def ask(
 
             anyio.run(record)
         except KeyboardInterrupt:
-            if not dry_run:
+            if not own.dry_run:
                 tell(f"Stopped. Replies are kept in {plain(str(out))}; the same command goes on.")
             raise
         rows = [
             _spent_by(each, replace(settings, model=model), " and ".join(dict.fromkeys(plan.addresses_of(by, model))))
             for (by, model), each in cassettes.items()
         ]
-    if dry_run:
-        _show_forecast(rows, settings.prices, json_path)
+    if own.dry_run:
+        _show_forecast(rows, settings.prices, own.json_path)
         return Status.OK
     for row in rows:
-        tell(f"Recorded with {plain(_tokens_words(row))}.")
+        tell(f"Recorded with {_spent_words(row)}.")
     loaded = recorded_folder(out)
     assert loaded is not None  # its case was just asked
-    shown = Record(arms=arms, out=out, json_path=json_path)
+    shown = Record(arms=arms, out=out, json_path=own.json_path)
     return _run_recorded(shown, loaded, "replay", os.cpu_count() or 1)
 
 
@@ -711,25 +694,21 @@ def _ask_plan(own: Settings, question: _Named, reader: _Named, judge: _Named, ju
 
 def tune(
     logs: TranscriptPaths,
+    *,
     cassette: Annotated[Path, path_option("FILE", "File of the model's recorded replies.")],
-    own: OwnSettings,
     tries: Annotated[
         list[Path] | None,
         path_option("PATH", "A prompt file or a folder of prompts. Repeatable.", "--try"),
     ] = None,
     gepa: Annotated[bool, flag("--gepa", "Let the model write better prompts (the extra gepa).")] = False,
     proposals: Annotated[int, option("N", "Prompts that gepa may propose.", min=1)] = 20,
-    format: TranscriptFormat = "auto",
     budget: CaseBudget = "8k",
     record: Annotated[bool, flag("--record", "Send requests whose replies are not recorded yet.")] = False,
-    dry_run: DryRun = False,
     max_calls: MaxCalls = None,
-    base_url: BaseUrl = None,
-    prompts: PromptsPath = None,
     seed: Annotated[int, option("N", "Seed for the split of the sessions.")] = 0,
     out: ReportFolder = Path("tune-report"),
     write: Annotated[Path | None, path_option("FOLDER", "Write the winner here, as a new file.")] = None,
-    json_path: JsonPath = None,
+    own: ModelOptions,
 ) -> int:
     """Find the prompt that keeps more of what was needed later, on your own transcripts.
 
@@ -743,7 +722,7 @@ def tune(
     from summarizing_context.evaluation.tune import Gepa, Proposer, Trial, Variant, write_winner
     from summarizing_context.evaluation.tune import tune as run_tuning
 
-    settings = replace(own.load(base_url, prompts), max_tokens=read_tokens(budget))
+    settings = replace(own.load(), max_tokens=read_tokens(budget))
     if not summarizes_by_model(settings):
         raise InputError("name the model that the prompts are for, with --model or in --config")
     if bool(tries) == gepa:
@@ -754,9 +733,9 @@ def tune(
         tried = {prompt.name: prompt for prompt in (*start.prompts, *_prompts(path, "--try"))}
         name = f"{path.parent.name}/{path.stem}" if path.suffix == ".md" else path.name
         variants.append(Variant(name, tuple(tried.values())))
-    found, skipped = logs_of(logs, format)
+    found, skipped = logs_of(logs, own.format)
     tell_skipped_lines(skipped)
-    mode: Mode = "forecast" if dry_run else "record" if record else "replay"
+    mode: Mode = "forecast" if own.dry_run else "record" if record else "replay"
     started = time.perf_counter()
     with (
         TemporaryDirectory() as folder,
@@ -766,7 +745,7 @@ def tune(
         tape = Cassette.open(cassette) if sending is None else sending
         trial = Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
         writer = None
-        if gepa and not dry_run:  # the model that summarizes writes prompts too
+        if gepa and not own.dry_run:  # the model that summarizes writes prompts too
             assert settings.model is not None
             place = {"base_url": settings.base_url, "api_key": settings.api_key}
             chat = Chat(provider=settings.summarizer, model=settings.model, **place)
@@ -775,13 +754,13 @@ def tune(
         winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
         if mode == "forecast":
             planned = proposals if gepa else 0
-            _show_forecast([_spent_by(tape, settings)], settings.prices, json_path, planned)
+            _show_forecast([_spent_by(tape, settings)], settings.prices, own.json_path, planned)
             return Status.OK
     page = write_tuning(outcome, out)
     written = [str(path) for path in write_winner(winner, write)] if write is not None else []
     ended = f"{len(outcome.tried)} variants in {time.perf_counter() - started:.0f} s. The whole report: {page}"
     shown = (*_tune_tables(outcome), *(f"Written: {path}" for path in written), ended)
-    show_result(json_path, {**tune_document(outcome), "written": written}, *shown)
+    show_result(own.json_path, {**tune_document(outcome), "written": written}, *shown)
     return Status.OK
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, getmro, signature
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -45,14 +45,15 @@ def flat(command: Callable[..., int]) -> Callable[..., int]:
     options: list[Parameter] = []
     for one in signature(command).parameters.values():
         kind = hints[one.name]
-        if not is_dataclass(kind):
+        if not (isinstance(kind, type) and is_dataclass(kind)):
             options.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
             continue
         inner = get_type_hints(kind, include_extras=True)
-        groups[one.name] = [field.name for field in fields(kind)]
-        for field in fields(kind):
-            default = Parameter.empty if field.default is MISSING else field.default
-            options.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[field.name]))
+        defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+        groups[one.name] = [name for base in getmro(kind) for name in vars(base).get("__annotations__", ())]
+        for name in groups[one.name]:
+            default = defaults.get(name, Parameter.empty)
+            options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[name]))
 
     def run(**values: Any) -> int:
         for name, names in groups.items():
@@ -113,9 +114,6 @@ def flag(name: str, help: str) -> Any:
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
 CaseBudget = Annotated[str, option("N", "Tokens of a view, such as 8000 or 8k. Suites have their own.")]
 ConfigPath = Annotated[Path | None, path_option("FILE", "Settings from this TOML or JSON file.")]
-DryRun = Annotated[
-    bool, flag("--dry-run", "Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
-]
 Jobs = Annotated[
     int | None, option("N", "Number of sessions or files to run in parallel. Default: one per core.", min=1)
 ]
@@ -164,18 +162,22 @@ class OwnSettings:
     summarizer: Annotated[str | None, option("NAME", f"Summarizer: extractive, {NAMED}.")] = None
     model: SummarizerModel = None
 
-    def load(self, base_url: str | None = None, prompts: Path | None = None, **given: Any) -> Settings:
-        """Return them by the command line, the environment and the file; a place of None is left open.
+    def load(self, **given: Any) -> Settings:
+        """Return them by the command line, the environment and the file; a value of None is left open.
 
         A model alone is one of the first provider. Raises `InputError` for a summarizer that needs a host, a prompts
         folder that is not there, and a model that nothing would call.
         """
         from summarizing_context.settings.values import Settings
 
+        given = {
+            **{name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")},
+            **given,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        prompts: Path | None = given.get("prompts")
         if prompts is not None and not prompts.is_dir():
             raise InputError(f"--prompts: {plain(str(prompts))} is not a folder; name one with segment/v1.md in it")
-        given |= {"summarizer": self.summarizer, "model": self.model, "prompts": prompts, "base_url": base_url}
-        given = {name: value for name, value in given.items() if value is not None}
         settings = Settings.load(self.config, **given)
         if self.model is not None and self.summarizer is None and settings.summarizer not in PROVIDERS:
             settings = Settings.load(self.config, **{**given, "summarizer": next(iter(PROVIDERS))})
@@ -187,6 +189,25 @@ class OwnSettings:
             if prompts is not None:
                 raise InputError("--prompts: name the model that they are for, with --model or in --config")
         return settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions(OwnSettings):
+    """Options of a command whose model summarizes transcripts."""
+
+    prompts: PromptsPath = None
+    format: TranscriptFormat = "auto"
+    json_path: JsonPath = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions(LogOptions):
+    """Options of a command that may send transcripts to a model."""
+
+    base_url: BaseUrl = None
+    dry_run: Annotated[
+        bool, flag("--dry-run", "Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
+    ] = False
 
 
 def read_tokens(text: str) -> int:

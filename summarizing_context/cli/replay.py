@@ -23,13 +23,11 @@ from rich.text import Text
 
 from summarizing_context.cli.options import (
     TRY,
-    BaseUrl,
     ConfigPath,
-    DryRun,
     Jobs,
     JsonPath,
+    ModelOptions,
     OwnSettings,
-    PromptsPath,
     StorePath,
     TranscriptFormat,
     TranscriptPaths,
@@ -110,12 +108,11 @@ def register(app: typer.Typer) -> None:
 
 def replay(
     paths: TranscriptPaths,
-    own: OwnSettings,
+    *,
     budget: Annotated[
         list[str] | None,
         option("N[,N]", "Tokens that a view may use, such as 16000 or 8k,16k; each is replayed. Default: 32k."),
     ] = None,
-    format: TranscriptFormat = "auto",
     strategy: Annotated[
         list[str] | None,
         option("NAME[,NAME]", "hierarchical (default), summarize or truncate; each one is replayed."),
@@ -124,11 +121,8 @@ def replay(
         Path | None, path_option("FILE", "Keep the sessions in this SQLite file; files are then replayed one by one.")
     ] = None,
     live: Annotated[bool, flag("--live", "Take views without waiting until the worker has caught up.")] = False,
-    base_url: BaseUrl = None,
-    dry_run: DryRun = False,
     jobs: Jobs = None,
-    prompts: PromptsPath = None,
-    json_path: JsonPath = None,
+    own: ModelOptions,
 ) -> int:
     """Replay transcripts and judge every view that a request would have got.
 
@@ -145,25 +139,25 @@ def replay(
         return [one.strip() for text in given or () for one in text.split(",")]
 
     named: list[str | None] = [*names(strategy)]
-    variants = [own.load(base_url, prompts, store=store, strategy=name) for name in named or [None]]
+    variants = [own.load(store=store, strategy=name) for name in named or [None]]
     budgets = tuple(dict.fromkeys(map(read_tokens, names(budget) or ["32k"])))
     settings = variants[0]
-    plan = Plan(budgets, settings, live, tuple(dict.fromkeys(one.strategy for one in variants)), format)
-    if dry_run and len(plan.strategies) > 1:
+    plan = Plan(budgets, settings, live, tuple(dict.fromkeys(one.strategy for one in variants)), own.format)
+    if own.dry_run and len(plan.strategies) > 1:
         raise InputError("--dry-run: it works out one --strategy at a time; name one")
-    if dry_run and settings.summarizer not in PROVIDERS:
+    if own.dry_run and settings.summarizer not in PROVIDERS:
         raise InputError(f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take {NAMED}")
-    if dry_run and settings.model is None:
+    if own.dry_run and settings.model is None:
         raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
     files = find_transcripts(paths)
     at = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    if dry_run:
+    if own.dry_run:
 
         def calls(rows: Sequence[Forecast]) -> str:
             return f"{sum(row.calls for row in rows):,} calls"
 
         found = _collect(forecast_files(files, plan), files, f"Dry run of {at}", calls)
-        _report_forecast(found[0], found[1], settings, json_path)
+        _report_forecast(found[0], found[1], settings, own.json_path)
         return _ended(Status.OK, files, *found)
     if jobs is None:  # no other process for a small file alone, as each takes a second to start, or standard input
         size = sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
@@ -177,7 +171,7 @@ def replay(
             f"{sum(bool(row.broken_laws()) for row in rows)} rows with a broken law"
         ),
     )
-    return _ended(_report(tallies, unreadable, json_path), files, tallies, unreadable, stopped)
+    return _ended(_report(tallies, unreadable, own.json_path), files, tallies, unreadable, stopped)
 
 
 def _collect(

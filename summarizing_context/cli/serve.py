@@ -145,7 +145,7 @@ def inspect(
 
 def worker(
     store: Annotated[str, option("ADDRESS", "postgresql://user@host/database", parser=read_place)],
-    own: OwnSettings,
+    *,
     concurrency: Annotated[int | None, option("N", "Number of summaries made at once.", min=1)] = None,
     listen: Annotated[
         str, option("HOST:PORT", "Address of /health and /metrics; port 0 picks a free port.")
@@ -159,6 +159,7 @@ def worker(
         int | None,
         option("N", f"Maximum calls of all workers per minute. {_KEPT}", min=-1),
     ] = None,
+    own: OwnSettings,
 ) -> int:
     """Make the summaries that hosts ask for.
 

@@ -43,27 +43,8 @@ def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, folder: Path, tmp
     assert run("eval", "compare", tmp_path / "wide", tmp_path / "nowhere").status == 2
 
 
-def test_a_named_suite_needs_a_checkout(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    ran = run("eval", "run", "real")
-    assert ran.status == 2
-    assert "--cases" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "nothing is named"),
-        (("--cases", "x.jsonl", "--dataset", "locomo", "y"), "give one of"),
-        (("--cases", "missing.jsonl"), "no such file"),
-        (("--cases", "one.jsonl", "two.jsonl"), "give one of"),
-        (("real", "--config", "x.toml"), "are for --cases"),
-    ],
-)
-def test_wrong_arguments_are_explained(run: Runner, arguments: tuple[str, ...], words: str):
-    ran = run("eval", "run", *arguments)
-    assert ran.status == 2
-    assert words in " ".join(ran.err.split())
 
 
 @pytest.mark.parametrize(

@@ -88,12 +88,6 @@ def test_hits_are_shown_in_a_table_and_do_no_harm_to_the_terminal(run: Runner, s
     assert "nothing holds" in run("search", "zebra", "--store", store).out
 
 
-def test_scopes_exclude_each_other(run: Runner, store):
-    ran = run("search", "billing", "--store", store, "--project", "harbour", "--session", "s1")
-    assert (ran.status, ran.out) == (2, "")
-    assert "exclude each other" in ran.err
-    assert run("search", "billing", "--store", store, "--session", "s9").status == 2
-    assert run("search", "billing", "--store", store.with_name("none.db")).status == 4
 
 
 def test_a_session_goes_back_to_a_checkpoint_and_forward_again(run: Runner, store):
@@ -120,7 +114,3 @@ def test_a_session_is_forked_from_a_checkpoint(run: Runner, store):
     assert run("fork", "s1", "start", "no name!", "--store", store).status == 2
 
 
-def test_a_checkpoint_that_is_not_there_is_told(run: Runner, store):
-    ran = run("restore", "s1", "c99", "--store", store)
-    assert (ran.status, ran.out) == (2, "")
-    assert "no checkpoint" in ran.err
