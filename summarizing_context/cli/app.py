@@ -7,33 +7,34 @@ from typing import Annotated
 import typer
 
 from summarizing_context.cli import check, eval, prompts, proxy, replay, serve, sessions
-from summarizing_context.cli.options import examples
+from summarizing_context.cli.options import help_of
 from summarizing_context.cli.output import PROGRAM
+
+_ABOUT = """Long agent sessions inside any token budget.
+
+Every message is kept in a durable log; a background worker summarizes the past; each request gets a view that fits its
+budget and never waits for a model. Nothing here needs a key or a network unless you ask for a model.
+
+Begin here:
+    demo    # watch a long session being kept inside 16,000 tokens
+    replay ~/.claude/projects --budget 32k    # the same for sessions of your own client
+    demo --keep demo.db    # keep the demo, and look into it
+    view demo --store demo.db --explain
+
+Exit status:
+    0 all well · 1 a law was broken, a gate or a check failed · 2 bad input · 3 a view was refused ·
+    4 store or environment · 130 Ctrl-C
+"""
 
 
 def build_app() -> typer.Typer:
     """Return the app with all families of commands."""
-    shown = examples(
-        "demo    # watch a long session being kept inside 16,000 tokens",
-        "replay ~/.claude/projects --budget 32k    # the same for sessions of your own client",
-        "demo --keep demo.db    # keep the demo, and look into it",
-        "view demo --store demo.db --explain",
-        heading="Begin here",
-        more={
-            "Exit status": "0 all well · 1 a law was broken, a gate or a check failed · 2 bad input\n"
-            "3 a view was refused · 4 store or environment · 130 Ctrl-C"
-        },
-    )
     app = typer.Typer(
         name=PROGRAM,
-        help="Long agent sessions inside any token budget.\n\n"
-        "Every message is kept in a durable log; a background worker summarizes the past; each request gets a view "
-        "that fits its budget and never waits for a model. Nothing here needs a key or a network unless you ask for a "
-        "model.",
-        epilog=shown,
         no_args_is_help=True,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
+        **help_of(_ABOUT),
     )
     app.callback()(_about)
     for family in (replay, check, sessions, serve, proxy, eval, prompts):

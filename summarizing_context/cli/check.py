@@ -22,14 +22,8 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    add_command(
-        app, check,
-        "check --config agent.toml",
-        "check --summarizer anthropic --model claude-haiku-4-5",
-        "check --model my-model --base-url http://127.0.0.1:8000/v1 --json -",
-        rich_help_panel=TRY,
-    )  # fmt: skip
+    """Add the commands to the app."""
+    add_command(app, check, TRY)
 
 
 def check(own: OwnSettings, base_url: BaseUrl = None, json_path: JsonPath = None) -> int:
@@ -37,6 +31,11 @@ def check(own: OwnSettings, base_url: BaseUrl = None, json_path: JsonPath = None
 
     The exit status is 0 if both are well and 1 if not; the table says what is wrong, and where. With the summarizer
     extractive no model is called. Nothing is written to the store.
+
+    Examples:
+        check --config agent.toml
+        check --summarizer anthropic --model claude-haiku-4-5
+        check --model my-model --base-url http://127.0.0.1:8000/v1 --json -
     """
     settings = own.load(base_url=base_url)
     asked, opened = anyio.run(_ask, settings), _open(settings)

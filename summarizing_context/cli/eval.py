@@ -118,48 +118,12 @@ class Record(Run, ModelOptions):
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    family = typer.Typer(help="Measure what views still hold, without a model unless asked.", no_args_is_help=True)
-    add_command(
-        family, run,
-        "eval run --cases logs/ --budget 16k    # your own transcripts, no labels needed",
-        "eval run --cases logs/ --config mine.toml --prompts mine/ --cassette mine.jsonl",
-        "eval run --dataset locomo locomo10.json",
-        "eval run real    # recorded answers of a model, in a checkout",
-        "eval run eval-ask    # what `eval ask` recorded, again without a key",
-        more={
-            "Exit status": "0 done · 1 a bound is missed · 2 bad input, or a reply that is not recorded · 4 environment"
-        },
-    )  # fmt: skip
-    add_command(
-        family, record,
-        "eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    # price",
-        "eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --max-calls 2000",
-        "eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    # in a checkout",
-        more={
-            "Keys": "From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish "
-            "it: keys and tokens\nare taken out by their shape, others by --redact; what else a transcript says is in "
-            "it."
-        },
-    )  # fmt: skip
-    add_command(
-        family, ask,
-        "eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    # price",
-        "eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --budget 16k --questions 30",
-        "eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic",
-        more={
-            "Keys": "From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in "
-            "part or as a whole; keys\nand tokens are taken out by their shape, others by --redact."
-        },
-    )  # fmt: skip
-    add_command(family, compare)
+    about = "Measure what views still hold, without a model unless asked."
+    family = typer.Typer(help=about, no_args_is_help=True)
+    for command in (run, record, ask, compare):
+        add_command(family, command)
     app.add_typer(family, name="eval", rich_help_panel=MEASURE)
-    add_command(
-        app, tune,
-        "tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --dry-run    # price",
-        "tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --record",
-        "tune logs/ --model gpt-5.4-mini --cassette t.jsonl --gepa --record --write my/",
-        rich_help_panel=MEASURE,
-    )  # fmt: skip
+    add_command(app, tune, MEASURE)
 
 
 def run(given: Run, jobs: Jobs = None) -> int:
@@ -167,6 +131,16 @@ def run(given: Run, jobs: Jobs = None) -> int:
 
     Hindsight needs no labels: exact values that were seen before a cut and that later tool calls really used. The
     reports are the same on every run and every machine. What a model says comes from recorded replies.
+
+    Examples:
+        eval run --cases logs/ --budget 16k    # your own transcripts, no labels needed
+        eval run --cases logs/ --config mine.toml --prompts mine/ --cassette mine.jsonl
+        eval run --dataset locomo locomo10.json
+        eval run real    # recorded answers of a model, in a checkout
+        eval run eval-ask    # what `eval ask` recorded, again without a key
+
+    Exit status:
+        0 done · 1 a bound is missed · 2 bad input, or a reply that is not recorded · 4 environment
     """
     whole = Record(**{field.name: getattr(given, field.name) for field in fields(given)})
     return _execute(whole, "replay", jobs or os.cpu_count() or 1)
@@ -177,6 +151,15 @@ def record(given: Record) -> int:
 
     What is recorded already is not sent again, so a recording that was stopped, by you or by a cap, goes on when it is
     called again. Several recorders may share a file.
+
+    Examples:
+        eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    # price
+        eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --max-calls 2000
+        eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    # in a checkout
+
+    Keys:
+        From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys and
+        tokens are taken out by their shape, others by --redact; what else a transcript says is in it.
     """
     return _execute(given, "forecast" if given.dry_run else "record", os.cpu_count() or 1)
 
@@ -588,6 +571,15 @@ def ask(
     The writer reads the log before the cut and gives each question a gold answer with its messages. Views of all arms
     get the same number of tokens. The judge sees the answers under shuffled letters. All replies are kept in a folder:
     a run that was stopped goes on there, and `eval run FOLDER` shows the result again without a model.
+
+    Examples:
+        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    # price
+        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --budget 16k --questions 30
+        eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic
+
+    Keys:
+        From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or as a
+        whole; keys and tokens are taken out by their shape, others by --redact.
     """
     from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.real.arms import ARMS
@@ -714,6 +706,11 @@ def tune(
 
     Half of the sessions choose, the other half judges the choice. Replies are kept in the cassette: a run that stopped
     goes on, and without --record it is repeated without a key.
+
+    Examples:
+        tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --dry-run    # price
+        tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --record
+        tune logs/ --model gpt-5.4-mini --cassette t.jsonl --gepa --record --write my/
     """
     from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.models import CassetteFile, Chat, summarizes_by_model

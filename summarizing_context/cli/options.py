@@ -5,9 +5,10 @@ A command may take a dataclass of options beside single ones: `add_command` make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from inspect import Parameter, Signature, getmro, signature
+from inspect import Parameter, Signature, cleandoc, getmro, signature
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -26,16 +27,31 @@ _LOOPBACK = "127.0.0.1"
 
 
 def add_command(
-    app: typer.Typer,
-    command: Callable[..., int],
-    *lines: str,
-    name: str = "",
-    more: Mapping[str, str] | None = None,
-    **given: Any,
+    app: typer.Typer, command: Callable[..., int], panel: str | None = None, name: str = "", **given: Any
 ) -> None:
-    """Add a command, with its docstring as help; `lines` and `more` are what `examples` takes, `given` is for typer."""
-    shown = examples(*lines, more=more) if lines else None
-    app.command(name or command.__name__, epilog=shown, **given)(flat(command))
+    """Add a command, with its docstring as help; `panel` is its group in the help, `given` is for typer."""
+    named = name or command.__name__
+    app.command(named, rich_help_panel=panel, **help_of(command.__doc__ or ""), **given)(flat(command))
+
+
+def help_of(text: str) -> dict[str, Any]:
+    """Return a docstring as typer takes it: each paragraph on one line, and its sections, such as examples, at the end.
+
+    A remark behind an example, four spaces and `#`, is set above it, where nothing wraps.
+    """
+    about, *sections = re.split(r"\n\n(Begin here|Examples|Exit status|Keys):\n", cleandoc(text))
+    shown = []
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        shown.append(f"[bold]{title}[/bold]")
+        lines = [line.strip() for line in body.splitlines()]
+        if title in ("Exit status", "Keys"):
+            shown.append(" ".join(lines))
+            continue
+        for line in lines:
+            command, _, remark = line.partition("    # ")
+            shown.append(f"[dim]# {remark}[/dim]\n{PROGRAM} {command}" if remark else f"{PROGRAM} {command}")
+    paragraphs = (" ".join(part.split()) for part in about.split("\n\n"))
+    return {"help": "\n\n".join(paragraphs), "epilog": "\n\n".join(shown)}
 
 
 def flat(command: Callable[..., int]) -> Callable[..., int]:
@@ -62,22 +78,7 @@ def flat(command: Callable[..., int]) -> Callable[..., int]:
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in options}
-    run.__doc__ = "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
     return run
-
-
-def examples(*lines: str, heading: str = "Examples", more: Mapping[str, str] | None = None) -> str:
-    """Return what a help shows at its end: how a command is called, and `more` by headings of their own.
-
-    A remark, four spaces and `#` behind a line, is set above it, where nothing wraps.
-    """
-    told = [f"[bold]{heading}[/bold]"]
-    for line in lines:
-        command, _, remark = line.partition("    # ")
-        told.append(f"[dim]# {remark}[/dim]\n{PROGRAM} {command}" if remark else f"{PROGRAM} {command}")
-    for title, text in (more or {}).items():
-        told += [f"[bold]{title}[/bold]", text]
-    return "\n\n".join(told)
 
 
 def read_place(text: str) -> str:

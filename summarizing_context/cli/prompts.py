@@ -19,8 +19,8 @@ from summarizing_context.cli.options import (
     PromptsPath,
     TranscriptFormat,
     add_command,
-    examples,
     flag,
+    help_of,
     option,
     path_option,
     read_path,
@@ -47,15 +47,16 @@ _Name = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the family to the app."""
-    shown = examples(
-        "prompts list",
-        "prompts diff segment --prompts my-prompts/    # your newest version against the shipped one",
-        "prompts render segment run.jsonl    # the request for a real segment, part by part",
-        "prompts check --prompts my-prompts/",
-    )
-    about = "Show, compare and check prompts."
-    family = typer.Typer(help=about, epilog=shown, no_args_is_help=True, rich_markup_mode="rich")
+    """Add the commands to the app."""
+    about = """Show, compare and check prompts.
+
+    Examples:
+        prompts list
+        prompts diff segment --prompts my-prompts/    # your newest version against the shipped one
+        prompts render segment run.jsonl    # the request for a real segment, part by part
+        prompts check --prompts my-prompts/
+    """
+    family = typer.Typer(**help_of(about), no_args_is_help=True, rich_markup_mode="rich")
     add_command(family, list_prompts, name="list")
     for command in (show, diff, render, check):
         add_command(family, command)

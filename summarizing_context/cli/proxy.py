@@ -26,9 +26,9 @@ from summarizing_context.cli.options import (
     StorePath,
     SummarizerModel,
     add_command,
-    examples,
     flag,
     flat,
+    help_of,
     option,
     read_address,
     read_place,
@@ -106,23 +106,13 @@ class ProxyOptions:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the family to the app."""
-    shown = examples(
-        "proxy --store proxy.db    # tells the base URLs for clients",
-        "proxy --store proxy.db --budget 60k --summarizer client",
-        "proxy --store proxy.db --shadow    # changes nothing, tells what it would save",
-        "proxy run --store proxy.db -- claude    # a free port for one command",
-        "proxy enable --store ~/.local/share/proxy.db    # for all clients; disable takes it back",
-        "proxy watch",
-        "proxy status",
-    )
-    family = typer.Typer(epilog=shown, invoke_without_command=True, rich_markup_mode="rich")
-    family.callback()(flat(serve))
-    add_command(family, status)
-    add_command(family, watch)
-    add_command(family, run, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-    add_command(family, enable)
-    add_command(family, disable)
+    """Add the commands to the app."""
+    family = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+    family.callback(**help_of(serve.__doc__ or ""))(flat(serve))
+    for command in (status, watch, enable, disable):
+        add_command(family, command)
+    unread = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # they are the client's
+    add_command(family, run, context_settings=unread)
     app.add_typer(family, name="proxy", rich_help_panel=SERVE)
 
 
@@ -147,6 +137,15 @@ def serve(
     """Serve a local proxy that keeps the sessions of unmodified clients inside the model's window.
 
     Point a client's base URL at it. Whatever fails in the proxy, the request goes on unchanged.
+
+    Examples:
+        proxy --store proxy.db    # tells the base URLs for clients
+        proxy --store proxy.db --budget 60k --summarizer client
+        proxy --store proxy.db --shadow    # changes nothing, tells what it would save
+        proxy run --store proxy.db -- claude    # a free port for one command
+        proxy enable --store ~/.local/share/proxy.db    # for all clients; disable takes it back
+        proxy watch
+        proxy status
     """
     if context.invoked_subcommand is not None:
         return Status.OK

@@ -75,35 +75,9 @@ _MOST_ROWS = 24  # that are shown one by one
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    add_command(
-        app, demo,
-        "demo",
-        "demo --budget 8k    # the same session in half the room",
-        "demo --keep demo.db    # to look into it afterwards",
-        rich_help_panel=TRY,
-    )  # fmt: skip
-    statuses = (
-        "0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused\n4 store or environment · 130 Ctrl-C"
-    )
-    add_command(
-        app, replay,
-        "replay session.jsonl --budget 16k",
-        "replay ~/.claude/projects    # of your own client",
-        "replay logs/ --budget 8000,16000,64000 --json figures.json",
-        "replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side",
-        "replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards",
-        "replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price",
-        "replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1",
-        more={"Exit status": statuses},
-        rich_help_panel=TRY,
-    )  # fmt: skip
-    add_command(
-        app, import_transcripts,
-        "import ~/.claude/projects --store logs.db",
-        "import ~/.codex/sessions --store logs.db",
-        name="import",
-        rich_help_panel=TRY,
-    )  # fmt: skip
+    add_command(app, demo, TRY)
+    add_command(app, replay, TRY)
+    add_command(app, import_transcripts, TRY, "import")
 
 
 def replay(
@@ -130,6 +104,19 @@ def replay(
     keep the log's order and show its newest message. It must begin with the view before, unless an activation is
     reported. No text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped
     from each message. A file that cannot be read is named, and the others are replayed.
+
+    Examples:
+        replay session.jsonl --budget 16k
+        replay ~/.claude/projects    # of your own client
+        replay logs/ --budget 8000,16000,64000 --json figures.json
+        replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side
+        replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards
+        replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price
+        replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
+
+    Exit status:
+        0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused · 4 store or environment ·
+        130 Ctrl-C
     """
     from summarizing_context.evaluation.dry_run import forecast_files
     from summarizing_context.evaluation.replay import Plan, replay_files
@@ -367,6 +354,10 @@ def import_transcripts(
 
     Each keeps its own name. A session that the store has already gets the messages that are new, and another session of
     that name a number. A file that cannot be read is named, and the others are imported.
+
+    Examples:
+        import ~/.claude/projects --store logs.db
+        import ~/.codex/sessions --store logs.db
     """
     from summarizing_context.assembly import open_context
     from summarizing_context.errors import MessageError, TranscriptError
@@ -459,6 +450,11 @@ def demo(
     The session comes with the package: some 500 messages and 170,000 tokens of coding and operations work. It has
     parallel calls, two standing rules, a value that is superseded, an error and its fix. The extractive summarizer
     is used: no key, no network. Before each answer of the agent a view is taken, and nothing ever waits.
+
+    Examples:
+        demo
+        demo --budget 8k    # the same session in half the room
+        demo --keep demo.db    # to look into it afterwards
     """
     from summarizing_context.evaluation.demo import Moment, demo_session, play_demo
     from summarizing_context.settings.values import Settings

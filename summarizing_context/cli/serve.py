@@ -40,24 +40,9 @@ _KEPT = "The store keeps it for all workers; -1 removes it."
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    add_command(
-        app, inspect,
-        "inspect --store run.db",
-        "inspect --store run.db --listen 127.0.0.1:9000 --no-browser",
-        rich_help_panel=LOOK,
-    )  # fmt: skip
-    add_command(
-        app, mcp,
-        "mcp --store run.db    # as a client starts it: over standard input and output",
-        "mcp --store run.db --session s1 --http 8379    # tells its address",
-        rich_help_panel=SERVE,
-    )  # fmt: skip
-    add_command(
-        app, worker,
-        "worker --store postgresql://agents@db.example.org/agents --model gpt-5.4-mini --concurrency 16",
-        "worker --store postgresql://agents@db.example.org/agents --config agent.toml --fleet-calls 40",
-        rich_help_panel=SERVE,
-    )  # fmt: skip
+    add_command(app, inspect, LOOK)
+    add_command(app, mcp, SERVE)
+    add_command(app, worker, SERVE)
 
 
 def mcp(
@@ -81,6 +66,10 @@ def mcp(
 
     The store is only read, and other programs may write it meanwhile. With the settings of the writer in --config, its
     summaries are found too.
+
+    Examples:
+        mcp --store run.db    # as a client starts it: over standard input and output
+        mcp --store run.db --session s1 --http 8379    # tells its address
     """
     from summarizing_context.settings.values import Settings
 
@@ -120,6 +109,10 @@ def inspect(
     """Show the sessions of a store in a browser: what was summarized, what left the view, what it cost.
 
     The store is only read, and the page follows its writers. Only an undo that you confirm writes.
+
+    Examples:
+        inspect --store run.db
+        inspect --store run.db --listen 127.0.0.1:9000 --no-browser
     """
     import webbrowser
 
@@ -167,6 +160,10 @@ def worker(
 
     Any number of workers may run, anywhere. One that ends finishes what it makes, or gives it to another; one that is
     killed loses only its calls. It needs the model that the hosts name, and the model's key.
+
+    Examples:
+        worker --store postgresql://agents@db.example.org/agents --model gpt-5.4-mini --concurrency 16
+        worker --store postgresql://agents@db.example.org/agents --config agent.toml --fleet-calls 40
     """
     check_scheme(store)
     if not is_address(store):  # before what needs the extra is imported

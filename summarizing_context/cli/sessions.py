@@ -27,8 +27,8 @@ from summarizing_context.cli.options import (
     JsonPath,
     StorePath,
     add_command,
-    examples,
     flag,
+    help_of,
     option,
     path_option,
     read_path,
@@ -74,31 +74,21 @@ class StoredSession:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    add_command(
-        app, view,
-        "view s1 --store run.db",
-        "view s1 --store run.db --budget 16k --explain    # what each summary stands for",
-        "view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole",
-        rich_help_panel=LOOK,
-    )  # fmt: skip
-    add_command(
-        app, search,
-        "search billing tables --store run.db",
-        "search src/parser.py --store run.db --session s1 --limit 3",
-        rich_help_panel=LOOK,
-    )  # fmt: skip
+    add_command(app, view, LOOK)
+    add_command(app, search, LOOK)
     for name in COMMANDS:
         if name not in ("help", "search"):
             _add_session_command(app, name)
-    shown = examples(
-        "sessions list --store run.db",
-        "sessions export all --store run.db --out run.jsonl",
-        "sessions import run.jsonl --store postgresql://agents@db.example.org/agents",
-        "sessions delete old-run --store run.db",
-        "sessions purge --store run.db --yes",
-    )
-    about = "List, export, import or delete the sessions of a store, or purge unused data."
-    family = typer.Typer(help=about, epilog=shown, no_args_is_help=True, rich_markup_mode="rich")
+    about = """List, export, import or delete the sessions of a store, or purge unused data.
+
+    Examples:
+        sessions list --store run.db
+        sessions export all --store run.db --out run.jsonl
+        sessions import run.jsonl --store postgresql://agents@db.example.org/agents
+        sessions delete old-run --store run.db
+        sessions purge --store run.db --yes
+    """
+    family = typer.Typer(**help_of(about), no_args_is_help=True, rich_markup_mode="rich")
     add_command(family, list_sessions, name="list")
     add_command(family, export_sessions, name="export")
     add_command(family, import_sessions, name="import")
@@ -157,6 +147,11 @@ def view(
     """Show the view of a session as the next request would get it.
 
     The session is opened for reading only: nothing is written, no summary is made, and its writer may go on.
+
+    Examples:
+        view s1 --store run.db
+        view s1 --store run.db --budget 16k --explain    # what each summary stands for
+        view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole
     """
     if full and explain:
         raise InputError("--full prints the messages alone; ask for --explain in another call")
@@ -235,9 +230,9 @@ def _add_session_command(app: typer.Typer, name: str) -> None:
     argument = typer.Argument(metavar=takes, help=f"What `{PREFIX} {name}` takes.")
     with_words.__annotations__["words"] = Annotated[list[str] | None, argument]
     example = shlex.join((name, "s1", *([command.example] if command.example else ()), "--store", "run.db"))
-    about = f"{command.about[0].upper()}{command.about[1:]}."
-    panel = CHANGE if command.writes else LOOK
-    add_command(app, with_words if takes else alone, example, name=name, help=about, rich_help_panel=panel)
+    run = with_words if takes else alone
+    run.__doc__ = f"{command.about[0].upper()}{command.about[1:]}.\n\nExamples:\n{example}"
+    add_command(app, run, CHANGE if command.writes else LOOK, name)
 
 
 def _run(name: str, at: StoredSession, words: Sequence[str]) -> int:
@@ -293,6 +288,10 @@ def search(
 
     With [bold]--session[/bold], the memories are those that the session shares with its project. Numbers of messages
     are those that [bold]view[/bold] and the log count by, from 0.
+
+    Examples:
+        search billing tables --store run.db
+        search src/parser.py --store run.db --session s1 --limit 3
     """
     from summarizing_context.messages.search_terms import query_terms
     from summarizing_context.retrieval.memory import matches_by_words
