@@ -123,6 +123,15 @@ def progress(name: str, total: int | None, announced: str = "") -> Iterator[Call
         yield update
 
 
+def confirm(question: str, yes: bool, done: str) -> None:
+    """Ask, unless `yes` answers already. Raise `InputError` where the answer is no; `done` is what then was not."""
+    try:
+        if not yes and not typer.confirm(plain(question), err=True):
+            raise InputError(f"nothing was {done}")
+    except typer.Abort as error:
+        raise InputError(f"nothing was {done}: there was no answer; give --yes to do it without asking") from error
+
+
 @contextmanager
 def stop_asked() -> Iterator[list[int]]:
     """Yield a list that gets an element when the user presses Ctrl-C. A second Ctrl-C interrupts at once.

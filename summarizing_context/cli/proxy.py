@@ -38,6 +38,7 @@ from summarizing_context.cli.options import (
 from summarizing_context.cli.output import (
     InputError,
     Status,
+    confirm,
     dollars,
     number,
     plain,
@@ -166,15 +167,13 @@ def serve(
         place = address_of(listening)
         urls = base_urls(place, token)
         words = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
-        words += (
-            "" if store == ":memory:" else f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
-        )
-        tell(words if token is not None else f"{words}\n{_OPEN}")
+        if store != ":memory:":
+            words += f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
+        if token is None:
+            words += "\nWARNING: without a token, every user of this machine may use the proxy and read its figures"
+        tell(words)
         anyio.run(serve_app, app, listening)
     return Status.OK
-
-
-_OPEN = "WARNING: without a token, every user of this machine may use the proxy and read its figures"
 
 
 def run(
@@ -251,7 +250,10 @@ def enable(
     if not _agreed("Write", changes, calls, yes=yes, dry_run=dry_run):
         return Status.OK
     if (failed := _written(changes, service, calls)) is not None:
-        words = f"{failed}: no service can start the proxy, and nothing is left of what was to be written. {_WAY_OUT}"
+        words = f"{failed}: no service can start the proxy, and nothing is left of what was to be written. Send one "
+        words += (
+            "client through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
+        )
         tell(plain(words, 600))
         return Status.ENVIRONMENT
     told = [f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back"]
@@ -351,11 +353,6 @@ def _written(changes: Sequence[Edit], service: Service | None, calls: Sequence[C
     return failed
 
 
-_WAY_OUT = (
-    "Send one client through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
-)
-
-
 def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
     """Take back what `proxy enable` has written: the marked lines of each shell, and the service.
 
@@ -404,15 +401,9 @@ def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: 
         console.print("")
     for call in calls:
         console.print(f"Run: {' '.join(call.words)}", soft_wrap=True)
-    if dry_run or yes or not edits:
-        return not dry_run
-    try:
-        agreed = typer.confirm("Go on?", err=True)
-    except typer.Abort as error:
-        raise InputError("nothing was changed: there was no answer; give --yes to do it without asking") from error
-    if not agreed:
-        raise InputError("nothing was changed")
-    return True
+    if not dry_run:
+        confirm("Go on?", yes or not edits, "changed")
+    return not dry_run
 
 
 def _called(calls: Sequence[Command]) -> str | None:

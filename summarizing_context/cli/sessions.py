@@ -34,7 +34,17 @@ from summarizing_context.cli.options import (
     read_path,
     read_tokens,
 )
-from summarizing_context.cli.output import InputError, Status, dim, number, plain, shell_line, show_result, table
+from summarizing_context.cli.output import (
+    InputError,
+    Status,
+    confirm,
+    dim,
+    number,
+    plain,
+    shell_line,
+    show_result,
+    table,
+)
 from summarizing_context.commands import COMMANDS, PREFIX, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreCorruptError, StoreError
 from summarizing_context.messages.text import inert
@@ -162,8 +172,9 @@ def view(
     document = {"session": at.session, "tokens": tokens, "budget": settings.max_tokens, "messages": shown_rows}
     if full:
         text = json.dumps(messages, indent=2, ensure_ascii=False)
-        harmless = (char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
-        show_result(at.json_path, {**document, "messages": messages}, "".join(harmless))
+        if inert(text) != text:  # what could drive a terminal is written as escapes
+            text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
+        show_result(at.json_path, {**document, "messages": messages}, text)
         return Status.OK
     styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
     cells: list[tuple[object, ...]] = [
@@ -356,7 +367,7 @@ def delete_session(
 ) -> int:
     """Delete one session for good. In an SQLite file of more than 16 MB, remains of its text may stay until `purge`."""
     info = find_session(store, session)
-    _confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes)
+    confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
     found = with_store(store, lambda opened: opened.delete_session(session), read_only=False)
     show_result(json_path, {"deleted": session, "found": found}, f"Deleted {session}.")
     return Status.OK
@@ -365,18 +376,10 @@ def delete_session(
 def purge(store: StorePath, yes: Yes = False, json_path: JsonPath = None) -> int:
     """Remove for good what no session uses any longer, such as replaced logs."""
     check_store(store)
-    _confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes)
+    confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes, "removed")
     freed = with_store(store, lambda opened: opened.purge(), read_only=False)
     show_result(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
     return Status.OK
-
-
-def _confirm(question: str, yes: bool) -> None:
-    try:
-        if not yes and not typer.confirm(plain(question), err=True):
-            raise InputError("nothing was removed")
-    except typer.Abort as error:
-        raise InputError("nothing was removed: there was no answer; give --yes to do it without asking") from error
 
 
 # Sessions travel between any two stores, each as a line of JSON. States are any bytes, and travel as the characters of
