@@ -22,7 +22,7 @@ Begin here:
     view demo --store demo.db --explain
 
 Exit status:
-    0 all well · 1 a law was broken, a gate or a check failed · 2 bad input · 3 a view was refused ·
+    0 all well · 1 a law was broken, a gate or a check failed · 2 bad input · 3 a view was refused
     4 store or environment · 130 Ctrl-C
 """
 

@@ -45,7 +45,7 @@ def help_of(text: str) -> dict[str, Any]:
         shown.append(f"[bold]{title}[/bold]")
         lines = [line.strip() for line in body.splitlines()]
         if title in ("Exit status", "Keys"):
-            shown.append(" ".join(lines))
+            shown.append(("\n" if title == "Exit status" else " ").join(lines))
             continue
         for line in lines:
             command, _, remark = line.partition("    # ")

@@ -78,7 +78,7 @@ def show_result(json_path: str | None, document: object, *shown: RenderableType)
     if json_path != "-":
         console = screen()
         for one in shown:
-            console.print(one, soft_wrap=isinstance(one, str | Text))
+            console.print(one, soft_wrap=True if isinstance(one, str | Text) else None)
 
 
 def write_json(path: str, document: object) -> None:

@@ -115,8 +115,8 @@ def replay(
         replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
 
     Exit status:
-        0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused · 4 store or environment ·
-        130 Ctrl-C
+        0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
+        4 store or environment · 130 Ctrl-C
     """
     from summarizing_context.evaluation.dry_run import forecast_files
     from summarizing_context.evaluation.replay import Plan, replay_files

@@ -338,11 +338,11 @@ def search(
 def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
     """List all sessions of a store, the newest change first."""
     found = find_sessions(store).values()
-    told: dict[str, Sequence[object]] = {
+    told = {
         "session": [info.session_id for info in found],
         "project": [plain(info.project or "", 20) for info in found],
-        "#messages": [info.messages for info in found],
-        "#summaries": [info.summaries for info in found],
+        "#messages": [number(info.messages) for info in found],
+        "#summaries": [number(info.summaries) for info in found],
         "changed": [info.updated_at[:16].replace("T", " ") for info in found],
         "open in": [
             ("" if info.writer_pid is None else f"process {info.writer_pid}")

@@ -68,8 +68,6 @@ def test_what_to_type_next_is_told_in_the_words_of_a_shell(run: Runner, store):
     assert "/context" not in onward + back
 
 
-
-
 def test_commands_are_completed_where_a_shell_asks(run: Runner, monkeypatch, capsys):
     monkeypatch.setenv("_SUMMARIZING_CONTEXT_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", "summarizing-context exp")

@@ -1,4 +1,4 @@
-"""`replay`: tables, JSON, exit statuses."""
+"""`replay`: tables, JSON, exit statuses, and what `--dry-run` forecasts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import pytest
 from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.evaluation.demo import demo_session
+from summarizing_context.evaluation.dry_run import forecast_files
 from summarizing_context.evaluation.replay import replay_file
+from summarizing_context.summarizers.prices import load_prices
 from tests.exact_counts import exact_counter
+from tests.house.checkout import run_python
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]
@@ -67,8 +70,6 @@ def test_several_strategies_have_a_row_and_a_total_each(run: Runner, tmp_path):
     assert json.loads(untimed(single))[0] == json.loads(untimed(document))[3]
 
 
-
-
 def test_json_has_a_row_for_each_file_and_budget(run: Runner, tmp_path):
     path = write_transcript(tmp_path / "one.jsonl", SHORT)
     document = run("replay", path, "--budget", "1k,2k", "--json", "-").document
@@ -107,13 +108,6 @@ def test_a_refused_view_ends_with_3(run: Runner, tmp_path):
     assert [row["refused_views"] for row in ran.document["rows"]] == [1, 0]
 
 
-def test_bad_input_ends_with_2_and_names_the_line(run: Runner, tmp_path):
-    path = write_transcript(tmp_path / "one.jsonl", [*SHORT, {"content": "no role"}])
-    ran = run("replay", path, "--budget", "1k")
-    assert (ran.status, ran.out) == (2, "")
-    assert f"error: {path}:5: " in ran.err
-
-
 def test_a_bad_file_among_others_is_named_and_does_not_end_the_folder(run: Runner, tmp_path):
     bad = write_transcript(tmp_path / "a.jsonl", [*SHORT, {"content": "no role"}])
     write_transcript(tmp_path / "b.jsonl", SHORT)
@@ -143,14 +137,6 @@ def test_a_first_replay_needs_no_budget_and_says_what_to_type_next(run: Runner):
     assert re.search(r"Skipped, being no messages: (\d+ [\w:-]+, ){6}and \d+ of \d+ other kinds", words)
 
 
-
-
-
-
-
-
-
-
 def test_many_files_show_only_those_with_something_to_say(run: Runner, tmp_path):
     for n in range(25):
         write_transcript(tmp_path / f"fine-{n}.jsonl", SHORT)
@@ -160,8 +146,6 @@ def test_many_files_show_only_those_with_something_to_say(run: Runner, tmp_path)
     assert "refused.jsonl" in ran.out
     assert "fine-1.jsonl" not in ran.out
     assert "25 rows in which every law held are not shown" in ran.out
-
-
 
 
 def test_ctrl_c_shows_the_figures_of_the_files_that_were_replayed(run: Runner, tmp_path, monkeypatch):
@@ -176,4 +160,61 @@ def test_ctrl_c_shows_the_figures_of_the_files_that_were_replayed(run: Runner, t
     assert ran.status == 130
     assert "one.jsonl" in ran.out
     assert "two.jsonl" not in ran.out
+    assert "Stopped after 1 of 2 files" in ran.err
+
+
+MODEL = "gpt-5.4-mini"
+ASK = ("--budget", "4k", "--dry-run", "--summarizer", "openai", "--model", MODEL)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("logs")
+    write_transcript(folder / "a.jsonl", demo_session(turns=8))
+    return write_transcript(folder / "b.jsonl", demo_session(turns=6)).parent
+
+
+def test_a_dry_run_needs_no_key_no_sdk_and_no_network(logs: Path, tmp_path: Path):
+    script = (
+        "import sys, socket\n"
+        "sys.modules['openai'] = sys.modules['anthropic'] = None\n"
+        "socket.socket.connect = socket.getaddrinfo = None\n"
+        f"from summarizing_context.cli import main; sys.exit(main({['replay', str(logs), *ASK, '--json', '-']!r}))"
+    )
+    done = run_python(["-c", script], cwd=tmp_path, env={"OPENAI_API_KEY": ""})
+    assert done.returncode == 0, done.stdout
+    document = json.loads(done.stdout[done.stdout.index("{") :])
+    total, price = document["total"], load_prices().models[MODEL]
+    assert [Path(row["file"]).name for row in document["rows"]] == ["a.jsonl", "b.jsonl"]
+    assert total["calls"] == sum(row["calls"] for row in document["rows"]) > 3
+    assert total["estimated_cost"] == pytest.approx(price.cost(total["input_tokens"], total["output_tokens"]), abs=1e-6)
+    assert document["price"]["as_of"] == str(price.as_of)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_shows_calls_tokens_price_and_what_was_assumed(run: Runner, logs: Path):
+    ran = run("replay", logs, *ASK)
+    assert ran.status == 0
+    words = " ".join(ran.out.split())
+    assert all(word in words for word in ("calls", "input", "total", "$0.0", "as of 2026-", "Assumed", "cap"))
+    assert max(len(line) for line in ran.out.splitlines() if line.startswith(" ")) <= 100  # of tables
+
+
+def test_without_a_known_price_calls_and_tokens_are_told_all_the_same(run: Runner, logs: Path):
+    ran = run("replay", logs, *ASK[:-1], "llama-of-mine", "--json", "-")
+    assert (ran.status, ran.document["price"], ran.document["total"]["estimated_cost"]) == (0, None, None)
+    assert ran.document["total"]["input_tokens"] > 1_000
+    assert "No price is known for" in run("replay", logs, *ASK[:-1], "llama-of-mine").out
+
+
+def test_ctrl_c_shows_the_forecast_of_the_files_that_were_read(run: Runner, logs: Path, monkeypatch):
+    def read(paths, plan):
+        yield next(forecast_files(paths, plan))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("summarizing_context.evaluation.dry_run.forecast_files", read)
+    ran = run("replay", logs, *ASK)
+    assert ran.status == 130
+    assert "a.jsonl" in ran.out
+    assert "b.jsonl" not in ran.out
     assert "Stopped after 1 of 2 files" in ran.err

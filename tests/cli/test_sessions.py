@@ -62,8 +62,6 @@ def test_a_deleted_session_leaves_no_text_in_the_file(run: Runner, store):
     assert not any(b"tulip-seven" in data for data in files)
 
 
-
-
 @pytest.mark.parametrize("version", [2, 12])
 @pytest.mark.parametrize("command", [("sessions", "list"), ("search", "tulip"), ("view", "s1")])
 def test_a_store_of_another_version_is_refused_and_left_as_it_is(run: Runner, store, version, command):
@@ -74,5 +72,3 @@ def test_a_store_of_another_version_is_refused_and_left_as_it_is(run: Runner, st
     assert (ran.status, ran.err.count("\n")) == (4, 1)
     assert f"its schema version is {version} " in ran.err
     assert store.read_bytes() == before
-
-
