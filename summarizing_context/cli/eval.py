@@ -190,6 +190,7 @@ def _execute(run: Record, mode: Mode, jobs: int) -> int:
 def _run_logs(run: Record, mode: Mode, jobs: int) -> int:
     """Measure transcripts or a data set, write the reports and show them; return the exit status."""
     from summarizing_context.evaluation.datasets import dataset_numbers
+    from summarizing_context.evaluation.models import CassetteFile, summarizes_by_model
     from summarizing_context.evaluation.outcomes import changed_settings
     from summarizing_context.evaluation.report import bounds, percent, run_document, write_run
     from summarizing_context.evaluation.retention import Log, logs_of, run_logs, scores_of
@@ -198,7 +199,15 @@ def _run_logs(run: Record, mode: Mode, jobs: int) -> int:
     is_own = run.config or run.prompts or run.summarizer or run.model
     settings = run.load() if is_own else Settings()
     settings = replace(settings, max_tokens=read_tokens(run.budget))
-    file = _cassette_file(settings, run.cassette, run.redact, mode)
+    file = None  # of the model that summarizes
+    if summarizes_by_model(settings):
+        if run.cassette is None:
+            raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
+        file = CassetteFile(run.cassette, run.redact)
+    elif mode != "replay":
+        raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
+    elif run.redact is not None:
+        raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
     if run.dataset:
         name, path = run.dataset
         found = dataset_numbers(name, Path(path))
@@ -392,21 +401,6 @@ def _reading_remarks(outcome: RealOutcome) -> Iterator[str]:
 
 
 # Cassettes, and what they cost
-
-
-def _cassette_file(settings: Settings, path: Path | None, redact: str | None, mode: Mode) -> CassetteFile | None:
-    """Return where the model that these settings name speaks; None if it is none. Raise `InputError`."""
-    from summarizing_context.evaluation.models import CassetteFile, summarizes_by_model
-
-    if not summarizes_by_model(settings):
-        if mode != "replay":
-            raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
-        if redact is not None:
-            raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
-        return None
-    if path is None:
-        raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
-    return CassetteFile(path, redact)
 
 
 @contextmanager

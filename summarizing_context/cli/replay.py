@@ -472,13 +472,13 @@ def demo(
             update(words, now.messages)
 
         report = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
-    show_result(json_path, report.document(), *_demo_tables(report), _what_next(report, keep, budget))
+    show_result(json_path, report.document(), *_demo_tables(report, keep, budget))
     broken = report.tally.broken_laws()
     return Status.LAW_BROKEN if broken else Status.REFUSED if report.tally.refused_views else Status.OK
 
 
-def _demo_tables(report: DemoReport) -> Iterable[RenderableType]:
-    """Show what happened, what is found with and without this package, and what it saved."""
+def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterable[RenderableType]:
+    """Show what happened, what is found with and without this package, what it saved, and what to type next."""
     from summarizing_context.evaluation.demo import PRICED_MODEL
     from summarizing_context.views.activation import REASON_WORDS
 
@@ -521,12 +521,10 @@ def _demo_tables(report: DemoReport) -> Iterable[RenderableType]:
         ("", "", f"at {PRICED_MODEL}'s list price, with its prompt cache"),
     ]
     yield facts("What it saved", saved)
-
-
-def _what_next(report: DemoReport, keep: Path | None, budget: str) -> str:
     store = keep or Path("demo.db")
-    lines = [] if keep else [f"summarizing-context demo --keep {shlex.quote(str(store))}"]
-    lines.append(shell_line("view", report.session_id, "--budget", budget, "--explain", store=store))
-    lines.append(shell_line("recall", report.session_id, "What fixed the tide import", store=store))
-    lines.append("summarizing-context replay YOUR_LOG.jsonl")
-    return "\n".join(["What to type next", *(f"  {line}" for line in lines)])
+    yield "What to type next"
+    if not keep:
+        yield f"  summarizing-context demo --keep {shlex.quote(str(store))}"
+    yield f"  {shell_line('view', report.session_id, '--budget', budget, '--explain', store=store)}"
+    yield f"  {shell_line('recall', report.session_id, 'What fixed the tide import', store=store)}"
+    yield "  summarizing-context replay YOUR_LOG.jsonl"
