@@ -429,7 +429,7 @@ def export_sessions(
 
 
 async def _document(store: SessionStore, info: SessionInfo) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """All of a session, and what of it is left out."""
+    """Return all of a session, and what of it is left out."""
     from summarizing_context.log.entries import unsealed
     from summarizing_context.messages.validation import decode_message
     from summarizing_context.stores.base import MemoryScope
