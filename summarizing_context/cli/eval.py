@@ -174,7 +174,8 @@ def _execute(run: Record, mode: Mode, jobs: int) -> int:
     if run.suite is None:
         if names_model:
             raise InputError("--reader, --reader-model and --judge-model are for suites; `eval ask` asks about a log")
-        return _run_logs(run, mode, jobs)
+        _run_logs(run, mode, jobs)
+        return Status.OK
     if run.config or run.prompts or run.summarizer or run.model:
         raise InputError("--config, --prompts, --summarizer and --model are for --cases and --dataset")
     from summarizing_context.evaluation.suites import load_suite, recorded_folder
@@ -187,8 +188,8 @@ def _execute(run: Record, mode: Mode, jobs: int) -> int:
 # Transcripts and data sets, by hindsight
 
 
-def _run_logs(run: Record, mode: Mode, jobs: int) -> int:
-    """Measure transcripts or a data set, write the reports and show them; return the exit status."""
+def _run_logs(run: Record, mode: Mode, jobs: int) -> None:
+    """Measure transcripts or a data set, write the reports and show them."""
     from summarizing_context.evaluation.datasets import dataset_numbers
     from summarizing_context.evaluation.models import CassetteFile, summarizes_by_model
     from summarizing_context.evaluation.outcomes import changed_settings
@@ -227,7 +228,7 @@ def _run_logs(run: Record, mode: Mode, jobs: int) -> int:
             update(f"{sum(len(one.probes) for one in outcomes):,} values")
     if cassette is not None and mode == "forecast":
         _show_forecast([_spent_by(cassette, settings)], settings.prices, run.json_path)
-        return Status.OK
+        return
     told = {key: str(value) if isinstance(value, Path) else value for key, value in changed_settings(settings).items()}
     page = write_run(name, outcomes, told, run.out)
     rows = [
@@ -248,7 +249,6 @@ def _run_logs(run: Record, mode: Mode, jobs: int) -> int:
     if cassette is not None:
         shown.append(_recorded(cassette, settings))
     show_result(run.json_path, run_document(name, outcomes, told), *shown)
-    return Status.OK
 
 
 def compare(
@@ -695,7 +695,7 @@ def tune(
     out: ReportFolder = Path("tune-report"),
     write: Annotated[Path | None, path_option("FOLDER", "Write the winner here, as a new file.")] = None,
     own: ModelOptions,
-) -> int:
+) -> None:
     """Find the prompt that keeps more of what was needed later, on your own transcripts.
 
     Half of the sessions choose, the other half judges the choice. Replies are kept in the cassette: a run that stopped
@@ -746,13 +746,12 @@ def tune(
         if mode == "forecast":
             planned = proposals if gepa else 0
             _show_forecast([_spent_by(tape, settings)], settings.prices, own.json_path, planned)
-            return Status.OK
+            return
     page = write_tuning(outcome, out)
     written = [str(path) for path in write_winner(winner, write)] if write is not None else []
     ended = f"{len(outcome.tried)} variants in {time.perf_counter() - started:.0f} s. The whole report: {page}"
     shown = (*_tune_tables(outcome), *(f"Written: {path}" for path in written), ended)
     show_result(own.json_path, {**tune_document(outcome), "written": written}, *shown)
-    return Status.OK
 
 
 def _prompts(path: Path, option: str) -> Iterator[Prompt]:

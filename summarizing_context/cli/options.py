@@ -27,9 +27,12 @@ _LOOPBACK = "127.0.0.1"
 
 
 def add_command(
-    app: typer.Typer, command: Callable[..., int], panel: str | None = None, name: str = "", **given: Any
+    app: typer.Typer, command: Callable[..., int | None], panel: str | None = None, name: str = "", **given: Any
 ) -> None:
-    """Add a command, with its docstring as help; `panel` is its group in the help, `given` is for typer."""
+    """Add a command, with its docstring as help; `panel` is its group in the help, `given` is for typer.
+
+    A command returns its exit status, or nothing where all is well.
+    """
     named = name or command.__name__
     app.command(named, rich_help_panel=panel, **help_of(command.__doc__ or ""), **given)(flat(command))
 
@@ -54,7 +57,7 @@ def help_of(text: str) -> dict[str, Any]:
     return {"help": "\n\n".join(paragraphs), "epilog": "\n\n".join(shown)}
 
 
-def flat(command: Callable[..., int]) -> Callable[..., int]:
+def flat(command: Callable[..., int | None]) -> Callable[..., int | None]:
     """Return the command with an option for each field, where a parameter is a dataclass."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, list[str]] = {}
@@ -71,7 +74,7 @@ def flat(command: Callable[..., int]) -> Callable[..., int]:
             default = defaults.get(name, Parameter.empty)
             options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[name]))
 
-    def run(**values: Any) -> int:
+    def run(**values: Any) -> int | None:
         for name, names in groups.items():
             values[name] = hints[name](**{option: values.pop(option) for option in names})
         return command(**values)

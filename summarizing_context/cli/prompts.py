@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(family, name="prompts", rich_help_panel=MEASURE)
 
 
-def list_prompts(prompts: PromptsPath = None, json_path: JsonPath = None) -> int:
+def list_prompts(prompts: PromptsPath = None, json_path: JsonPath = None) -> None:
     """List all prompts with the tokens that their fixed text costs in every request."""
     from summarizing_context.summarizers.prompts import load, names
 
@@ -75,10 +75,9 @@ def list_prompts(prompts: PromptsPath = None, json_path: JsonPath = None) -> int
     shown = table("Prompts", "purpose", "#version", "#tokens", "hash", "about", rows=rows, wide="about")
     shown.caption = f"tokens of the fixed text, counted by {counter.name}"
     show_result(json_path, {"token_counter": counter.name, "prompts": found}, shown)
-    return Status.OK
 
 
-def show(name: _Name, prompts: PromptsPath = None, json_path: JsonPath = None) -> int:
+def show(name: _Name, prompts: PromptsPath = None, json_path: JsonPath = None) -> None:
     """Show one prompt: what it is for, what it costs, and its whole text."""
     prompt, counter = _find(name, prompts), _counter()
     facts, focuses = _facts(prompt, counter.count), list(prompt.focuses)
@@ -88,7 +87,6 @@ def show(name: _Name, prompts: PromptsPath = None, json_path: JsonPath = None) -
     ranks = (dim(f"rank {rank}: {focus}") for rank, focus in enumerate(focuses, start=1))
     document = {**facts, "token_counter": counter.name, **whole}
     show_result(json_path, document, heading, costs, *ranks, "", prompt.text)
-    return Status.OK
 
 
 def diff(
@@ -96,7 +94,7 @@ def diff(
     second: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="What to compare it with.")] = None,
     prompts: PromptsPath = None,
     json_path: JsonPath = None,
-) -> int:
+) -> None:
     """Compare two prompts; of one name alone, the shipped version with the one in your folder."""
     from summarizing_context.evaluation.prompt_inspection import compare_prompts
 
@@ -115,7 +113,6 @@ def diff(
     styles = {"-": "red", "+": "green", " ": "", "…": "dim"}
     lines = [Text(f"{change.sign} {change.text}", style=styles[change.sign]) for change in changes]
     show_result(json_path, document, heading, *(lines or [Text("They say the same.")]))
-    return Status.OK
 
 
 def render(
@@ -135,7 +132,7 @@ def render(
     full: Annotated[bool, flag("--full", "Print the whole record, not only its beginning and end.")] = False,
     prompts: PromptsPath = None,
     json_path: JsonPath = None,
-) -> int:
+) -> None:
     """Show the exact request that a prompt is sent with for a real segment, and what each part costs.
 
     Nothing is sent. Messages are cut into segments as a session would cut them.
@@ -174,7 +171,6 @@ def render(
         user = "\n".join([*lines[:8], f"… {len(lines) - 16:,} lines more; --full prints them", *lines[-8:]])
     headings = (Text(f"── {slot}", style="bold") for slot in ("system", "user"))
     show_result(json_path, document, made, next(headings), system, next(headings), user)
-    return Status.OK
 
 
 def check(prompts: PromptsPath = None, json_path: JsonPath = None) -> int:

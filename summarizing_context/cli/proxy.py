@@ -134,7 +134,7 @@ def serve(
     no_token: Annotated[
         bool, flag("--no-token", "Ask for no token: every user of this machine may use the proxy.")
     ] = False,
-) -> int:
+) -> None:
     """Serve a local proxy that keeps the sessions of unmodified clients inside the model's window.
 
     Point a client's base URL at it. Whatever fails in the proxy, the request goes on unchanged.
@@ -149,7 +149,7 @@ def serve(
         proxy status
     """
     if context.invoked_subcommand is not None:
-        return Status.OK
+        return
     if store is None:
         raise InputError("--store: name the file of the sessions, such as --store proxy.db")
     host, port = read_address(listen)
@@ -173,7 +173,6 @@ def serve(
             words += "\nWARNING: without a token, every user of this machine may use the proxy and read its figures"
         tell(words)
         anyio.run(serve_app, app, listening)
-    return Status.OK
 
 
 def run(
@@ -263,7 +262,7 @@ def enable(
     return Status.OK
 
 
-def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> int:
+def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> None:
     """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
     told = _asked(listen, token, link="1")
     unchanged, failures = told["passed_unchanged"], told["failures"]
@@ -278,7 +277,6 @@ def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath =
     shown = table(title, "session", *names, rows=rows, wide="session")
     inspector = [f"Inspector: {told['inspector']}"] if json_path is None and "inspector" in told else []
     show_result(json_path, told, shown, *map(plain, told.get("notices", ())), *inspector)
-    return Status.OK
 
 
 def watch(
@@ -286,7 +284,7 @@ def watch(
     token: Token = None,
     once: Annotated[bool, flag("--once", "Show the requests so far, and exit.")] = False,
     lines: Annotated[bool, flag("--json", "Print each request as one line of JSON.")] = False,
-) -> int:
+) -> None:
     """Watch a running proxy: a line for each request, with its activation, prefix kept and cost. Ctrl-C ends it."""
     seen = 0
     with stop_asked() as asked:
@@ -300,7 +298,6 @@ def watch(
             if once:
                 break
             time.sleep(0.5)
-    return Status.OK
 
 
 def _request_line(each: dict[str, Any]) -> str:

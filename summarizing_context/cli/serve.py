@@ -27,7 +27,7 @@ from summarizing_context.cli.options import (
     read_place,
     url_of,
 )
-from summarizing_context.cli.output import InputError, Status, plain, tell
+from summarizing_context.cli.output import InputError, plain, tell
 from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
@@ -61,7 +61,7 @@ def mcp(
         bool, flag("--no-token", "Ask for no token: all who reach the server can read the sessions.")
     ] = False,
     config: ConfigPath = None,
-) -> int:
+) -> None:
     """Serve the past of a store's sessions to agents: the tools context_recall, context_search and context_expand.
 
     The store is only read, and other programs may write it meanwhile. With the settings of the writer in --config, its
@@ -82,7 +82,7 @@ def mcp(
     server = make_server(settings, session)
     if address is None:
         anyio.run(serve_stdio, server)
-        return Status.OK
+        return
     token = None if no_token else checked_token(token or kept_token(token_file("mcp-token")))
     with bound_socket(*address) as listening:
         host, port = listening.getsockname()[:2]
@@ -94,7 +94,6 @@ def mcp(
             lines.append(f"WARNING: {host} is open to other machines, and what is sent is not encrypted.")
         tell("\n".join(lines))
         anyio.run(partial(serve_http, token=token), server, listening)
-    return Status.OK
 
 
 def inspect(
@@ -105,7 +104,7 @@ def inspect(
     browser: Annotated[bool, flag("--browser/--no-browser", "Open the page in a browser.")] = True,
     model: Annotated[str | None, option("M", "Model whose prices apply. Default: the setting `model`.")] = None,
     config: ConfigPath = None,
-) -> int:
+) -> None:
     """Show the sessions of a store in a browser: what was summarized, what left the view, what it cost.
 
     The store is only read, and the page follows its writers. Only an undo that you confirm writes.
@@ -133,7 +132,6 @@ def inspect(
         if browser:
             webbrowser.open(url)
         anyio.run(serve, inspector_app(store, settings=settings, access=access), listening, access)
-    return Status.OK
 
 
 def worker(
@@ -153,7 +151,7 @@ def worker(
         option("N", f"Maximum calls of all workers per minute. {_KEPT}", min=-1),
     ] = None,
     own: OwnSettings,
-) -> int:
+) -> None:
     """Make the summaries that hosts ask for.
 
     These hosts have the setting `workers = "pool"` or `"both"`. A worker runs until SIGTERM or Ctrl-C.
@@ -192,4 +190,3 @@ def worker(
 
     anyio.run(serve)
     tell("The worker has ended; nothing is left under way.")
-    return Status.OK

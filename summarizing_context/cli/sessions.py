@@ -153,7 +153,7 @@ def view(
     at: StoredSession,
     full: Annotated[bool, flag("--full", "Print the messages exactly as they are sent, as JSON.")] = False,
     explain: Annotated[bool, flag("--explain", "Show which messages each node of the header stands for.")] = False,
-) -> int:
+) -> None:
     """Show the view of a session as the next request would get it.
 
     The session is opened for reading only: nothing is written, no summary is made, and its writer may go on.
@@ -175,7 +175,7 @@ def view(
         if inert(text) != text:  # what could drive a terminal is written as escapes
             text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
         show_result(at.json_path, {**document, "messages": messages}, text)
-        return Status.OK
+        return
     styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
     cells: list[tuple[object, ...]] = [
         (str(row["position"]), Text(row["part"], style=styles.get(row["part"], "")), row["role"], row["tokens"],
@@ -199,7 +199,6 @@ def view(
         if not nodes:
             tables[-1].caption = "nothing is covered: the whole log is in the view"
     show_result(at.json_path, document, *tables)
-    return Status.OK
 
 
 async def _look(settings: Settings) -> tuple[Sequence[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
@@ -232,11 +231,11 @@ def _add_session_command(app: typer.Typer, name: str) -> None:
     command = COMMANDS[name]
     takes = command.usage.partition(" ")[2]
 
-    def with_words(at: StoredSession, words: list[str] | None = None) -> int:
-        return _run(name, at, words or ())
+    def with_words(at: StoredSession, words: list[str] | None = None) -> None:
+        _run(name, at, words or ())
 
-    def alone(at: StoredSession) -> int:
-        return _run(name, at, ())
+    def alone(at: StoredSession) -> None:
+        _run(name, at, ())
 
     argument = typer.Argument(metavar=takes, help=f"What `{PREFIX} {name}` takes.")
     with_words.__annotations__["words"] = Annotated[list[str] | None, argument]
@@ -246,7 +245,7 @@ def _add_session_command(app: typer.Typer, name: str) -> None:
     add_command(app, run, CHANGE if command.writes else LOOK, name)
 
 
-def _run(name: str, at: StoredSession, words: Sequence[str]) -> int:
+def _run(name: str, at: StoredSession, words: Sequence[str]) -> None:
     result = anyio.run(_perform, at.settings(), name, " ".join(words))
     if not result.ok:
         raise InputError(str(result.data["error"]))
@@ -256,7 +255,6 @@ def _run(name: str, at: StoredSession, words: Sequence[str]) -> int:
 
     # What to type next ends the text of a command.
     show_result(at.json_path, dict(result.data), re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text))
-    return Status.OK
 
 
 async def _perform(settings: Settings, name: str, words: str) -> CommandResult:
@@ -294,7 +292,7 @@ def search(
     project: Annotated[str | None, option("TAG", "Search the sessions of this project.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of hits.")] = 10,
     json_path: JsonPath = None,
-) -> int:
+) -> None:
     """Find messages, summaries and memories of all sessions by their words, the most relevant first.
 
     With [bold]--session[/bold], the memories are those that the session shares with its project. Numbers of messages
@@ -332,10 +330,9 @@ def search(
     if not hits:
         shown.caption = "nothing holds any of these words"
     show_result(json_path, {"query": query, "hits": [asdict(hit) for hit in hits]}, shown)
-    return Status.OK
 
 
-def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
+def list_sessions(store: StorePath, json_path: JsonPath = None) -> None:
     """List all sessions of a store, the newest change first."""
     found = find_sessions(store).values()
     told = {
@@ -356,7 +353,6 @@ def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
     if not found:
         shown.caption = "it holds no session yet"
     show_result(json_path, {"store": shown_store(store), "sessions": [asdict(info) for info in found]}, shown)
-    return Status.OK
 
 
 def delete_session(
@@ -364,22 +360,20 @@ def delete_session(
     store: StorePath,
     yes: Yes = False,
     json_path: JsonPath = None,
-) -> int:
+) -> None:
     """Delete one session for good. In an SQLite file of more than 16 MB, remains of its text may stay until `purge`."""
     info = find_session(store, session)
     confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
     found = with_store(store, lambda opened: opened.delete_session(session), read_only=False)
     show_result(json_path, {"deleted": session, "found": found}, f"Deleted {session}.")
-    return Status.OK
 
 
-def purge(store: StorePath, yes: Yes = False, json_path: JsonPath = None) -> int:
+def purge(store: StorePath, yes: Yes = False, json_path: JsonPath = None) -> None:
     """Remove for good what no session uses any longer, such as replaced logs."""
     check_store(store)
     confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes, "removed")
     freed = with_store(store, lambda opened: opened.purge(), read_only=False)
     show_result(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
-    return Status.OK
 
 
 # Sessions travel between any two stores, each as a line of JSON. States are any bytes, and travel as the characters of
@@ -478,7 +472,7 @@ def import_sessions(
     file: Annotated[Path, typer.Argument(metavar="FILE", parser=read_path, help="What `sessions export` wrote.")],
     store: StorePath,
     json_path: JsonPath = None,
-) -> int:
+) -> None:
     """Put exported sessions into a store, which is made if needed. No summary is paid for again.
 
     A session that the store has already is continued where its messages are the first of those in the file, and
@@ -509,7 +503,6 @@ def import_sessions(
     show_result(json_path, {"sessions": told, "refused": refused}, shown)
     if refused:
         raise InputError("; ".join(refused))
-    return Status.OK
 
 
 class _OtherContent(Exception):

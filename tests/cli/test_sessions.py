@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Path:
 def test_sessions_are_listed(run: Runner, store):
     ran = run("sessions", "list", "--store", store)
     assert ran.status == 0
-    assert all(word in ran.out for word in ("s1", "s2", "harbour", "messages"))
+    assert all(word in ran.out for word in ("s1", "s2", "harbour", "messages", "summaries"))
     found = run("sessions", "list", "--store", store, "--json", "-").document["sessions"]
     assert {info["session_id"]: info["messages"] for info in found} == {"s1": 2, "s2": 1}
 
