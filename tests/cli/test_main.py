@@ -13,6 +13,7 @@ import typer
 from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.cli.app import build_app
+from summarizing_context.cli.options import read_address
 from summarizing_context.errors import (
     BudgetError,
     MessageError,
@@ -151,3 +152,10 @@ def test_importing_the_command_line_brings_no_sdks():
 
 def test_the_version_is_told(run: Runner):
     assert run("--version").out == f"summarizing-context {version('summarizing_context')}\n"
+
+
+def test_a_port_alone_is_one_of_the_loopback():
+    loopback = "127.0.0.1"
+    for written in ("8379", ":8379", "localhost:8379"):
+        assert read_address(written) == (loopback, 8379)
+    assert (read_address("[::1]:0"), read_address("0.0.0.0:80")) == (("::1", 0), ("0.0.0.0", 80))
