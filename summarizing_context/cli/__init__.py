@@ -13,7 +13,7 @@ from typing import Any
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that `arguments` (or the process's own) name; its exit status."""
+    """Run the command that `arguments` (or the process's own) name; return its exit status."""
     from summarizing_context.cli.output import PROGRAM, Status, explain_failure
 
     for stream in (sys.stdout, sys.stderr):
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @cache
 def _command() -> Any:
-    """The command with all its families; it may be run again and again."""
+    """Return the command with all its families; it may be run again and again."""
     import typer.main
 
     from summarizing_context.cli.app import build_app

@@ -4,75 +4,52 @@ from __future__ import annotations
 
 import os
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import typer
 from rich.text import Text
 
-from summarizing_context.cli.options import (
-    BaseUrl,
-    ConfigPath,
-    JsonPath,
-    OwnSettings,
-    SummarizerModel,
-    SummarizerName,
-)
-from summarizing_context.cli.output import Status, examples, facts, help_text, plain, show_result
+from summarizing_context.cli.options import TRY, BaseUrl, JsonPath, OwnSettings, add_command
+from summarizing_context.cli.output import Status, facts, show_result
+from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
 from summarizing_context.settings.addresses import is_address, shown_store
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
 
-_SYSTEM, _USER = "This checks a connection.", "Answer with the word ok."
-_TOKENS = 8  # of the answer
-_EXAMPLES = examples(
-    "check --config agent.toml",
-    "check --summarizer anthropic --model claude-haiku-4-5",
-    "check --model my-model --base-url http://127.0.0.1:8000/v1 --json -",
-)
-
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("check", help=help_text(check), epilog=_EXAMPLES)(check)
+    """Add the commands to the app."""
+    add_command(app, check, TRY)
 
 
-def check(
-    *,
-    config: ConfigPath = None,
-    summarizer: SummarizerName = None,
-    model: SummarizerModel = None,
-    base_url: BaseUrl = None,
-    json_path: JsonPath = None,
-) -> int:
+def check(own: OwnSettings, base_url: BaseUrl = None, json_path: JsonPath = None) -> int:
     """Check that the summarizer answers and the store opens, with one call of a few tokens.
 
     The exit status is 0 if both are well and 1 if not; the table says what is wrong, and where. With the summarizer
     extractive no model is called. Nothing is written to the store.
-    """
-    import anyio
 
-    settings = OwnSettings(config, None, summarizer, model).load(base_url)
-    asked = anyio.run(partial(_ask, settings))
-    opened = _open(settings)
+    Examples:
+        check --config agent.toml
+        check --summarizer anthropic --model claude-haiku-4-5
+        check --model my-model --base-url http://127.0.0.1:8000/v1 --json -
+    """
+    settings = own.load(base_url=base_url)
+    asked, opened = anyio.run(_ask, settings), _open(settings)
     is_well = asked["problem"] is None and opened["problem"] is None
-    document = {"ok": is_well, "summarizer": asked, "store": opened}
     called = "no model is called" if asked["host"] is None else f"{asked['model']} at {asked['host']}"
     answered = "ready" if asked["seconds"] is None else f"answered in {asked['seconds']:.1f} s"
+    marks = [Text("failed", "bold red") if one["problem"] else Text("ok", "green") for one in (asked, opened)]
     rows = [
-        ("summarizer", Text(plain(settings.summarizer)), plain(called)),
-        ("", _verdict(asked), plain(asked["problem"] or answered)),
-        ("store", _verdict(opened), plain(f"{opened['name']}: {opened['problem'] or opened['about']}")),
+        ("summarizer", settings.summarizer, called),
+        ("", marks[0], asked["problem"] or answered),
+        ("store", marks[1], f"{opened['name']}: {opened['problem'] or opened['about']}"),
     ]
-    show_result(json_path, document, facts("Check", rows))
+    show_result(json_path, {"ok": is_well, "summarizer": asked, "store": opened}, facts("Check", rows))
     return Status.OK if is_well else Status.LAW_BROKEN
-
-
-def _verdict(found: dict[str, Any]) -> Text:
-    return Text("ok", style="green") if found["problem"] is None else Text("failed", style="bold red")
 
 
 async def _ask(settings: Settings) -> dict[str, Any]:
@@ -92,14 +69,14 @@ async def _ask(settings: Settings) -> dict[str, Any]:
         return {**told, "problem": str(error)}
     told["host"], began = model.host, time.monotonic()
     try:
-        reply = await call_within(settings.call_timeout, model.complete(_SYSTEM, _USER, _TOKENS))
+        call = model.complete("This checks a connection.", "Answer with the word ok.", 8)
+        reply = await call_within(settings.call_timeout, call)
         told |= {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
         if not reply.text.strip():
             told["problem"] = "the reply is empty; check that the model answers with text"
     except SummarizerError as error:
         status = status_code(error.__cause__)
-        said = f"{error}" if status is None else f"{error} (HTTP {status})"
-        told |= {"problem": said, "status": status}
+        told |= {"problem": str(error) if status is None else f"{error} (HTTP {status})", "status": status}
     finally:
         await model.close()
     return {**told, "seconds": round(time.monotonic() - began, 3)}
@@ -107,8 +84,6 @@ async def _ask(settings: Settings) -> dict[str, Any]:
 
 def _open(settings: Settings) -> dict[str, Any]:
     """Open the store for reading; of a file that is not there yet, look whether it could be made."""
-    import anyio
-
     told: dict[str, Any] = {"name": shown_store(settings.store), "about": "opened", "problem": None}
     if str(settings.store) == ":memory:":
         return {**told, "about": "nothing is kept when the process ends"}
@@ -118,17 +93,7 @@ def _open(settings: Settings) -> dict[str, Any]:
         problem = None if can_be_made else f"its folder {path.parent} is missing, or may not be written"
         return {**told, "about": "is made at first use", "problem": problem}
     try:
-        told["about"] = f"opened, {anyio.run(_count_sessions, settings.store)} sessions"
+        told["about"] = f"opened, {len(find_sessions(settings.store))} sessions"
     except SummarizingContextError as error:
         told["problem"] = str(error)
     return told
-
-
-async def _count_sessions(place: str | Path) -> int:
-    from summarizing_context.assembly import open_store
-
-    store = await open_store(place, read_only=True)
-    try:
-        return len(await store.sessions())
-    finally:
-        await store.close()

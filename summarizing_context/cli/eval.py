@@ -1,7 +1,9 @@
-"""`summarizing-context eval`: what views of a session still hold, measured offline; a model takes part on request only.
+"""`summarizing-context eval` and `tune`: what views of a session still hold, measured offline; a model takes part on
+request only.
 
 `eval run` measures your own transcripts by hindsight, a data set by its questions, or replays recorded answers of a
-model. `eval record` asks a model for what is not recorded, `eval ask` has models question one log of yours.
+model. `eval record` asks a model for what is not recorded, `eval ask` has models question one log of yours. `tune`
+finds which of several prompts makes views hold more.
 """
 
 from __future__ import annotations
@@ -9,35 +11,33 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import anyio
 import typer
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli.options import (
-    BaseUrl,
+    MEASURE,
     CaseBudget,
-    CassettePath,
-    ConfigPath,
-    DryRun,
     Jobs,
     JsonPath,
+    LogOptions,
     MaxCalls,
-    MaxInput,
-    OwnSettings,
-    PromptsPath,
-    Redact,
+    ModelOptions,
     ReportFolder,
-    SummarizerModel,
-    SummarizerName,
-    TranscriptFormat,
-    at_named_server,
+    TranscriptPaths,
+    add_command,
+    flag,
+    option,
+    path_option,
     read_path,
     read_place,
     read_tokens,
@@ -45,294 +45,214 @@ from summarizing_context.cli.options import (
 from summarizing_context.cli.output import (
     InputError,
     Status,
+    dim,
     dollars,
-    examples,
     facts,
-    help_text,
-    notices,
-    number,
     plain,
-    progress_bar,
-    screen,
+    progress,
     show_result,
     table,
+    tell,
     tell_skipped_lines,
-    write_json,
 )
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Mode
-    from summarizing_context.evaluation.models import CassetteFile, Chat, ModelPlan
-    from summarizing_context.evaluation.outcomes import GateOutcome
-    from summarizing_context.evaluation.real.recording import Recording
-    from summarizing_context.evaluation.real.scores import ArmScore, LoadedSuite, RealOutcome
-    from summarizing_context.evaluation.retention import Log, SessionOutcome
+    from summarizing_context.evaluation.models import CassetteFile, ModelPlan
+    from summarizing_context.evaluation.real.scores import LoadedSuite, RealOutcome
+    from summarizing_context.evaluation.retention import SessionOutcome
+    from summarizing_context.evaluation.tune import TuneOutcome
     from summarizing_context.settings.values import Settings
-    from summarizing_context.summarizers.prices import ModelPrice
+    from summarizing_context.summarizers.prompts import Prompt
 
-_RUN_EXAMPLES = examples(
-    "eval run --cases logs/ --budget 16k    # your own transcripts, no labels needed",
-    "eval run --cases logs/ --config mine.toml --prompts mine/ --cassette mine.jsonl",
-    "eval run --dataset locomo locomo10.json",
-    "eval run real    # recorded answers of a model, in a checkout",
-    "eval run eval-ask    # what `eval ask` recorded, again without a key",
-    more={
-        "Exit status": ("0 done · 1 a bound is missed · 2 bad input, or a reply that is not recorded · 4 environment")
-    },
-)
-_RECORD_EXAMPLES = examples(
-    "eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    # price",
-    "eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --max-calls 2000",
-    "eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    # in a checkout",
-    more={
-        "Keys": (
-            "From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys "
-            "and tokens\nare taken out by their shape, others by --redact; what else a transcript says is in it."
-        ),
-    },
-)
-_ASK_EXAMPLES = examples(
-    "eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    # price",
-    "eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --budget 16k --questions 30",
-    "eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic",
-    more={
-        "Keys": (
-            "From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or as "
-            "a whole; keys\nand tokens are taken out by their shape, others by --redact."
-        ),
-    },
-)
-_CALL_TIMEOUT = 300.0  # seconds: one reply of `eval ask` holds all questions
+Key = TypeVar("Key")
 
-Suite = Annotated[
+Arms = Annotated[str | None, option("A[,B]", "Views to compare, or arms of a suite to show.")]
+ReaderModel = Annotated[str | None, option("M", "Model that answers from views.")]
+Redact = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[SUITE]", help="A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`."
-    ),
+    option("MODULE:FUNCTION", "Function that removes secrets from each message before it is sent, kept or reported."),
 ]
-Cases = Annotated[
-    list[Path] | None, typer.Option(metavar="PATH", parser=read_path, help="Your transcripts: files or folders.")
-]
-Dataset = Annotated[
-    tuple[str, str] | None,
-    typer.Option(metavar="NAME PATH", parser=read_place, help="A data set: locomo or longmemeval, and its file."),
-]
-Arms = Annotated[str | None, typer.Option(metavar="A[,B]", help="Views to compare, or arms of a suite to show.")]
-ReaderName = Annotated[
-    str | None, typer.Option(metavar="NAME", help=f"Provider that records the answers of a suite: {NAMED}.")
-]
-ReaderModel = Annotated[str | None, typer.Option(metavar="M", help="Model that answers from views.")]
-JudgeModel = Annotated[
-    str | None, typer.Option(metavar="M", help="Model that marks the answers. Default: the reader's model.")
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(LogOptions):
+    """Options of `eval run` and `eval record`."""
+
+    suite: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SUITE]",
+            help="A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`.",
+        ),
+    ] = None
+    cases: Annotated[list[Path] | None, option("PATH", "Your transcripts: files or folders.", parser=read_path)] = None
+    dataset: Annotated[
+        tuple[str, str] | None,
+        option("NAME PATH", "A data set: locomo or longmemeval, and its file.", parser=read_place),
+    ] = None
+    budget: CaseBudget = "8k"
+    arms: Arms = None
+    out: ReportFolder = Path("eval-report")
+    cassette: Annotated[
+        Path | None,
+        path_option("FILE", "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."),
+    ] = None
+    redact: Redact = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Run, ModelOptions):
+    """Options of `eval record`."""
+
+    reader: Annotated[str | None, option("NAME", f"Provider that records the answers of a suite: {NAMED}.")] = None
+    reader_model: ReaderModel = None
+    judge_model: Annotated[str | None, option("M", "Model that marks the answers. Default: the reader's model.")] = None
+    max_calls: MaxCalls = None
+    max_input_tokens: Annotated[
+        int | None, option("N", "Maximum number of input tokens; the same command resumes.", min=0)
+    ] = None
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    family = typer.Typer(help="Measure what views still hold, without a model unless asked.", no_args_is_help=True)
-    family.command("run", help=help_text(run), epilog=_RUN_EXAMPLES)(run)
-    family.command("record", help=help_text(record), epilog=_RECORD_EXAMPLES)(record)
-    family.command("ask", help=help_text(ask), epilog=_ASK_EXAMPLES)(ask)
-    family.command("compare", help=help_text(compare))(compare)
-    app.add_typer(family, name="eval")
+    about = "Measure what views still hold, without a model unless asked."
+    family = typer.Typer(help=about, no_args_is_help=True)
+    for command in (run, record, ask, compare):
+        add_command(family, command)
+    app.add_typer(family, name="eval", rich_help_panel=MEASURE)
+    add_command(app, tune, MEASURE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What the command line says of a run: the options of `run` and `record`, by their names."""
-
-    suite: str | None = None
-    cases: Sequence[Path] | None = None
-    dataset: tuple[str, str] | None = None
-    format: str = "auto"  # of the transcripts
-    budget: str = "8k"
-    arms: str | None = None
-    out: Path = Path("eval-report")
-    jobs: int | None = None
-    json_path: str | None = None
-    config: Path | None = None
-    prompts: Path | None = None
-    summarizer: str | None = None
-    model: str | None = None
-    base_url: str | None = None
-    cassette: Path | None = None
-    redact: str | None = None
-    mode: Mode = "replay"
-    max_calls: int | None = None
-    max_input_tokens: int | None = None
-    reader: str | None = None
-    reader_model: str | None = None
-    judge_model: str | None = None
-
-    @property
-    def own(self) -> OwnSettings:
-        """The settings of the user's."""
-        return OwnSettings(self.config, self.prompts, self.summarizer, self.model)
-
-    @property
-    def names_model(self) -> bool:
-        """Whether a model that answers is asked for."""
-        return not (self.reader is self.reader_model is self.judge_model is None)
-
-
-def run(
-    suite: Suite = None,
-    cases: Cases = None,
-    dataset: Dataset = None,
-    *,
-    format: TranscriptFormat = "auto",
-    budget: CaseBudget = "8k",
-    arms: Arms = None,
-    out: ReportFolder = Path("eval-report"),
-    jobs: Jobs = None,
-    cassette: CassettePath = None,
-    redact: Redact = None,
-    config: ConfigPath = None,
-    prompts: PromptsPath = None,
-    summarizer: SummarizerName = None,
-    model: SummarizerModel = None,
-    json_path: JsonPath = None,
-) -> int:
+def run(given: Run, jobs: Jobs = None) -> int:
     """Measure transcripts by hindsight, beside views without summaries at equal tokens; or replay recorded answers.
 
     Hindsight needs no labels: exact values that were seen before a cut and that later tool calls really used. The
     reports are the same on every run and every machine. What a model says comes from recorded replies.
+
+    Examples:
+        eval run --cases logs/ --budget 16k    # your own transcripts, no labels needed
+        eval run --cases logs/ --config mine.toml --prompts mine/ --cassette mine.jsonl
+        eval run --dataset locomo locomo10.json
+        eval run real    # recorded answers of a model, in a checkout
+        eval run eval-ask    # what `eval ask` recorded, again without a key
+
+    Exit status:
+        0 done · 1 a bound is missed · 2 bad input, or a reply that is not recorded · 4 environment
     """
-    return _execute(Run(**locals()))
+    whole = Record(**{field.name: getattr(given, field.name) for field in fields(given)})
+    return _execute(whole, "replay", jobs or os.cpu_count() or 1)
 
 
-def record(
-    suite: Suite = None,
-    cases: Cases = None,
-    dataset: Dataset = None,
-    *,
-    format: TranscriptFormat = "auto",
-    reader: ReaderName = None,
-    reader_model: ReaderModel = None,
-    judge_model: JudgeModel = None,
-    cassette: CassettePath = None,
-    base_url: BaseUrl = None,
-    redact: Redact = None,
-    dry_run: DryRun = False,
-    max_calls: MaxCalls = None,
-    max_input_tokens: MaxInput = None,
-    budget: CaseBudget = "8k",
-    arms: Arms = None,
-    out: ReportFolder = Path("eval-report"),
-    config: ConfigPath = None,
-    prompts: PromptsPath = None,
-    summarizer: SummarizerName = None,
-    model: SummarizerModel = None,
-    json_path: JsonPath = None,
-) -> int:
+def record(given: Record) -> int:
     """Ask a model for what is not recorded yet, so that `eval run` replays it without a network or a key.
 
     What is recorded already is not sent again, so a recording that was stopped, by you or by a cap, goes on when it is
     called again. Several recorders may share a file.
+
+    Examples:
+        eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    # price
+        eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --max-calls 2000
+        eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    # in a checkout
+
+    Keys:
+        From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys and
+        tokens are taken out by their shape, others by --redact; what else a transcript says is in it.
     """
-    given = {name: value for name, value in locals().items() if name != "dry_run"}
-    return _execute(Run(**given, mode="forecast" if dry_run else "record"))
+    return _execute(given, "forecast" if given.dry_run else "record", os.cpu_count() or 1)
 
 
-def _execute(run: Run) -> int:
-    """Run what is named, by its kind; the exit status."""
+def _execute(run: Record, mode: Mode, jobs: int) -> int:
+    """Run what is named, by its kind; return the exit status."""
     named = [name for name in ("suite", "cases", "dataset") if getattr(run, name)]
     if len(named) != 1:
         given = " and ".join(f"--{name}" if name != "suite" else "a suite" for name in named) or "nothing"
         raise InputError(f"{given} is named; give one of a suite (such as real), --cases LOGS, or --dataset NAME PATH")
+    names_model = not (run.reader is run.reader_model is run.judge_model is None)
     if run.suite is None:
-        if run.names_model:
+        if names_model:
             raise InputError("--reader, --reader-model and --judge-model are for suites; `eval ask` asks about a log")
-        return _run_logs(run)
-    if any(run.own):
+        _run_logs(run, mode, jobs)
+        return Status.OK
+    if run.config or run.prompts or run.summarizer or run.model:
         raise InputError("--config, --prompts, --summarizer and --model are for --cases and --dataset")
     from summarizing_context.evaluation.real.scores import load_suite, recorded_folder
 
-    is_folder = recorded_folder(Path(run.suite)) is not None
-    if is_folder and (run.mode != "replay" or run.names_model):
+    if recorded_folder(Path(run.suite)) is not None and (mode != "replay" or names_model):
         raise InputError("a folder of recorded answers is only shown again; `eval ask` records into it")
-    return _run_recorded(run, load_suite(run.suite, Path.cwd()))
+    return _run_recorded(run, load_suite(run.suite, Path.cwd()), mode, jobs)
 
 
-def _run_logs(run: Run) -> int:
-    """Measure transcripts or a data set, write the reports and show them; the exit status."""
+# Transcripts and data sets, by hindsight
+
+
+def _run_logs(run: Record, mode: Mode, jobs: int) -> None:
+    """Measure transcripts or a data set, write the reports and show them."""
+    from summarizing_context.evaluation.datasets import dataset_numbers
+    from summarizing_context.evaluation.models import CassetteFile, summarizes_by_model
     from summarizing_context.evaluation.outcomes import changed_settings
-    from summarizing_context.evaluation.report import run_document, write_run
-    from summarizing_context.evaluation.retention import run_logs
+    from summarizing_context.evaluation.report import bounds, percent, run_document, write_run
+    from summarizing_context.evaluation.retention import Log, logs_of, run_logs, scores_of
     from summarizing_context.settings.values import Settings
 
-    settings = run.own.load(run.base_url) if any(run.own) else Settings()
+    is_own = run.config or run.prompts or run.summarizer or run.model
+    settings = run.load() if is_own else Settings()
     settings = replace(settings, max_tokens=read_tokens(run.budget))
-    file = cassette_file(settings, run.cassette, run.redact, run.mode)
-    logs = _logs(run)
-    started = time.perf_counter()
-    outcomes: list[SessionOutcome] = []
-    jobs = run.jobs or os.cpu_count() or 1
-    if not notices().is_terminal:
-        notices().print(f"Measuring {len(logs)} sessions.")
-    with (
-        opened(file, run.mode, run.max_calls, run.max_input_tokens) as cassette,
-        progress_bar("sessions", remaining=True) as bar,
-    ):
-        shown = bar.add_task("eval", total=len(logs), words="")
-        for outcome in run_logs(logs, settings, jobs=jobs, cassette=cassette, cassette_file=file):
-            outcomes.append(outcome)
-            bar.update(shown, advance=1, words=f"{sum(len(one.probes) for one in outcomes):,} values")
-    if cassette is not None and cassette.mode == "forecast":
-        show_forecast([spent_by(cassette, settings)], settings.prices, run.json_path)
-        return Status.OK
-    name = run.dataset[0] if run.dataset else "your sessions"
-    told = {key: str(value) if isinstance(value, Path) else value for key, value in changed_settings(settings).items()}
-    page = write_run(name, outcomes, told, run.out)
-    if run.json_path is not None:
-        write_json(run.json_path, run_document(name, outcomes, told))
-    if run.json_path != "-":
-        _show_run(name, outcomes, page, time.perf_counter() - started)
-        if cassette is not None:
-            screen().print(f"Recorded: {spent_words(cassette, settings)}.", soft_wrap=True)
-    return Status.OK
-
-
-def _logs(run: Run) -> list[Log]:
-    """The sessions that are named."""
-    from summarizing_context.evaluation.datasets import dataset_numbers
-    from summarizing_context.evaluation.retention import Log, logs_of
-
+    file = None  # of the model that summarizes
+    if summarizes_by_model(settings):
+        if run.cassette is None:
+            raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
+        file = CassetteFile(run.cassette, run.redact)
+    elif mode != "replay":
+        raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
+    elif run.redact is not None:
+        raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
     if run.dataset:
         name, path = run.dataset
         found = dataset_numbers(name, Path(path))
-        return [Log(file, dataset=name, number=number, name=f"{file.stem}-{number}") for file, number in found]
-    logs, skipped = logs_of(run.cases or (), run.format)
-    tell_skipped_lines(skipped)
-    return logs
-
-
-def _show_run(name: str, outcomes: Sequence[SessionOutcome], page: Path, seconds: float) -> None:
-    from summarizing_context.evaluation.report import bounds, percent
-    from summarizing_context.evaluation.retention import scores_of
-
-    shown = table(
-        f"Values needed later that views hold: {plain(name)}", "view", "#held", "#interval", "#ours ahead", "#interval"
-    )
-    for score in scores_of(outcomes):
-        lead = f"{100 * score.ours_ahead.mean:+.1f}" if score.ours_ahead is not None else ""
-        cells = (percent(score.retention), bounds(score.retention), lead, bounds(score.ours_ahead, points=True))
-        shown.add_row(score.arm, *cells)
-    screen().print(shown)
+        logs = [Log(file, dataset=name, number=number, name=f"{file.stem}-{number}") for file, number in found]
+    else:
+        name = "your sessions"
+        logs, skipped = logs_of(run.cases or (), run.format)
+        tell_skipped_lines(skipped)
+    started = time.perf_counter()
+    outcomes: list[SessionOutcome] = []
+    with (
+        _opened(file, mode, run.max_calls, run.max_input_tokens) as cassette,
+        progress("sessions", len(logs), f"Measuring {len(logs)} sessions.") as update,
+    ):
+        for outcome in run_logs(logs, settings, jobs=jobs, cassette=cassette, cassette_file=file):
+            outcomes.append(outcome)
+            update(f"{sum(len(one.probes) for one in outcomes):,} values")
+    if cassette is not None and mode == "forecast":
+        _show_forecast([_spent_by(cassette, settings)], settings.prices, run.json_path)
+        return
+    told = {key: str(value) if isinstance(value, Path) else value for key, value in changed_settings(settings).items()}
+    page = write_run(name, outcomes, told, run.out)
+    rows = [
+        (score.arm, percent(score.retention), bounds(score.retention),
+         "" if score.ours_ahead is None else f"{100 * score.ours_ahead.mean:+.1f}",
+         bounds(score.ours_ahead, points=True))
+        for score in scores_of(outcomes)
+    ]  # fmt: skip
+    title = f"Values needed later that views hold: {plain(name)}"
+    shown: list[RenderableType] = [table(title, "view", "#held", "#interval", "#ours ahead", "#interval", rows=rows)]
     probes = sum(len(one.probes) for one in outcomes)
     if not probes:
-        screen().print("Nothing was measured: no view leaves out what is needed later; try a smaller --budget.")
+        shown.append("Nothing was measured: no view leaves out what is needed later; try a smaller --budget.")
     held, missing = (sum(one.recalled[at] for one in outcomes) for at in (0, 1))
     if missing:
-        screen().print(f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
-    screen().print(f"{probes:,} values in {seconds:.0f} s. The whole report: {page}", soft_wrap=True)
+        shown.append(f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
+    shown.append(f"{probes:,} values in {time.perf_counter() - started:.0f} s. The whole report: {page}")
+    if cassette is not None:
+        shown.append(_recorded(cassette, settings))
+    show_result(run.json_path, run_document(name, outcomes, told), *shown)
 
 
 def compare(
     first: Annotated[Path, typer.Argument(metavar="FIRST", parser=read_path, help="Folder or report.json of a run.")],
     second: Annotated[Path, typer.Argument(metavar="SECOND", parser=read_path, help="Another run of the same logs.")],
-    *,
     json_path: JsonPath = None,
 ) -> int:
     """Compare two runs on the same logs, session by session. Exit status 1 if the second is surely worse."""
@@ -360,9 +280,14 @@ def compare(
     return Status.LAW_BROKEN if verdict == "worse" else Status.OK
 
 
-def _run_recorded(run: Run, loaded: LoadedSuite) -> int:
-    """Replay the recording of a suite, once what is missing was recorded if that is asked for; the exit status."""
+# Recorded answers
+
+
+def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> int:
+    """Replay the recording of a suite, once what is missing was recorded if that is asked for; return the status."""
+    from summarizing_context.evaluation.models import CassetteFile
     from summarizing_context.evaluation.real.arms import ARMS, OPTIONAL, USUAL
+    from summarizing_context.evaluation.real.recorder import open_recorder
     from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.scores import check_bounds, replay
     from summarizing_context.evaluation.report import document_of, write_reports
@@ -370,75 +295,64 @@ def _run_recorded(run: Run, loaded: LoadedSuite) -> int:
     recording = Recording.open(loaded.root / loaded.suite.recording)
     read = {arm for _, arm in recording.answers}
     usual = (*USUAL, *(arm for arm in OPTIONAL if arm in read))
-    if not loaded.suite.bounds and read and run.mode == "replay":
+    if not loaded.suite.bounds and read and mode == "replay":
         usual = tuple(arm for arm in ARMS if arm in read)
     arms = _chosen_arms(run.arms, ARMS) or usual
-    if run.mode != "replay" and not _record(run, loaded, recording, arms):
-        return Status.OK
-    if not notices().is_terminal:
-        notices().print(f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms.")
-    with progress_bar("cases", remaining=True) as bar:
-        shown = bar.add_task("real", total=len(recording.cases), words="")
-        outcome = replay(
-            recording,
-            arms,
-            jobs=run.jobs or os.cpu_count() or 1,
-            watch=lambda name: bar.update(shown, advance=1, words=plain(name, 40)),
-        )
+    if mode != "replay":
+        plan = _suite_plan(run)
+        settings = plan.reader.settings()
+        file = CassetteFile(run.cassette or loaded.cassette, run.redact)
+        with _opened(file, mode, run.max_calls, run.max_input_tokens) as cassette:
+            assert cassette is not None
+
+            async def record() -> None:
+                async with open_recorder(recording, lambda _: cassette, plan) as recorder:
+                    await recorder.record(arms)
+
+            anyio.run(record)
+            if mode == "forecast":
+                _show_forecast([_spent_by(cassette, settings)], settings.prices, run.json_path)
+                return Status.OK
+            tell(_recorded(cassette, settings))
+    announced = f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms."
+    with progress("cases", len(recording.cases), announced) as update:
+        outcome = replay(recording, arms, jobs=jobs, watch=lambda name: update(plain(name, 40)))
     gates = check_bounds(outcome.arms, [bound for bound in loaded.suite.bounds if bound.arm in arms])
     page = write_reports(outcome, loaded.suite.claim, gates, run.out)
-    if run.json_path is not None:
-        write_json(run.json_path, document_of(outcome, gates))
-    if run.json_path != "-":
-        console = screen()
-        console.print(_scores_table(outcome.arms))
-        console.print(_categories_table(outcome.arms))
-        if gates:
-            console.print(_gates_table(gates))
-        for line in _reading_remarks(outcome):
-            console.print(line, soft_wrap=True)
-        console.print(f"All answers side by side: {page}", soft_wrap=True)
+    shown: list[RenderableType] = [*_score_tables(outcome)]
+    if gates:
+        tones = {"passed": "green", "failed": "bold red", "nothing to look at": "bold red"}
+        rows = [(gate.name, Text(gate.result, tones[gate.result]), dim(gate.words)) for gate in gates]
+        shown.append(table("Bounds", "bound", "result", "figures", rows=rows, fold=True))
+    shown += [*_reading_remarks(outcome), f"All answers side by side: {page}"]
+    show_result(run.json_path, document_of(outcome, gates), *shown)
     return Status.LAW_BROKEN if any(gate.failed for gate in gates) else Status.OK
 
 
-def _record(run: Run, loaded: LoadedSuite, recording: Recording, arms: Sequence[str]) -> bool:
-    """Send what is missing to models; False for a forecast, which is shown."""
-    import anyio
-
-    from summarizing_context.evaluation.models import CassetteFile
-    from summarizing_context.evaluation.real.recorder import open_recorder
-
-    plan = _suite_plan(run)
-    settings = plan.reader.settings()
-    file = CassetteFile(run.cassette or loaded.cassette, run.redact)
-    with opened(file, run.mode, run.max_calls, run.max_input_tokens) as cassette:
-        assert cassette is not None
-
-        async def ask() -> None:
-            async with open_recorder(recording, lambda _: cassette, plan) as recorder:
-                await recorder.record(arms)
-
-        anyio.run(ask)
-        if cassette.mode == "forecast":
-            show_forecast([spent_by(cassette, settings)], settings.prices, run.json_path)
-            return False
-        notices().print(f"Recorded: {spent_words(cassette, settings)}.", soft_wrap=True)
-    return True
-
-
-def _suite_plan(run: Run) -> ModelPlan:
-    """Who records the answers of a suite. Raises `InputError`."""
+def _suite_plan(run: Record) -> ModelPlan:
+    """Return who records the answers of a suite. Raise `InputError`."""
     from summarizing_context.evaluation.models import Chat, ModelPlan
     from summarizing_context.settings.values import Settings
 
-    provider = run.reader or next(iter(PROVIDERS))
-    if provider not in PROVIDERS:
-        raise InputError(f"--reader: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
+    provider = _known(run.reader or next(iter(PROVIDERS)), "--reader")
     if run.reader_model is None:
         raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")
-    place = at_named_server(Settings(summarizer=provider, model=run.reader_model), run.base_url)
-    reader = Chat(provider=provider, model=run.reader_model, base_url=place.base_url, api_key=place.api_key)
+    own = Settings.from_env()
+    if run.base_url is None and own.base_url is not None and own.summarizer in PROVIDERS and own.summarizer != provider:
+        raise InputError(
+            f"SUMMARIZING_CONTEXT_BASE_URL names a server of {own.summarizer}, and {provider} is asked; "
+            "name its server with --base-url"
+        )
+    place = run.base_url or own.base_url
+    key = None if place is None else own.api_key  # a key is its server's
+    reader = Chat(provider=provider, model=run.reader_model, base_url=place, api_key=key)
     return ModelPlan(reader=reader, judge=replace(reader, model=run.judge_model or run.reader_model))
+
+
+def _known(provider: str, option: str) -> str:
+    if provider not in PROVIDERS:
+        raise InputError(f"{option}: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
+    return provider
 
 
 def _chosen_arms(given: str | None, known: Iterable[str]) -> tuple[str, ...]:
@@ -449,195 +363,168 @@ def _chosen_arms(given: str | None, known: Iterable[str]) -> tuple[str, ...]:
     return chosen
 
 
-def _gates_table(gates: Sequence[GateOutcome]) -> Table:
-    """Return what became of the bounds of a suite."""
-    tones = {"passed": "green", "failed": "bold red", "vacuous": "yellow", "nothing to look at": "bold red"}
-    made = table("Bounds", "bound", "result", "figures", wide="figures")
-    made.columns[0].no_wrap = made.columns[2].no_wrap = False
-    for gate in gates:
-        made.add_row(plain(gate.name), Text(gate.result, tones[gate.result]), Text(plain(gate.words), "dim"))
-    return made
-
-
-def _scores_table(scores: Sequence[ArmScore]) -> Table:
-    """Return arms by right answers; 80 columns are enough."""
+def _score_tables(outcome: RealOutcome) -> Iterator[Table]:
+    """Show arms by right answers, and by category of question; 80 columns are enough."""
+    from summarizing_context.evaluation.real.recording import CATEGORIES
     from summarizing_context.evaluation.report import ahead, bounds, percent, total
 
-    made = table("Right answers and half of partly right ones", "arm", "#right", "#interval", "#ahead", "#interval")
-    for name in ("wrong", "never said"):
-        made.add_column(name, justify="right", no_wrap=True)
-    for score in scores:
-        lead = bounds(score.score.ahead, points=True)
-        cells = [percent(score.score.mean), bounds(score.score.mean), ahead(score.score), lead]
-        made.add_row(score.arm, *cells, str(score.wrong), total(score.absent))
-    return made
+    rows = [
+        (one.arm, percent(one.score.mean), bounds(one.score.mean), ahead(one.score),
+         bounds(one.score.ahead, points=True), str(one.wrong), total(one.absent))
+        for one in outcome.arms
+    ]  # fmt: skip
+    columns = ("arm", "#right", "#interval", "#ahead", "#interval", "#wrong", "#never said")
+    yield table("Right answers and half of partly right ones", *columns, rows=rows)
+    points = [(one.arm, *(total(one.categories[category]) for category in CATEGORIES)) for one in outcome.arms]
+    categories = (f"#{category}" for category in CATEGORIES)
+    yield table("Points out of questions, by category", "arm", *categories, rows=points)
 
 
-def _categories_table(scores: Sequence[ArmScore]) -> Table:
-    """Return arms by category of question: points out of questions."""
-    from summarizing_context.evaluation.real.recording import CATEGORIES
-    from summarizing_context.evaluation.report import total
-
-    made = table("Points out of questions, by category", "arm", *(f"#{category}" for category in CATEGORIES))
-    for score in scores:
-        made.add_row(score.arm, *(total(score.categories[category]) for category in CATEGORIES))
-    return made
-
-
-_LISTED = 12  # views that one line names
-_WORDS: dict[Any, str] = {
-    "an earlier view": "Answered from an earlier view",
-    "not read": "No answers are recorded for",
-    "no view": "Not rebuilt, for want of replies",
-}
-
-
-def _reading_remarks(outcome: RealOutcome) -> list[str]:
-    """Return whether the answers belong to the views as they are now."""
+def _reading_remarks(outcome: RealOutcome) -> Iterator[str]:
+    """Tell whether the answers belong to the views as they are now."""
     current = sum(view.reading == "this view" for view in outcome.views)
-    lines = [f"For {current:,} of {len(outcome.views):,} views the answers belong to exactly this view."]
-    for reading, words in _WORDS.items():
+    yield f"For {current:,} of {len(outcome.views):,} views the answers belong to exactly this view."
+    readings = {
+        "an earlier view": "Answered from an earlier view",
+        "not read": "No answers are recorded for",
+        "no view": "Not rebuilt, for want of replies",
+    }
+    for reading, words in readings.items():
         found = [f"{view.case} {view.arm}" for view in outcome.views if view.reading == reading]
         if found:
-            more = f" and {len(found) - _LISTED} more, in report.json" if len(found) > _LISTED else ""
-            lines.append(f"{words} ({len(found)}): {plain(', '.join(found[:_LISTED]))}{more}.")
+            more = f" and {len(found) - 12} more, in report.json" if len(found) > 12 else ""
+            yield f"{words} ({len(found)}): {plain(', '.join(found[:12]))}{more}."
     if outcome.missing:
-        lines.append(f"{outcome.missing:,} requests have no recorded reply; `eval record` sends them to a model.")
-    return lines
+        yield f"{outcome.missing:,} requests have no recorded reply; `eval record` sends them to a model."
 
 
-def cassette_file(settings: Settings, path: Path | None, redact: str | None, mode: Mode) -> CassetteFile | None:
-    """Return where the model that these settings name speaks; None if it is none. Raise `InputError`."""
-    from summarizing_context.evaluation.models import CassetteFile, summarizes_by_model
-
-    if not summarizes_by_model(settings):
-        if mode != "replay":
-            raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
-        if redact is not None:
-            raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
-        return None
-    if path is None:
-        raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
-    return CassetteFile(path, redact)
+# Cassettes, and what they cost
 
 
 @contextmanager
-def opened(
+def _cassettes(
+    files: Mapping[Key, tuple[Path, str | None]],
+    mode: Mode,
+    redact: str | None,
+    max_calls: int | None,
+    max_input: int | None = None,
+) -> Iterator[dict[Key, Cassette]]:
+    """Open cassettes, each with a secret that is taken out; one cap holds for all their calls."""
+    from summarizing_context.evaluation.cassettes import Caps, Cassette
+    from summarizing_context.messages.redaction import load_redaction
+
+    given: dict[str, Any] = {"caps": Caps(max_calls, max_input), "redact": load_redaction(redact) if redact else None}
+    with ExitStack() as stack:
+        cassettes = {
+            key: stack.enter_context(Cassette.open(file, mode, secrets=(secret,), **given))
+            for key, (file, secret) in files.items()
+        }
+        for cassette in cassettes.values():
+            cassette.spent.beside = [other.spent for other in cassettes.values() if other is not cassette]
+        yield cassettes
+
+
+@contextmanager
+def _opened(
     file: CassetteFile | None, mode: Mode, max_calls: int | None = None, max_input: int | None = None
 ) -> Iterator[Cassette | None]:
     """Open the cassette of a run that may record; None for one that only replays."""
-    from summarizing_context.evaluation.cassettes import Caps, Cassette
-
     if file is None or mode == "replay":
         yield None
         return
-    caps = Caps(max_calls, max_input)
-    with Cassette.open(file.path, mode, caps=caps, redact=file.redaction()) as cassette:
+    with _cassettes({"": (file.path, None)}, mode, file.redact, max_calls, max_input) as cassettes:
+        cassette = cassettes[""]
         if cassette.sends:
-            named = (("calls", caps.max_calls), ("input tokens", caps.max_input_tokens))
+            named = (("calls", max_calls), ("input tokens", max_input))
             limits = [f"at most {most:,} {name}" for name, most in named if most is not None] or ["without a cap"]
             there = f"{len(cassette):,} replies are there already" if len(cassette) else "a new file"
             words = f"Recording into {cassette.path} ({there}), {' and '.join(limits)}; --dry-run tells what it takes."
-            notices().print(plain(words), soft_wrap=True)
+            tell(plain(words))
         try:
             yield cassette
         except KeyboardInterrupt:
             kept = f"{len(cassette):,} replies are kept in {cassette.path}; called again, it goes on from there."
-            notices().print(plain(f"Stopped. {kept if cassette.sends else 'Nothing was sent.'}"), soft_wrap=True)
+            tell(plain(f"Stopped. {kept if cassette.sends else 'Nothing was sent.'}"))
             raise
 
 
-class Spent(NamedTuple):
-    """What one model takes."""
-
-    model: str | None
-    address: str  # of the server
-    calls: int
-    by_kind: dict[str, int]
-    input_tokens: int
-    output_tokens: int
-    recorded: int  # replies that are there already
-    estimated_cost: float | None
-
-
-def spent_by(cassette: Cassette, settings: Settings, address: str = "") -> Spent:
+def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> dict[str, Any]:
     """Return what a cassette was asked for, by the price of the model of the settings."""
     from summarizing_context.summarizers.prices import load_prices
     from summarizing_context.summarizers.providers import address_of
 
     spent = cassette.spent
-    return Spent(
-        settings.model,
-        address or address_of(settings),
-        spent.calls,
-        dict(sorted(spent.by_kind.items())),
-        spent.input_tokens,
-        spent.output_tokens,
-        spent.replayed,
-        spent.cost(load_prices(settings.prices).price_of(settings.model)),
-    )
+    return {
+        "model": settings.model,
+        "address": address or address_of(settings),
+        "calls": spent.calls,
+        "by_kind": dict(sorted(spent.by_kind.items())),
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "recorded": spent.replayed,
+        "estimated_cost": spent.cost(load_prices(settings.prices).price_of(settings.model)),
+    }
 
 
-def spent_words(cassette: Cassette, settings: Settings) -> str:
-    """Return what recording has come to, in one sentence."""
-    row = spent_by(cassette, settings)
-    tokens = f"{row.input_tokens:,} input and {row.output_tokens:,} output tokens, {dollars(row.estimated_cost)}"
-    where = f"{len(cassette):,} replies are in {cassette.path}"
-    return plain(f"{row.model} at {row.address}: {row.calls:,} calls, {tokens}; {where}")
+def _spent_words(row: dict[str, Any]) -> str:
+    tokens = f"{row['input_tokens']:,} input and {row['output_tokens']:,} output tokens"
+    words = f"{row['model']} at {row['address']}: {row['calls']:,} calls, {tokens}"
+    return plain(f"{words}, {dollars(row['estimated_cost'])}")
 
 
-_ABOUT = {
-    "judge": "all answers of one case each",
-    "questions": "all questions about a log each",
-    "reader": "all questions about one view each",
-    "segment": "summaries of segments",
-    "rollup": "summaries of summaries",
-    "rules": "standing rules in what humans typed",
-}
-_PROPOSAL_TOKENS = 2_000  # that a proposal reads and writes, about
+def _recorded(cassette: Cassette, settings: Settings) -> str:
+    where = plain(f"{len(cassette):,} replies are in {cassette.path}")
+    return f"Recorded: {_spent_words(_spent_by(cassette, settings))}; {where}."
 
 
-def show_forecast(
-    rows: Sequence[Spent], prices: str | Path | None, json_path: str | None, *, proposals: int = 0
+def _show_forecast(
+    rows: Sequence[dict[str, Any]], prices: str | Path | None, json_path: str | None, proposals: int = 0
 ) -> None:
     """Show calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that it
     will write, each of which is tried as well."""
     from summarizing_context.summarizers.prices import load_prices
 
-    costs = [row.estimated_cost for row in rows]
-    total = None if None in costs else round(sum(cost or 0 for cost in costs), 6)
-    document: dict[str, Any] = rows[0]._asdict() if len(rows) == 1 else {"models": [row._asdict() for row in rows]}
-    document["estimated_cost"] = total
-    table = load_prices(prices)
-    shown: list[tuple[str, str | Text, str]] = []
+    about = {
+        "judge": "all answers of one case each",
+        "questions": "all questions about a log each",
+        "reader": "all questions about one view each",
+        "segment": "summaries of segments",
+        "rollup": "summaries of summaries",
+        "rules": "standing rules in what humans typed",
+    }
+    costs = [row["estimated_cost"] for row in rows]
+    total = None if None in costs else round(sum(costs), 6)
+    document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
+    known = load_prices(prices)
+    shown: list[tuple[str, object, str]] = []
     for row in rows:
-        price = table.price_of(row.model)
+        price, calls, words = known.price_of(row["model"]), row["calls"], "no price is known for this model"
+        if price is not None:
+            rates = f"${price.input:g} in, ${price.output:g} out for a million tokens"
+            words = f"{rates}, as of {price.as_of}; an estimate"
         if len(rows) > 1:
-            shown.append((plain(row.model or "", 60), f"{row.calls:,} calls", ""))
-        shown += [(f"{kind} calls", number(count), _ABOUT.get(kind, "")) for kind, count in row.by_kind.items()]
+            shown.append((plain(row["model"], 60), f"{calls:,} calls", ""))
+        shown += [(f"{kind} calls", count, about.get(kind, "")) for kind, count in row["by_kind"].items()]
         shown += [
-            ("input tokens", number(row.input_tokens), "by the built-in estimate; hidden thinking is not counted"),
-            ("output tokens", number(row.output_tokens), "every reply as long as its cap"),
-            ("already recorded", number(row.recorded), "not sent again"),
-            ("price", dollars(row.estimated_cost), _price_words(price)),
+            ("input tokens", row["input_tokens"], "by the built-in estimate; hidden thinking is not counted"),
+            ("output tokens", row["output_tokens"], "every reply as long as its cap"),
+            ("already recorded", row["recorded"], "not sent again"),
+            ("price", dollars(row["estimated_cost"]), words),
         ]
-        if proposals:
-            calls = row.calls + proposals * (row.calls + 1)
-            tokens = [one + proposals * (one + _PROPOSAL_TOKENS) for one in (row.input_tokens, row.output_tokens)]
+        if proposals:  # one reads and writes about 2,000 tokens
+            calls += proposals * (calls + 1)
+            tokens = [one + proposals * (one + 2_000) for one in (row["input_tokens"], row["output_tokens"])]
             most = None if price is None else round(price.cost(*tokens), 6)
             document |= {"proposals": proposals, "estimated_cost_at_most": most}
             words = f"at most, where each of {proposals:,} proposals is tried on all sessions: {calls:,} calls"
             shown.append(("with proposals", dollars(most), words))
     if len(rows) > 1:
         shown.append(("all", dollars(total), "an estimate" if total is not None else "a price is not known"))
-    asked = " and ".join(f"{row.model} at {row.address}" for row in rows)
+    asked = " and ".join(f"{row['model']} at {row['address']}" for row in rows)
     show_result(json_path, document, facts(f"Recording with {plain(asked, 300)}: nothing is sent", shown))
 
 
-def _price_words(price: ModelPrice | None) -> str:
-    if price is None:
-        return "no price is known for this model"
-    return f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}; an estimate"
+# Models question one log
 
 
 def ask(
@@ -646,99 +533,105 @@ def ask(
         typer.Argument(metavar="LOG", parser=read_path, help="A transcript of any known format, with one session."),
     ],
     *,
-    format: TranscriptFormat = "auto",
-    judge_model: Annotated[
-        str, typer.Option(metavar="M", help="Model that marks the answers. It must differ from the writer's.")
-    ],
+    judge_model: Annotated[str, option("M", "Model that marks the answers. It must differ from the writer's.")],
     reader_model: ReaderModel = None,
     question_model: Annotated[
-        str | None,
-        typer.Option(metavar="M", help="Model that writes questions. Default: the summarizer's model."),
+        str | None, option("M", "Model that writes questions. Default: the summarizer's model.")
     ] = None,
-    summarizer: SummarizerName = None,
-    model: SummarizerModel = None,
-    prompts: PromptsPath = None,
-    config: ConfigPath = None,
     budget: CaseBudget = "8k",
-    share: Annotated[
-        float, typer.Option(metavar="X", min=0.01, max=1.0, help="Share of the log before the view.")
-    ] = 1.0,
-    questions: Annotated[int, typer.Option(metavar="N", min=1, max=60, help="Number of questions to write.")] = 20,
+    share: Annotated[float, option("X", "Share of the log before the view.", min=0.01, max=1.0)] = 1.0,
+    questions: Annotated[int, option("N", "Number of questions to write.", min=1, max=60)] = 20,
     question_provider: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Provider of the question model. Default: the same.")
+        str | None, option("NAME", "Provider of the question model. Default: the same.")
     ] = None,
     reader_provider: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Provider of the reader model. Default: the judge's.")
+        str | None, option("NAME", "Provider of the reader model. Default: the judge's.")
     ] = None,
-    judge_provider: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Provider of the judge model. Default: the same.")
-    ] = None,
-    base_url: BaseUrl = None,
+    judge_provider: Annotated[str | None, option("NAME", "Provider of the judge model. Default: the same.")] = None,
     judge_base_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Base URL for the judge, and a reader of its provider.")
+        str | None, option("URL", "Base URL for the judge, and a reader of its provider.")
     ] = None,
     arms: Arms = "ours,extractive,compact,tail",
     redact: Redact = None,
-    dry_run: DryRun = False,
     max_calls: MaxCalls = None,
     out: ReportFolder = Path("eval-ask"),
-    json_path: JsonPath = None,
+    own: ModelOptions,
 ) -> int:
     """Ask about a log of yours: one model writes questions, another answers them from views, and one marks the answers.
 
     The writer reads the log before the cut and gives each question a gold answer with its messages. Views of all arms
     get the same number of tokens. The judge sees the answers under shuffled letters. All replies are kept in a folder:
     a run that was stopped goes on there, and `eval run FOLDER` shows the result again without a model.
+
+    Examples:
+        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    # price
+        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --budget 16k --questions 30
+        eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic
+
+    Keys:
+        From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or as a
+        whole; keys and tokens are taken out by their shape, others by --redact.
     """
     from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.real.arms import ARMS
+    from summarizing_context.evaluation.real.recorder import open_recorder
+    from summarizing_context.evaluation.real.recording import with_own_case
     from summarizing_context.evaluation.real.scores import recorded_folder
     from summarizing_context.stores.private_files import make_private_folder
     from summarizing_context.transcripts import read_session
 
     chosen = _chosen_arms(arms, ARMS)
     if str(log) != "-":  # what cannot be read is told before a folder is made; standard input is read once
-        found = read_session(log, format=format)
+        found = read_session(log, format=own.format)
         if not found.messages:
             raise TranscriptError(f"{log}:1: holds no message; name another transcript")
         tell_skipped_lines(found.unreadable)
-    own = OwnSettings(config, prompts, summarizer, model).load(base_url)
-    plan = _ask_plan(
-        own,
-        (question_model, question_provider),
-        (reader_model, reader_provider),
-        (judge_model, judge_provider),
-        judge_base_url,
-    )
-
-    def work(cassettes: dict[tuple[str, str], Cassette], to: Path) -> list[Spent]:
-        _ask(log, format, share, read_tokens(budget), questions, chosen, out, own, plan, cassettes, to)
-        return [
-            spent_by(
-                cassette, replace(own, model=model), " and ".join(dict.fromkeys(plan.addresses_of(provider, model)))
-            )
-            for (provider, model), cassette in cassettes.items()
-        ]
-
-    if dry_run:
-        with _cassettes(out, plan, "forecast", redact, max_calls) as cassettes, TemporaryDirectory() as scratch:
-            rows = work(cassettes, Path(scratch))
-        show_forecast(rows, own.prices, json_path)
-        return Status.OK
-    make_private_folder(out)
-    with _cassettes(out, plan, "record", redact, max_calls) as cassettes:
+    settings, tokens = own.load(), read_tokens(budget)
+    named = ((question_model, question_provider), (reader_model, reader_provider), (judge_model, judge_provider))
+    plan = _ask_plan(settings, *named, judge_base_url)
+    files: dict[tuple[str, str], tuple[Path, str | None]] = {}  # one for each model, as each has its own price
+    for chat in plan.chats:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{chat.provider}-{chat.model}")
+        files.setdefault((chat.provider, chat.model), (out / "cassettes" / f"{name}.jsonl", chat.api_key))
+    if not own.dry_run:
+        make_private_folder(out)
+    mode: Mode = "forecast" if own.dry_run else "record"
+    with (
+        TemporaryDirectory() if own.dry_run else nullcontext(str(out)) as to,
+        _cassettes(files, mode, redact, max_calls) as cassettes,
+    ):
+        clean = next(iter(cassettes.values())).scrub
         try:
-            rows = work(cassettes, out)
+            recording = with_own_case(
+                out, log, cut=share, budget=tokens, own=settings, clean=clean, to=Path(to), format=own.format
+            )
+            tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
+
+            async def record() -> None:
+                recorder = open_recorder(
+                    recording, lambda chat: cassettes[chat.provider, chat.model], plan, questions=questions
+                )
+                async with recorder as asking:
+                    await asking.record(chosen)
+
+            anyio.run(record)
         except KeyboardInterrupt:
-            notices().print(f"Stopped. Replies are kept in {plain(str(out))}; the same command goes on.")
+            if not own.dry_run:
+                tell(f"Stopped. Replies are kept in {plain(str(out))}; the same command goes on.")
             raise
+        rows = [
+            _spent_by(each, replace(settings, model=model), " and ".join(dict.fromkeys(plan.addresses_of(by, model))))
+            for (by, model), each in cassettes.items()
+        ]
+    if own.dry_run:
+        _show_forecast(rows, settings.prices, own.json_path)
+        return Status.OK
     for row in rows:
-        tokens = f"{row.input_tokens:,} input and {row.output_tokens:,} output tokens"
-        words = f"{row.model} at {row.address}: {row.calls:,} calls, {tokens}"
-        notices().print(f"Recorded with {plain(words)}, {dollars(row.estimated_cost)}.", soft_wrap=True)
+        tell(f"Recorded with {_spent_words(row)}.")
     loaded = recorded_folder(out)
     assert loaded is not None  # its case was just asked
-    return _run_recorded(Run(budget=budget, arms=arms, out=out, json_path=json_path), loaded)
+    shown = Record(arms=arms, out=out, json_path=own.json_path)
+    return _run_recorded(shown, loaded, "replay", os.cpu_count() or 1)
 
 
 _Named = tuple[str | None, str | None]  # a model, and its provider
@@ -775,64 +668,129 @@ def _ask_plan(own: Settings, question: _Named, reader: _Named, judge: _Named, ju
     writer = chat(question, "--question-provider", summarizes, summarizes, marks)
     if (writer.provider, writer.model) == (marks.provider, marks.model):
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
-    return ModelPlan(reader=answers, judge=marks, writer=writer, summarizer=summarizes, call_timeout=_CALL_TIMEOUT)
+    # One reply holds all questions, so a call may take long.
+    return ModelPlan(reader=answers, judge=marks, writer=writer, summarizer=summarizes, call_timeout=300.0)
 
 
-def _known(provider: str, option: str) -> str:
-    if provider not in PROVIDERS:
-        raise InputError(f"{option}: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
-    return provider
+# Which prompts are better
 
 
-@contextmanager
-def _cassettes(
-    folder: Path, plan: ModelPlan, mode: Mode, redact: str | None, max_calls: int | None
-) -> Iterator[dict[tuple[str, str], Cassette]]:
-    """Open a cassette for each provider and model, as each has its own price; one cap holds for all their calls."""
-    from summarizing_context.evaluation.cassettes import Caps, Cassette
-    from summarizing_context.messages.redaction import load_redaction
-
-    redaction = load_redaction(redact) if redact is not None else None
-    cassettes: dict[tuple[str, str], Cassette] = {}
-    with ExitStack() as stack:
-        for chat in plan.chats:
-            name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{chat.provider}-{chat.model}")
-            if (chat.provider, chat.model) not in cassettes:
-                file = folder / "cassettes" / f"{name}.jsonl"
-                made = Cassette.open(file, mode, caps=Caps(max_calls), redact=redaction, secrets=(chat.api_key,))
-                cassettes[chat.provider, chat.model] = stack.enter_context(made)
-        for cassette in cassettes.values():
-            cassette.spent.beside = [other.spent for other in cassettes.values() if other is not cassette]
-        yield cassettes
-
-
-def _ask(
-    log: Path,
-    format: str,
-    share: float,
-    budget: int,
-    questions: int,
-    arms: Sequence[str],
-    folder: Path,
-    own: Settings,
-    plan: ModelPlan,
-    cassettes: dict[tuple[str, str], Cassette],
-    to: Path,
+def tune(
+    logs: TranscriptPaths,
+    *,
+    cassette: Annotated[Path, path_option("FILE", "File of the model's recorded replies.")],
+    tries: Annotated[
+        list[Path] | None,
+        path_option("PATH", "A prompt file or a folder of prompts. Repeatable.", "--try"),
+    ] = None,
+    gepa: Annotated[bool, flag("--gepa", "Let the model write better prompts (the extra gepa).")] = False,
+    proposals: Annotated[int, option("N", "Prompts that gepa may propose.", min=1)] = 20,
+    budget: CaseBudget = "8k",
+    record: Annotated[bool, flag("--record", "Send requests whose replies are not recorded yet.")] = False,
+    max_calls: MaxCalls = None,
+    seed: Annotated[int, option("N", "Seed for the split of the sessions.")] = 0,
+    out: ReportFolder = Path("tune-report"),
+    write: Annotated[Path | None, path_option("FOLDER", "Write the winner here, as a new file.")] = None,
+    own: ModelOptions,
 ) -> None:
-    """Ask about the log, whose case is added to `to` if the folder has none."""
-    import anyio
+    """Find the prompt that keeps more of what was needed later, on your own transcripts.
 
-    from summarizing_context.evaluation.real.recorder import open_recorder
-    from summarizing_context.evaluation.real.recording import with_own_case
+    Half of the sessions choose, the other half judges the choice. Replies are kept in the cassette: a run that stopped
+    goes on, and without --record it is repeated without a key.
 
-    clean = next(iter(cassettes.values())).scrub
-    recording = with_own_case(folder, log, cut=share, budget=budget, own=own, clean=clean, to=to, format=format)
-    if not notices().is_terminal:
-        notices().print(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
+    Examples:
+        tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --dry-run    # price
+        tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --record
+        tune logs/ --model gpt-5.4-mini --cassette t.jsonl --gepa --record --write my/
+    """
+    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.models import CassetteFile, Chat, summarizes_by_model
+    from summarizing_context.evaluation.report import tune_document, write_tuning
+    from summarizing_context.evaluation.retention import logs_of
+    from summarizing_context.evaluation.tune import Gepa, Proposer, Trial, Variant, write_winner
+    from summarizing_context.evaluation.tune import tune as run_tuning
 
-    async def run() -> None:
-        opened = open_recorder(recording, lambda chat: cassettes[chat.provider, chat.model], plan, questions=questions)
-        async with opened as recorder:
-            await recorder.record(arms)
+    settings = replace(own.load(), max_tokens=read_tokens(budget))
+    if not summarizes_by_model(settings):
+        raise InputError("name the model that the prompts are for, with --model or in --config")
+    if bool(tries) == gepa:
+        raise InputError("say what to try: prompts with --try, or --gepa to have them written")
+    start = Variant("start", tuple(_prompts(Path(settings.prompts), "--prompts")) if settings.prompts else ())
+    variants = []
+    for path in tries or ():  # other prompts are those of the start
+        tried = {prompt.name: prompt for prompt in (*start.prompts, *_prompts(path, "--try"))}
+        name = f"{path.parent.name}/{path.stem}" if path.suffix == ".md" else path.name
+        variants.append(Variant(name, tuple(tried.values())))
+    found, skipped = logs_of(logs, own.format)
+    tell_skipped_lines(skipped)
+    mode: Mode = "forecast" if own.dry_run else "record" if record else "replay"
+    started = time.perf_counter()
+    with (
+        TemporaryDirectory() as folder,
+        _opened(CassetteFile(cassette), mode, max_calls) as sending,
+        progress("variants", None if gepa else len(variants) + 1) as update,
+    ):
+        tape = Cassette.open(cassette) if sending is None else sending
+        trial = Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
+        writer = None
+        if gepa and not own.dry_run:  # the model that summarizes writes prompts too
+            assert settings.model is not None
+            place = {"base_url": settings.base_url, "api_key": settings.api_key}
+            chat = Chat(provider=settings.summarizer, model=settings.model, **place)
+            writer = Gepa(Proposer(chat.settings(), chat, tape), proposals=proposals, seed=seed)
+        outcome = run_tuning(trial, start, variants, writer)
+        winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
+        if mode == "forecast":
+            planned = proposals if gepa else 0
+            _show_forecast([_spent_by(tape, settings)], settings.prices, own.json_path, planned)
+            return
+    page = write_tuning(outcome, out)
+    written = [str(path) for path in write_winner(winner, write)] if write is not None else []
+    ended = f"{len(outcome.tried)} variants in {time.perf_counter() - started:.0f} s. The whole report: {page}"
+    shown = (*_tune_tables(outcome), *(f"Written: {path}" for path in written), ended)
+    show_result(own.json_path, {**tune_document(outcome), "written": written}, *shown)
 
-    anyio.run(run)
+
+def _prompts(path: Path, option: str) -> Iterator[Prompt]:
+    """Load a prompt file, or the newest prompts of a folder. Raise `InputError`."""
+    from summarizing_context.evaluation.prompt_inspection import SUMMARIES
+    from summarizing_context.summarizers.prompts import latest, load, names
+
+    if path.suffix == ".md":
+        yield load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)
+        return
+    if not path.is_dir():
+        raise InputError(f"{option}: {plain(str(path))} is neither a prompt (.md) nor a folder of prompts")
+    purposes = [purpose for purpose in SUMMARIES if any(name.startswith(f"{purpose}/") for name in names(path))]
+    if not purposes:
+        raise InputError(
+            f"{option}: {plain(str(path))} holds no prompt; a prompt is a file such as segment/v5.md in it"
+        )
+    for purpose in purposes:
+        yield latest(purpose, root=path)
+
+
+def _tune_tables(outcome: TuneOutcome) -> Iterator[RenderableType]:
+    """Show summaries side by side first, long ones cut, then figures, then the verdict."""
+    from summarizing_context.evaluation.report import bounds, percent
+
+    def shortened(text: str) -> Text:
+        lines = [plain(line) for line in text.splitlines() if line.strip()]
+        more = [f"… {len(lines) - 14} more lines, in the report"] if len(lines) > 14 else []
+        return Text("\n".join([*lines[:14], *more]))
+
+    for pair in outcome.pairs[:3]:
+        keeps = [dim(pair.kept(each)) for each in (pair.old_keeps, pair.new_keeps)]
+        made = table(plain(pair.title), "old", "new", rows=[keeps, map(shortened, (pair.old, pair.new))], fold=True)
+        made.columns[0].ratio = made.columns[1].ratio = 1
+        made.expand = True
+        yield made
+    rows = [
+        (Text(plain(tried.name, 60), style="bold green" if tried.name == outcome.winner else ""),
+         percent(tried.chosen_on), percent(tried.held_out), bounds(tried.held_out), round(tried.model_tokens))
+        for tried in outcome.tried
+    ]  # fmt: skip
+    columns = ("prompts", "#chosen on", "#held out", "#interval", "#tokens")
+    yield table("Values needed later that views hold", *columns, rows=rows, wide="prompts")
+    yield plain(outcome.verdict)
+    yield dim("Tokens: what the model reads and writes for 1,000 tokens of history.")

@@ -1,26 +1,91 @@
-"""Options that several commands share, and how their values are read.
+"""Options that several commands share, how their values are read, and how a command is added to the app.
 
-`OwnSettings` are the settings of the user's that `--config`, `--prompts`, `--summarizer` and `--model` name.
+A command may take a dataclass of options beside single ones: `add_command` makes each field an option of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from inspect import Parameter, Signature, cleandoc, getmro, signature
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from summarizing_context.cli.output import InputError, plain
+from summarizing_context.cli.output import PROGRAM, InputError, plain
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
 
+TRY, LOOK, CHANGE = "Try it", "Look into a store", "Change a session"  # groups of the help
+SERVE, MEASURE = "Serve", "Measure and improve"
+_LOOPBACK = "127.0.0.1"
+
+
+def add_command(
+    app: typer.Typer, command: Callable[..., int | None], panel: str | None = None, name: str = "", **given: Any
+) -> None:
+    """Add a command, with its docstring as help; `panel` is its group in the help, `given` is for typer.
+
+    A command returns its exit status, or nothing where all is well.
+    """
+    named = name or command.__name__
+    app.command(named, rich_help_panel=panel, **help_of(command.__doc__ or ""), **given)(flat(command))
+
+
+def help_of(text: str) -> dict[str, Any]:
+    """Return a docstring as typer takes it: each paragraph on one line, and its sections, such as examples, at the end.
+
+    A remark behind an example, four spaces and `#`, is set above it, where nothing wraps.
+    """
+    about, *sections = re.split(r"\n\n(Begin here|Examples|Exit status|Keys):\n", cleandoc(text))
+    shown = []
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        shown.append(f"[bold]{title}[/bold]")
+        lines = [line.strip() for line in body.splitlines()]
+        if title in ("Exit status", "Keys"):
+            shown.append(("\n" if title == "Exit status" else " ").join(lines))
+            continue
+        for line in lines:
+            command, _, remark = line.partition("    # ")
+            shown.append(f"[dim]# {remark}[/dim]\n{PROGRAM} {command}" if remark else f"{PROGRAM} {command}")
+    paragraphs = (" ".join(part.split()) for part in about.split("\n\n"))
+    return {"help": "\n\n".join(paragraphs), "epilog": "\n\n".join(shown)}
+
+
+def flat(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Return the command with an option for each field, where a parameter is a dataclass."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, list[str]] = {}
+    options: list[Parameter] = []
+    for one in signature(command).parameters.values():
+        kind = hints[one.name]
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            options.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
+            continue
+        inner = get_type_hints(kind, include_extras=True)
+        defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+        groups[one.name] = [name for base in getmro(kind) for name in vars(base).get("__annotations__", ())]
+        for name in groups[one.name]:
+            default = defaults.get(name, Parameter.empty)
+            options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[name]))
+
+    def run(**values: Any) -> int | None:
+        for name, names in groups.items():
+            values[name] = hints[name](**{option: values.pop(option) for option in names})
+        return command(**values)
+
+    run.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in options}
+    return run
+
 
 def read_place(text: str) -> str:
-    """A path, its `~` the home folder, or a store's address. An empty one is refused: it would mean the current
+    """Return a path, its `~` the home folder, or a store's address. Refuse an empty one: it would mean the current
     folder."""
     if not text.strip():
         raise typer.BadParameter("it is empty; name a file or a folder")
@@ -31,32 +96,57 @@ def read_place(text: str) -> str:
 
 
 def read_path(text: str | Path) -> Path:
-    """A path, which is not empty; a default is one already."""
+    """Return a path, which is not empty; a default is one already."""
     return Path(read_place(str(text)))
 
 
+def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """Return an option with a value. Without names it has that of its parameter."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def path_option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """Return an option that takes a path."""
+    return option(metavar, help, *names, parser=read_path, **more)
+
+
+def flag(name: str, help: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=help)
+
+
+BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
+CaseBudget = Annotated[str, option("N", "Tokens of a view, such as 8000 or 8k. Suites have their own.")]
+ConfigPath = Annotated[Path | None, path_option("FILE", "Settings from this TOML or JSON file.")]
+Jobs = Annotated[
+    int | None, option("N", "Number of sessions or files to run in parallel. Default: one per core.", min=1)
+]
 JsonPath = Annotated[
     str | None,
-    typer.Option(
-        "--json",
-        metavar="PATH",
-        parser=read_place,
-        help="Write the result as JSON to this file; [bold]-[/bold] is standard output.",
+    option(
+        "PATH", "Write the result as JSON to this file; [bold]-[/bold] is standard output.", "--json", parser=read_place
     ),
 ]
-ConfigPath = Annotated[
+MaxCalls = Annotated[int | None, option("N", "Maximum number of calls; the same command resumes.", min=0)]
+PromptsPath = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", parser=read_path, help="Settings from this TOML or JSON file."),
+    path_option("FOLDER", "Folder of prompts that override the shipped ones, with files such as segment/v1.md."),
 ]
+ReportFolder = Annotated[Path, path_option("FOLDER", "Folder of the reports, and of what is recorded.")]
 StorePath = Annotated[
     str,
-    typer.Option(
-        "--store",
-        metavar="STORE",
+    option(
+        "STORE",
+        "The SQLite file of the sessions, or postgresql://user@host/database.",
         envvar="SUMMARIZING_CONTEXT_STORE",
         parser=read_place,
-        help="The SQLite file of the sessions, or postgresql://user@host/database.",
     ),
+]
+SummarizerModel = Annotated[
+    str | None, option("M", f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}.")
+]
+TranscriptFormat = Annotated[
+    str, option("NAME", "Format of the transcripts, such as codex or messages. Default: detected.")
 ]
 TranscriptPaths = Annotated[
     list[Path],
@@ -66,96 +156,32 @@ TranscriptPaths = Annotated[
         help="Transcripts of any known format, folders of them, or - for standard input.",
     ),
 ]
-TranscriptFormat = Annotated[
-    str,
-    typer.Option(
-        "--format", metavar="NAME", help="Format of the transcripts, such as codex or messages. Default: detected."
-    ),
-]
-SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
-LastBudget = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="N", help="Tokens that a view may use. Default: those of the last request."),
-]
-PromptsPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--prompts",
-        metavar="FOLDER",
-        parser=read_path,
-        help="Folder of prompts that override the shipped ones, with files such as segment/v1.md.",
-    ),
-]
-SummarizerName = Annotated[
-    str | None, typer.Option("--summarizer", metavar="NAME", help=f"Summarizer: extractive, {NAMED}.")
-]
-SummarizerModel = Annotated[
-    str | None,
-    typer.Option("--model", metavar="M", help=f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}."),
-]
-PriceModel = Annotated[
-    str | None, typer.Option("--model", metavar="M", help="Model whose prices apply. Default: the setting `model`.")
-]
-CaseBudget = Annotated[
-    str, typer.Option(metavar="N", help="Tokens of a view, such as 8000 or 8k. Suites have their own.")
-]
-CassettePath = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        parser=read_path,
-        help="File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl.",
-    ),
-]
-ReportFolder = Annotated[
-    Path, typer.Option(metavar="FOLDER", parser=read_path, help="Folder of the reports, and of what is recorded.")
-]
-BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the model's server.")]
-Redact = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="Function that removes secrets from each message before it is sent, kept or reported.",
-    ),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
-]
-MaxCalls = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Maximum number of calls; the same command resumes.")
-]
-MaxInput = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Maximum number of input tokens; the same command resumes.")
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="Number of sessions or files to run in parallel. Default: one per core."),
-]
-_LOOPBACK = "127.0.0.1"
 
 
-class OwnSettings(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSettings:
     """Settings of the user's, as the command line names them."""
 
-    config: Path | None = None
-    prompts: Path | None = None
-    summarizer: str | None = None
-    model: str | None = None
+    config: ConfigPath = None
+    summarizer: Annotated[str | None, option("NAME", f"Summarizer: extractive, {NAMED}.")] = None
+    model: SummarizerModel = None
 
-    def load(self, base_url: str | None = None, **given: Any) -> Settings:
-        """By the command line, the environment and the file; a place of None is left open.
+    def load(self, **given: Any) -> Settings:
+        """Return them by the command line, the environment and the file; a value of None is left open.
 
         A model alone is one of the first provider. Raises `InputError` for a summarizer that needs a host, a prompts
         folder that is not there, and a model that nothing would call.
         """
         from summarizing_context.settings.values import Settings
 
-        if self.prompts is not None and not self.prompts.is_dir():
-            raise InputError(
-                f"--prompts: {plain(str(self.prompts))} is not a folder; name one with segment/v1.md in it"
-            )
-        given |= {"summarizer": self.summarizer, "model": self.model, "prompts": self.prompts, "base_url": base_url}
+        given = {
+            **{name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")},
+            **given,
+        }
         given = {name: value for name, value in given.items() if value is not None}
+        prompts: Path | None = given.get("prompts")
+        if prompts is not None and not prompts.is_dir():
+            raise InputError(f"--prompts: {plain(str(prompts))} is not a folder; name one with segment/v1.md in it")
         settings = Settings.load(self.config, **given)
         if self.model is not None and self.summarizer is None and settings.summarizer not in PROVIDERS:
             settings = Settings.load(self.config, **{**given, "summarizer": next(iter(PROVIDERS))})
@@ -164,40 +190,41 @@ class OwnSettings(NamedTuple):
         if settings.summarizer not in PROVIDERS:
             if self.model is not None:
                 raise InputError(f"--model: {settings.summarizer} asks no model; take --summarizer {NAMED}")
-            if self.prompts is not None:
+            if prompts is not None:
                 raise InputError("--prompts: name the model that they are for, with --model or in --config")
         return settings
 
 
-def at_named_server(settings: Settings, base_url: str | None) -> Settings:
-    """Return the settings with the server that `--base-url` or the environment names for their model.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions(OwnSettings):
+    """Options of a command whose model summarizes transcripts."""
 
-    Raise `InputError` where the environment names the server of another provider.
-    """
-    from summarizing_context.settings.values import Settings
-
-    own = Settings.from_env()
-    if base_url is None and own.base_url is None:
-        return settings
-    if base_url is None and own.summarizer in PROVIDERS and own.summarizer != settings.summarizer in PROVIDERS:
-        raise InputError(
-            f"SUMMARIZING_CONTEXT_BASE_URL names a server of {own.summarizer}, and {settings.summarizer} is asked; "
-            "name its server with --base-url"
-        )
-    return replace(settings, base_url=base_url or own.base_url, api_key=settings.api_key or own.api_key)
+    prompts: PromptsPath = None
+    format: TranscriptFormat = "auto"
+    json_path: JsonPath = None
 
 
-def read_tokens(text: str, *, option: str = "--budget") -> int:
-    """A number of tokens such as `16000`, `16_000` or `16k`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions(LogOptions):
+    """Options of a command that may send transcripts to a model."""
+
+    base_url: BaseUrl = None
+    dry_run: Annotated[
+        bool, flag("--dry-run", "Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
+    ] = False
+
+
+def read_tokens(text: str) -> int:
+    """Return a number of tokens such as `16000`, `16_000` or `16k`."""
     bare = text.strip().lower().replace("_", "")
     digits, factor = (bare[:-1], 1_000) if bare.endswith("k") else (bare, 1)
     if not (digits.isascii() and digits.isdigit()) or not int(digits):
-        raise InputError(f"{option}: {plain(text, 40)!r} is not a number of tokens; write it like 16000 or 16k")
+        raise InputError(f"--budget: {plain(text, 40)!r} is not a number of tokens; write it like 16000 or 16k")
     return int(digits) * factor
 
 
 def read_address(text: str, option: str = "--http") -> tuple[str, int]:
-    """An IP address and a port. Raises `InputError`."""
+    """Return an IP address and a port. Raises `InputError`."""
     host, _, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or _LOOPBACK
     host = _LOOPBACK if host == "localhost" else host
@@ -213,5 +240,5 @@ def read_address(text: str, option: str = "--http") -> tuple[str, int]:
 
 
 def url_of(host: str, port: int) -> str:
-    """The address of a server, as a browser takes it."""
+    """Return the address of a server, as a browser takes it."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

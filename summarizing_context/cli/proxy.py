@@ -9,20 +9,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import anyio
 import typer
 
 from summarizing_context.cli.options import (
+    SERVE,
     ConfigPath,
     JsonPath,
     OwnSettings,
     StorePath,
     SummarizerModel,
+    add_command,
+    flag,
+    flat,
+    help_of,
+    option,
     read_address,
     read_place,
     read_tokens,
@@ -31,17 +38,16 @@ from summarizing_context.cli.options import (
 from summarizing_context.cli.output import (
     InputError,
     Status,
+    confirm,
     dollars,
-    examples,
-    help_text,
-    notices,
     number,
     plain,
     screen,
     show_result,
+    stop_asked,
     table,
+    tell,
 )
-from summarizing_context.cli.view import stop_asked
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.stores.private_files import kept_token, token_file
 
@@ -52,122 +58,106 @@ if TYPE_CHECKING:
 
 _LISTEN = "127.0.0.1:8377"
 
-_CLIENT = "client"
-
 _TOKEN_FILE = "proxy-token"
 
-_PAUSE = 0.5  # seconds between two looks of `watch`
-
-_EXAMPLES = examples(
-    "proxy --store proxy.db    # tells the base URLs for clients",
-    "proxy --store proxy.db --budget 60k --summarizer client",
-    "proxy --store proxy.db --shadow    # changes nothing, tells what it would save",
-    "proxy run --store proxy.db -- claude    # a free port for one command",
-    "proxy enable --store ~/.local/share/proxy.db    # for all clients; disable takes it back",
-    "proxy watch",
-    "proxy status",
-)
-
-Address = Annotated[
-    str, typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on. A port alone is on the loopback.")
-]
+Address = Annotated[str, option("HOST:PORT", "Address to listen on. A port alone is on the loopback.")]
 Token = Annotated[
     str | None,
-    typer.Option(
-        "--token",
-        metavar="T",
+    option(
+        "T",
+        "Token that clients must send. Default: one of yours, kept in a private file.",
         envvar="SUMMARIZING_CONTEXT_PROXY_TOKEN",
-        help="Token that clients must send. Default: one of yours, kept in a private file.",
     ),
 ]
-NoToken = Annotated[
-    bool, typer.Option("--no-token", help="Ask for no token: every user of this machine may use the proxy.")
-]
-Anthropic = Annotated[
-    str | None, typer.Option("--anthropic", metavar="URL", help="Base URL of Anthropic, or of a compatible server.")
-]
-OpenAI = Annotated[
-    str | None, typer.Option("--openai", metavar="URL", help="Base URL of OpenAI, or of a compatible server.")
-]
-Budget = Annotated[
-    str | None, typer.Option("--budget", metavar="N", help="Tokens of a request. Default: from the model's window.")
-]
-Summarizer = Annotated[
-    str | None,
-    typer.Option(
-        "--summarizer", metavar="NAME", help=f"Summarizer: extractive, {NAMED}, or client (the client's own model)."
-    ),
-]
-Shadow = Annotated[bool, typer.Option("--shadow", help="Send requests unchanged, and report what views would save.")]
-ShadowPays = Annotated[
-    bool, typer.Option("--shadow-pays", help="With --shadow: also make (and pay for) summaries by the model.")
-]
+_Yes = Annotated[bool, flag("--yes", "Do not ask for confirmation.")]
+_DryRun = Annotated[bool, flag("--dry-run", "Show what would be written; write nothing.")]
 
 
-_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")]
-_Shell = Annotated[str | None, typer.Option("--shell", metavar="NAME", help="bash, zsh or fish. Default: from $SHELL.")]
-_NoService = Annotated[bool, typer.Option("--no-service", help="Write the shell lines only; start the proxy yourself.")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyOptions:
+    """Options of a proxy, however it is started."""
+
+    anthropic: Annotated[str | None, option("URL", "Base URL of Anthropic, or of a compatible server.")] = None
+    openai: Annotated[str | None, option("URL", "Base URL of OpenAI, or of a compatible server.")] = None
+    budget: Annotated[str | None, option("N", "Tokens of a request. Default: from the model's window.")] = None
+    summarizer: Annotated[
+        str | None, option("NAME", f"Summarizer: extractive, {NAMED}, or client (the client's own model).")
+    ] = None
+    model: SummarizerModel = None
+    shadow: Annotated[bool, flag("--shadow", "Send requests unchanged, and report what views would save.")] = False
+    shadow_pays: Annotated[
+        bool, flag("--shadow-pays", "With --shadow: also make (and pay for) summaries by the model.")
+    ] = False
+    config: ConfigPath = None
+
+    def settings(self, store: str, token: str | None = None) -> ProxySettings:
+        """Return the settings of the proxy. Raise `InputError`."""
+        from summarizing_context.proxy.server import ProxySettings
+
+        lends = self.summarizer == "client"
+        named = {} if lends else {"summarizer": self.summarizer, "model": self.model}
+        settings = OwnSettings(config=self.config, **named).load(store=store)
+        if lends and self.model is not None:
+            settings = replace(settings, model=self.model)
+        budget = None if self.budget is None else read_tokens(self.budget)
+        given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": budget}
+        given = {name: value for name, value in given.items() if value is not None}
+        flags: dict[str, Any] = {"token": token, "shadow": self.shadow, "shadow_pays": self.shadow_pays}
+        return ProxySettings(settings, lends=lends, **given, **flags)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the family to the app."""
-    family = typer.Typer(help=help_text(serve), epilog=_EXAMPLES, invoke_without_command=True, rich_markup_mode="rich")
-    family.callback()(serve)
-    family.command("status", help=help_text(status))(status)
-    family.command("watch", help=help_text(watch))(watch)
-    family.command(
-        "run",
-        help=help_text(run),
-        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    )(run)
-    family.command("enable", help=help_text(enable))(enable)
-    family.command("disable", help=help_text(disable))(disable)
-    app.add_typer(family, name="proxy")
+    """Add the commands to the app."""
+    family = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+    family.callback(**help_of(serve.__doc__ or ""))(flat(serve))
+    for command in (status, watch, enable, disable):
+        add_command(family, command)
+    unread = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # they are the client's
+    add_command(family, run, context_settings=unread)
+    app.add_typer(family, name="proxy", rich_help_panel=SERVE)
 
 
 def serve(
     context: typer.Context,
-    *,
+    given: ProxyOptions,
     store: Annotated[
         str | None,
-        typer.Option(
-            "--store",
-            metavar="FILE",
+        option(
+            "FILE",
+            "Store of the sessions: a SQLite file or a database address.",
             parser=read_place,
             envvar="SUMMARIZING_CONTEXT_STORE",
-            help="Store of the sessions: a SQLite file or a database address.",
         ),
     ] = None,
     listen: Address = _LISTEN,
-    anthropic: Anthropic = None,
-    openai: OpenAI = None,
-    budget: Budget = None,
-    summarizer: Summarizer = None,
-    model: SummarizerModel = None,
     token: Token = None,
-    no_token: NoToken = False,
-    shadow: Shadow = False,
-    shadow_pays: ShadowPays = False,
-    config: ConfigPath = None,
-) -> int:
+    no_token: Annotated[
+        bool, flag("--no-token", "Ask for no token: every user of this machine may use the proxy.")
+    ] = False,
+) -> None:
     """Serve a local proxy that keeps the sessions of unmodified clients inside the model's window.
 
     Point a client's base URL at it. Whatever fails in the proxy, the request goes on unchanged.
+
+    Examples:
+        proxy --store proxy.db    # tells the base URLs for clients
+        proxy --store proxy.db --budget 60k --summarizer client
+        proxy --store proxy.db --shadow    # changes nothing, tells what it would save
+        proxy run --store proxy.db -- claude    # a free port for one command
+        proxy enable --store ~/.local/share/proxy.db    # for all clients; disable takes it back
+        proxy watch
+        proxy status
     """
     if context.invoked_subcommand is not None:
-        return Status.OK
+        return
     if store is None:
         raise InputError("--store: name the file of the sessions, such as --store proxy.db")
-    import anyio
-
     host, port = read_address(listen)
     if no_token:
         token = None
     elif token is None and ip_address(host).is_loopback:
         token = kept_token(token_file(_TOKEN_FILE))
-    flags: dict[str, Any] = {"token": token, "shadow": shadow, "shadow_pays": shadow_pays}
-    proxy = _settings(store, config, summarizer, model, anthropic, openai, budget, **flags)
+    proxy = given.settings(store, token)
     from summarizing_context.proxy.installation import base_urls
     from summarizing_context.proxy.server import address_of, bound_socket, make_app
     from summarizing_context.proxy.server import serve as serve_app
@@ -177,55 +167,33 @@ def serve(
         place = address_of(listening)
         urls = base_urls(place, token)
         words = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
-        words += (
-            "" if store == ":memory:" else f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
-        )
-        notices().print(words if token is not None else f"{words}\n{_OPEN}", soft_wrap=True)
+        if store != ":memory:":
+            words += f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
+        if token is None:
+            words += "\nWARNING: without a token, every user of this machine may use the proxy and read its figures"
+        tell(words)
         anyio.run(serve_app, app, listening)
-    return Status.OK
-
-
-_OPEN = "WARNING: without a token, every user of this machine may use the proxy and read its figures"
 
 
 def run(
-    *,
     store: StorePath,
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The client, and its arguments.")],
-    anthropic: Anthropic = None,
-    openai: OpenAI = None,
-    budget: Budget = None,
-    summarizer: Summarizer = None,
-    model: SummarizerModel = None,
-    shadow: Shadow = False,
-    shadow_pays: ShadowPays = False,
-    config: ConfigPath = None,
+    given: ProxyOptions,
 ) -> int:
     """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
-    import anyio
-
     token = os.environ.get("SUMMARIZING_CONTEXT_PROXY_TOKEN") or kept_token(token_file(_TOKEN_FILE))
-    flags: dict[str, Any] = {"token": token, "shadow": shadow, "shadow_pays": shadow_pays}
-    proxy = _settings(store, config, summarizer, model, anthropic, openai, budget, **flags)
+    proxy = given.settings(store, token)
     from summarizing_context.proxy.server import run_behind
 
     return anyio.run(run_behind, proxy, command)
 
 
 def enable(
-    *,
     store: StorePath,
+    given: ProxyOptions,
     listen: Address = _LISTEN,
-    anthropic: Anthropic = None,
-    openai: OpenAI = None,
-    budget: Budget = None,
-    summarizer: Summarizer = None,
-    model: SummarizerModel = None,
-    shadow: Shadow = False,
-    shadow_pays: ShadowPays = False,
-    config: ConfigPath = None,
-    shell: _Shell = None,
-    no_service: _NoService = False,
+    shell: Annotated[str | None, option("NAME", "bash, zsh or fish. Default: from $SHELL.")] = None,
+    no_service: Annotated[bool, flag("--no-service", "Write the shell lines only; start the proxy yourself.")] = False,
     yes: _Yes = False,
     dry_run: _DryRun = False,
 ) -> int:
@@ -236,18 +204,12 @@ def enable(
     from summarizing_context.proxy import installation
     from summarizing_context.proxy.codex import read_codex
 
-    proxy = _settings(store, config, summarizer, model, anthropic, openai, budget, shadow=shadow)
-    given = {
-        "--store": store if store == ":memory:" or "://" in store else str(Path(store).absolute()),
-        "--anthropic": anthropic,
-        "--openai": openai,
-        "--budget": budget,
-        "--summarizer": summarizer,
-        "--model": model,
-        "--config": None if config is None else str(config.absolute()),
-    }
-    options = [word for option, value in given.items() if value is not None for word in (option, value)]
-    options += [*(["--shadow"] if shadow else []), *(["--shadow-pays"] if shadow_pays else [])]
+    proxy = given.settings(store)
+    named: dict[str, Any] = {"store": store if store == ":memory:" or "://" in store else str(Path(store).absolute())}
+    named |= {name: getattr(given, name) for name in ("anthropic", "openai", "budget", "summarizer", "model")}
+    named["config"] = None if given.config is None else str(given.config.absolute())
+    options = [word for name, value in named.items() if value is not None for word in (f"--{name}", value)]
+    options += [*(["--shadow"] if given.shadow else []), *(["--shadow-pays"] if given.shadow_pays else [])]
     host, port = read_address(listen, "--listen")
     if not ip_address(host).is_loopback or port == 0:
         raise InputError("--listen: clients of this machine ask an address of the loopback; write it like 8377")
@@ -262,15 +224,16 @@ def enable(
     kept = token_file(_TOKEN_FILE)
     token, new_token = installation.add_token(kept)
     urls = installation.base_urls(address, token)
-    for (name, url), option in zip(urls.items(), ("--anthropic", "--openai"), strict=True):
+    for (name, url), provider in zip(urls.items(), ("anthropic", "openai"), strict=True):
         present = os.environ.get(name)  # would be lost: it has to be named as the provider's
-        if present and present != url and given[option] is None and f"/token/{token}" not in present:
-            raise InputError(f"{name} is {plain(present, 200)} already; add {option} {plain(present, 200)} to keep it")
+        if present and present != url and named[provider] is None and f"/token/{token}" not in present:
+            shown = plain(present, 200)
+            raise InputError(f"{name} is {shown} already; add --{provider} {shown} to keep it")
     start = [sys.executable, "-m", "summarizing_context", "proxy", *options, "--listen", f"{host}:{port}"]
     path = installation.shell_files(shell, home, os.environ, sys.platform)[0]
     edits = [new_token, installation.add_lines(path, installation.shell_lines(shell, address, kept))]
     codex, trouble = read_codex(os.environ, home), None
-    if codex is not None and (trouble := codex.trouble(token, openai=openai)) is None:
+    if codex is not None and (trouble := codex.trouble(token, openai=given.openai)) is None:
         line = f'openai_base_url = "{urls["OPENAI_BASE_URL"]}"'
         edits.append(installation.add_lines(codex.config, [line], is_top=True))
     service: Service | None = None
@@ -282,45 +245,46 @@ def enable(
         calls = service.start if unit is None else service.restart
     changes = [edit for edit in edits if edit is not None]
     if not changes:
-        notices().print("everything is written already")
+        tell("everything is written already")
     if not _agreed("Write", changes, calls, yes=yes, dry_run=dry_run):
         return Status.OK
     if (failed := _written(changes, service, calls)) is not None:
-        words = f"{failed}: no service can start the proxy, and nothing is left of what was to be written. {_WAY_OUT}"
-        notices().print(plain(words, 600), soft_wrap=True)
+        words = f"{failed}: no service can start the proxy, and nothing is left of what was to be written. Send one "
+        words += (
+            "client through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
+        )
+        tell(plain(words, 600))
         return Status.ENVIRONMENT
     told = [f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back"]
     told += [] if trouble is None else [f"Codex goes on without the proxy: {plain(trouble, 600)}"]
     told += [f"WARNING: no client works until you start the proxy: {shlex.join(start)}"] if no_service else []
-    notices().print("\n".join(told), soft_wrap=True)
+    tell("\n".join(told))
     return Status.OK
 
 
-def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> int:
+def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> None:
     """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
     told = _asked(listen, token, link="1")
     unchanged, failures = told["passed_unchanged"], told["failures"]
     title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
     names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
-    shown = table(title, "session", *names, wide="session")
+    rows = []
     for each in told["sessions"]:
         share = each["cache_read"] / each["input_tokens"] if each["input_tokens"] else 0
-        figures = [number(each[name]) for name in ("requests", "tokens", "view_tokens", "activations")]
+        figures = [each[name] for name in ("requests", "tokens", "view_tokens", "activations")]
         named = (plain(each["session"], 80), plain(each["model"], 24))
-        shown.add_row(*named, *figures, f"{share:.0%}", dollars(each["cost"]))
-    show_result(json_path, told, shown, *map(plain, told.get("notices", ())))
-    if json_path is None and "inspector" in told:
-        screen().print(f"Inspector: {told['inspector']}", soft_wrap=True)
-    return Status.OK
+        rows.append((*named, *figures, f"{share:.0%}", dollars(each["cost"])))
+    shown = table(title, "session", *names, rows=rows, wide="session")
+    inspector = [f"Inspector: {told['inspector']}"] if json_path is None and "inspector" in told else []
+    show_result(json_path, told, shown, *map(plain, told.get("notices", ())), *inspector)
 
 
 def watch(
     listen: Address = _LISTEN,
-    *,
     token: Token = None,
-    once: Annotated[bool, typer.Option("--once", help="Show the requests so far, and exit.")] = False,
-    lines: Annotated[bool, typer.Option("--json", help="Print each request as one line of JSON.")] = False,
-) -> int:
+    once: Annotated[bool, flag("--once", "Show the requests so far, and exit.")] = False,
+    lines: Annotated[bool, flag("--json", "Print each request as one line of JSON.")] = False,
+) -> None:
     """Watch a running proxy: a line for each request, with its activation, prefix kept and cost. Ctrl-C ends it."""
     seen = 0
     with stop_asked() as asked:
@@ -333,8 +297,7 @@ def watch(
                 seen = 0
             if once:
                 break
-            time.sleep(_PAUSE)
-    return Status.OK
+            time.sleep(0.5)
 
 
 def _request_line(each: dict[str, Any]) -> str:
@@ -347,28 +310,6 @@ def _request_line(each: dict[str, Any]) -> str:
         f"{dollars(each['cost'])}{f'; {reason}' if reason else ''}"
     )
     return plain(words)
-
-
-def _settings(
-    store: str,
-    config: Path | None,
-    summarizer: str | None,
-    model: str | None,
-    anthropic: str | None,
-    openai: str | None,
-    budget: str | None,
-    **flags: Any,
-) -> ProxySettings:
-    from summarizing_context.proxy.server import ProxySettings
-
-    lends = summarizer == _CLIENT
-    settings = OwnSettings(config, None, *((None, None) if lends else (summarizer, model))).load(store=store)
-    if lends and model is not None:
-        settings = replace(settings, model=model)
-    given: dict[str, Any] = {"anthropic": anthropic, "openai": openai}
-    given |= {"budget": None if budget is None else read_tokens(budget)}
-    given = {name: value for name, value in given.items() if value is not None}
-    return ProxySettings(settings, lends=lends, **given, **flags)
 
 
 def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
@@ -409,11 +350,6 @@ def _written(changes: Sequence[Edit], service: Service | None, calls: Sequence[C
     return failed
 
 
-_WAY_OUT = (
-    "Send one client through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
-)
-
-
 def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
     """Take back what `proxy enable` has written: the marked lines of each shell, and the service.
 
@@ -434,7 +370,7 @@ def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
     unit = installation.remove_service(service)
     edits = [*lines, *([unit] if unit is not None else [])]
     if not edits:
-        notices().print("nothing to remove")
+        tell("nothing to remove")
         return Status.OK
     if (held := installation.read_file(kept := token_file(_TOKEN_FILE))) is not None:
         edits.append(installation.Edit(kept, held, None, "(the token of the proxy)"))
@@ -447,8 +383,8 @@ def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
     if unit is not None:
         failed = _called(service.forget) or failed
     if failed is not None:
-        notices().print(plain(f"{failed}; the files are removed, call it by hand", 600), soft_wrap=True)
-    notices().print("shells that are open keep the addresses until they end")
+        tell(plain(f"{failed}; the files are removed, call it by hand", 600))
+    tell("shells that are open keep the addresses until they end")
     return Status.OK if failed is None else Status.ENVIRONMENT
 
 
@@ -462,15 +398,9 @@ def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: 
         console.print("")
     for call in calls:
         console.print(f"Run: {' '.join(call.words)}", soft_wrap=True)
-    if dry_run or yes or not edits:
-        return not dry_run
-    try:
-        agreed = typer.confirm("Go on?", err=True)
-    except typer.Abort as error:
-        raise InputError("nothing was changed: there was no answer; give --yes to do it without asking") from error
-    if not agreed:
-        raise InputError("nothing was changed")
-    return True
+    if not dry_run:
+        confirm("Go on?", yes or not edits, "changed")
+    return not dry_run
 
 
 def _called(calls: Sequence[Command]) -> str | None:

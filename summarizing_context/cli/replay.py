@@ -1,141 +1,102 @@
-"""`summarizing-context replay`: transcripts go through a context, and the laws judge every view.
+"""Commands on transcripts: `demo` replays the one that is shipped, `replay` any others, `import` stores them.
 
-With `--dry-run` it forecasts calls, tokens and price instead.
+A replay takes them through a context, and the laws judge every view. With `--dry-run` it forecasts calls, tokens and
+price instead.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import anyio
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli.options import (
-    BaseUrl,
+    TRY,
     ConfigPath,
-    DryRun,
     Jobs,
     JsonPath,
+    ModelOptions,
     OwnSettings,
-    PromptsPath,
-    SummarizerModel,
-    SummarizerName,
+    StorePath,
     TranscriptFormat,
     TranscriptPaths,
-    read_path,
+    add_command,
+    flag,
+    option,
+    path_option,
     read_tokens,
 )
 from summarizing_context.cli.output import (
     InputError,
     Status,
+    cell,
     counted,
+    dim,
     dollars,
-    examples,
-    help_text,
-    notices,
+    facts,
     number,
     plain,
-    progress_bar,
-    screen,
+    progress,
+    shell_line,
     show_result,
+    stop_asked,
     table,
+    tell,
     tell_skipped_lines,
     tell_unreadable,
     verdict,
-    write_json,
 )
+from summarizing_context.settings.addresses import shown_store
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.errors import TranscriptError
+    from summarizing_context.evaluation.demo import DemoReport
     from summarizing_context.evaluation.dry_run import Forecast
-    from summarizing_context.evaluation.replay import Plan, Tally
+    from summarizing_context.evaluation.replay import Tally
+    from summarizing_context.settings.values import Settings
+    from summarizing_context.transcripts import Transcript
 
 Row = TypeVar("Row", "Tally", "Forecast")
 
-_BUDGET = "32k"  # tokens
 _MOST_ROWS = 24  # that are shown one by one
-_MOST_KINDS = 6  # of records that were skipped
-
-
-_BYTES_A_JOB = 300_000  # of files, from which another process pays
-_GRAVITY = (Status.OK, Status.REFUSED, Status.BAD_INPUT, Status.LAW_BROKEN)  # the gravest is told
-_VIEW_WORDS = (
-    "A view is what a request would send. activ.: how often it moved on; reused: the share that a prompt cache holds."
-)
-_SUMMARY_WORDS = "No model was called; where none is named, summaries are extracted from the text."
-_CLIENT_WORDS = "The client's own tokens are as it recorded them; its tools and system prompt count."
-_NEXT = """\
-Next, with the same PATH:
-  summarizing-context replay PATH --dry-run --summarizer openai --model NAME
-  summarizing-context import PATH --store logs.db
-  summarizing-context inspect --store logs.db"""
-_EXAMPLES = examples(
-    "replay session.jsonl --budget 16k",
-    "replay ~/.claude/projects    # of your own client",
-    "replay logs/ --budget 8000,16000,64000 --json figures.json",
-    "replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side",
-    "replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards",
-    "replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price",
-    "replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1",
-    more={
-        "Exit status": (
-            "0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused\n"
-            "4 store or environment · 130 Ctrl-C"
-        ),
-    },
-)
-_ASSUMED = [
-    "each summary is as long as its cap allows, or half of a short source",
-    "tokens are the built-in estimate; the model's own count differs by some percent",
-    "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
-    "views wait for their summaries, as a replay without --live does",
-]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("replay", help=help_text(replay), epilog=_EXAMPLES)(replay)
+    """Add the commands to the app."""
+    add_command(app, demo, TRY)
+    add_command(app, replay, TRY)
+    add_command(app, import_transcripts, TRY, "import")
 
 
 def replay(
     paths: TranscriptPaths,
+    *,
     budget: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="N[,N]", help="Tokens that a view may use, such as 16000 or 8k,16k; each is replayed. Default: 32k."
-        ),
+        option("N[,N]", "Tokens that a view may use, such as 16000 or 8k,16k; each is replayed. Default: 32k."),
     ] = None,
-    *,
-    format: TranscriptFormat = "auto",
     strategy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME[,NAME]", help="hierarchical (default), summarize or truncate; each one is replayed."
-        ),
+        option("NAME[,NAME]", "hierarchical (default), summarize or truncate; each one is replayed."),
     ] = None,
-    summarizer: SummarizerName = None,
     store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            parser=read_path,
-            help="Keep the sessions in this SQLite file; files are then replayed one by one.",
-        ),
+        Path | None, path_option("FILE", "Keep the sessions in this SQLite file; files are then replayed one by one.")
     ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Take views without waiting until the worker has caught up.")
-    ] = False,
-    model: SummarizerModel = None,
-    base_url: BaseUrl = None,
-    dry_run: DryRun = False,
+    live: Annotated[bool, flag("--live", "Take views without waiting until the worker has caught up.")] = False,
     jobs: Jobs = None,
-    config: ConfigPath = None,
-    prompts: PromptsPath = None,
-    json_path: JsonPath = None,
+    own: ModelOptions,
 ) -> int:
     """Replay transcripts and judge every view that a request would have got.
 
@@ -143,219 +104,214 @@ def replay(
     keep the log's order and show its newest message. It must begin with the view before, unless an activation is
     reported. No text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped
     from each message. A file that cannot be read is named, and the others are replayed.
+
+    Examples:
+        replay session.jsonl --budget 16k
+        replay ~/.claude/projects    # of your own client
+        replay logs/ --budget 8000,16000,64000 --json figures.json
+        replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side
+        replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards
+        replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price
+        replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
+
+    Exit status:
+        0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
+        4 store or environment · 130 Ctrl-C
     """
     from summarizing_context.evaluation.dry_run import forecast_files
     from summarizing_context.evaluation.replay import Plan, replay_files
+    from summarizing_context.transcripts import find_transcripts
 
-    own = OwnSettings(config, prompts, summarizer, model)
-    named: list[str | None] = [*_names(strategy or ())]
-    variants = [own.load(base_url, store=store, strategy=name) for name in named or [None]]
-    budgets = tuple(dict.fromkeys(map(read_tokens, _names(budget or [_BUDGET]))))
-    plan = Plan(budgets, variants[0], live, tuple(dict.fromkeys(one.strategy for one in variants)), format)
-    if dry_run:
-        if len(plan.strategies) > 1:
-            raise InputError("--dry-run: it works out one --strategy at a time; name one")
-        if plan.settings.summarizer not in PROVIDERS:
-            name = plan.settings.summarizer
-            raise InputError(f"--dry-run: the summarizer {name!r} is not paid by the token; take {NAMED}")
-        if plan.settings.model is None:
-            raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
-        rows, unreadable, stopped_of = _run(
-            "Dry run of",
-            paths,
-            plan,
-            lambda files: forecast_files(files, plan),
-            lambda rows: f"{sum(row.calls for row in rows):,} calls",
-        )
-        _report_forecast(rows, unreadable, plan, json_path)
-        return tell_unreadable(unreadable) if stopped_of is None else _stopped(rows, unreadable, stopped_of)
-    tallies, unreadable, stopped_of = _run(
-        "Replaying",
-        paths,
-        plan,
-        lambda files: replay_files(files, plan, jobs=jobs or _jobs_for(files)),
+    def names(given: Sequence[str] | None) -> list[str]:
+        return [one.strip() for text in given or () for one in text.split(",")]
+
+    named: list[str | None] = [*names(strategy)]
+    variants = [own.load(store=store, strategy=name) for name in named or [None]]
+    budgets = tuple(dict.fromkeys(map(read_tokens, names(budget) or ["32k"])))
+    settings = variants[0]
+    plan = Plan(budgets, settings, live, tuple(dict.fromkeys(one.strategy for one in variants)), own.format)
+    if own.dry_run and len(plan.strategies) > 1:
+        raise InputError("--dry-run: it works out one --strategy at a time; name one")
+    if own.dry_run and settings.summarizer not in PROVIDERS:
+        raise InputError(f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take {NAMED}")
+    if own.dry_run and settings.model is None:
+        raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
+    files = find_transcripts(paths)
+    at = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
+    if own.dry_run:
+
+        def calls(rows: Sequence[Forecast]) -> str:
+            return f"{sum(row.calls for row in rows):,} calls"
+
+        found = _collect(forecast_files(files, plan), files, f"Dry run of {at}", calls)
+        _report_forecast(found[0], found[1], settings, own.json_path)
+        return _ended(Status.OK, files, *found)
+    if jobs is None:  # no other process for a small file alone, as each takes a second to start, or standard input
+        size = sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
+        jobs = min(os.cpu_count() or 1, 1 + size // 300_000)
+    tallies, unreadable, stopped = _collect(
+        replay_files(files, plan, jobs=jobs),
+        files,
+        f"Replaying {at}",
         lambda rows: (
             f"{sum(row.views for row in rows):,} views, "
             f"{sum(bool(row.broken_laws()) for row in rows)} rows with a broken law"
         ),
     )
-    status = _report(tallies, unreadable, json_path)
-    if stopped_of is not None:
-        return _stopped(tallies, unreadable, stopped_of)
-    return max(tell_unreadable(unreadable), status, key=_GRAVITY.index)
+    return _ended(_report(tallies, unreadable, own.json_path), files, tallies, unreadable, stopped)
 
 
-def _names(given: Sequence[str]) -> list[str]:
-    return [one.strip() for text in given for one in text.split(",")]
-
-
-def _jobs_for(files: Sequence[Path]) -> int:
-    """As many processes as there are cores, but none for a small file alone: each takes a second to start."""
-    if any(not file.is_file() for file in files):
-        return 1  # the standard input, which other processes do not have
-    size = sum(file.stat().st_size for file in files)
-    return min(os.cpu_count() or 1, 1 + size // _BYTES_A_JOB)
-
-
-def _run(
-    title: str,
-    paths: Sequence[Path],
-    plan: Plan,
-    work: Callable[[Sequence[Path]], Iterable[list[Row] | TranscriptError]],
+def _collect(
+    work: Iterable[list[Row] | TranscriptError],
+    files: Sequence[Path],
+    announced: str,
     words: Callable[[Sequence[Row]], str],
-) -> tuple[list[Row], list[TranscriptError], int | None]:
-    """What the work gives for the files, those that could not be read, and where Ctrl-C ended it, how many files."""
+) -> tuple[list[Row], list[TranscriptError], bool]:
+    """Return what the work gives for the files, those that could not be read, and whether Ctrl-C ended it."""
     from summarizing_context.errors import TranscriptError
-    from summarizing_context.transcripts import find_transcripts
 
-    files = find_transcripts(paths)
-    if not notices().is_terminal:
-        notices().print(f"{title} {counted(len(files), 'file')} at {', '.join(map(number, plan.budgets))} tokens.")
     rows: list[Row] = []
     unreadable: list[TranscriptError] = []
-    with progress_bar("files", remaining=True) as bar:
-        task = bar.add_task("files", total=len(files), words="")
+    with progress("files", len(files), announced) as update:
         try:
-            for found in work(files):
+            for found in work:
                 if isinstance(found, TranscriptError):
                     unreadable.append(found)
                 else:
                     rows += found
-                bar.update(task, advance=1, words=words(rows))
+                update(words(rows))
         except KeyboardInterrupt:
             if not rows:
                 raise
-            return rows, unreadable, len(files)
+            return rows, unreadable, True
     if unreadable and not rows:
         raise unreadable[0]
     if not unreadable and not any(row.messages for row in rows):
         raise TranscriptError(f"{rows[0].file}:1: holds no message; name another transcript")
-    return rows, unreadable, None
+    return rows, unreadable, False
 
 
-def _stopped(rows: Sequence[Tally | Forecast], unreadable: Sequence[TranscriptError], files: int) -> Status:
-    """Tell that Ctrl-C ended a replay, and how far it had come."""
-    read = len({row.file for row in rows}) + len(unreadable)
-    notices().print(f"Stopped after {read} of {counted(files, 'file')}; the figures are theirs.")
-    return Status.INTERRUPTED
+def _ended(
+    status: Status, files: Sequence[Path], rows: Sequence[Row], unreadable: Sequence[TranscriptError], stopped: bool
+) -> Status:
+    """Tell what was not replayed; return the gravest status."""
+    if stopped:
+        read = len({row.file for row in rows}) + len(unreadable)
+        tell(f"Stopped after {read} of {counted(len(files), 'file')}; the figures are theirs.")
+        return Status.INTERRUPTED
+    gravity = (Status.OK, Status.REFUSED, Status.BAD_INPUT, Status.LAW_BROKEN)
+    return max(tell_unreadable(unreadable), status, key=gravity.index)
 
 
 def _report(tallies: Sequence[Tally], unreadable: Sequence[TranscriptError], json_path: str | None) -> Status:
-    """Show what a replay came to; the exit status says whether the laws held."""
+    """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
     from summarizing_context.evaluation.replay import TIMINGS, add_up, add_up_by_variant
 
     sums, total = add_up_by_variant(tallies), add_up(tallies)
     tell_skipped_lines(total.unreadable)
-    if json_path is not None:
-        write_json(
-            json_path,
-            {
-                "rows": [tally.figures() for tally in tallies],
-                "totals": [tally.figures() for tally in sums],
-                "total": total.figures(),
-                "timings": list(TIMINGS),
-                "unreadable": [str(error) for error in unreadable],
-            },
-        )
-    if json_path != "-":
-        show(tallies, sums, total)
-    return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
-
-
-def show(tallies: Sequence[Tally], sums: Sequence[Tally], total: Tally) -> None:
-    """Print the tables, with `sums` by strategy and budget below; where files are many, only broken laws."""
-    console = screen()
+    document = {
+        "rows": [tally.figures() for tally in tallies],
+        "totals": [tally.figures() for tally in sums],
+        "total": total.figures(),
+        "timings": list(TIMINGS),
+        "unreadable": [str(error) for error in unreadable],
+    }
     strategies = len({tally.strategy for tally in tallies}) > 1
     if len(sums) > 1 and not strategies:
         sums = [*sums, total]
     few = len(tallies) <= _MOST_ROWS
-    shown = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
+    told = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
+    shown: list[RenderableType] = []
 
-    def show_table(title: str, rows: Sequence[Tally], columns: dict[str, Callable[[Tally], Any]]) -> None:
-        lead = {"strategy": lambda tally: tally.strategy or "all"} if strategies else {}
-        cells = {**lead, "#budget": lambda tally: number(tally.budget), **columns}
-        made = table(title, "file", *cells, wide="file")
-        for tally in rows:
-            made.add_row(plain(Path(tally.file).name), *(cell(tally) for cell in cells.values()))
-        made.add_section()
-        for tally in sums:
-            made.add_row(plain(Path(tally.file).name), *(cell(tally) for cell in cells.values()))
-        console.print(made)
+    def add_table(title: str, rows: Sequence[Tally], columns: dict[str, tuple[str, Callable[[Any], object]]]) -> None:
+        titles = (*(["strategy"] if strategies else []), "#budget", *(f"#{name}" for name in columns))
+        made = table(title, "file", *titles, wide="file")
+        for tally in (*rows, *sums):
+            if sums and tally is sums[0]:
+                made.add_section()
+            figures = tally.figures()
+            lead = [plain(Path(tally.file).name), *([tally.strategy or "all"] if strategies else [])]
+            cells = (show(figures[name]) for name, show in columns.values())
+            made.add_row(*map(cell, (*lead, tally.budget, *cells)))
+        shown.append(made)
 
-    refused = {"#refused": lambda tally: number(tally.refused_views)} if total.refused_views else {}
+    refused = {"refused": ("refused_views", number)} if total.refused_views else {}
     laws = {
-        "#over": lambda tally: verdict(tally.over_budget_views),
-        "#unsafe": lambda tally: verdict(tally.tool_unsafe_views),
-        "#order": lambda tally: verdict(tally.out_of_order_views),
-        "#hidden": lambda tally: verdict(tally.newest_missing_views),
-        "#unseen": lambda tally: verdict(tally.unseen_tokens),
-        "#breaks": lambda tally: verdict(tally.append_only_breaks),
+        "over": "over_budget_views",
+        "unsafe": "tool_unsafe_views",
+        "order": "out_of_order_views",
+        "hidden": "newest_missing_views",
+        "unseen": "unseen_tokens",
+        "breaks": "append_only_breaks",
     }
-    show_table("Laws: 0 is right", shown, {**refused, **laws})
-    views = {
-        "#mean": lambda tally: number(round(tally.figures()["mean_view_tokens"])),
-        "#activ.": lambda tally: number(tally.activations),
-        "#reused": lambda tally: f"{tally.figures()['prefix_hit']:.1%}",
-        "#uncached": lambda tally: number(tally.figures()["uncached_tokens"]),
-        "#ms p99": lambda tally: f"{tally.figures()['view_p99_ms']:.1f}",
+    add_table("Laws: 0 is right", told, {**refused, **{name: (figure, verdict) for name, figure in laws.items()}})
+    views: dict[str, tuple[str, Callable[[Any], object]]] = {
+        "mean": ("mean_view_tokens", round),
+        "activ.": ("activations", number),
+        "reused": ("prefix_hit", "{:.1%}".format),
+        "uncached": ("uncached_tokens", number),
+        "ms p99": ("view_p99_ms", "{:.1f}".format),
     }
-    show_table("Views", tallies if few else [], views)
-    console.print(_VIEW_WORDS, style="dim")
-    summaries = {
-        "#views": lambda tally: number(tally.views),
-        "#history": lambda tally: number(tally.history_tokens),
-        "#calls": lambda tally: number(tally.model_calls),
-        "#input": lambda tally: number(tally.model_input_tokens),
-        "#output": lambda tally: number(tally.model_output_tokens),
-    }
-    show_table("Summaries", [], summaries)
+    add_table("Views", tallies if few else [], views)
+    words = "A view is what a request would send. activ.: how often it moved on; reused: the share that a prompt cache"
+    shown.append(dim(f"{words} holds."))
+    names = ("views", "history_tokens", "model_calls", "model_input_tokens", "model_output_tokens")
+    headings = ("views", "history", "calls", "input", "output")
+    add_table("Summaries", [], {heading: (name, number) for heading, name in zip(headings, names, strict=True)})
     if not total.model_calls:
-        console.print(_SUMMARY_WORDS, style="dim")
+        shown.append(dim("No model was called; where none is named, summaries are extracted from the text."))
     if total.token_counter is not None:
-        console.print(f"Tokens are counted by {total.token_counter}.", style="dim")
-    if any(tally.compactions for tally in tallies):
+        shown.append(dim(f"Tokens are counted by {total.token_counter}."))
+    if total_compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
         titles = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
-        made = table("Where the client compacted its own context", "file", *titles, wide="file")
         keys = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
-        for tally in tallies:
-            for one in tally.compactions:
-                sizes = (tally.budget, *(one[key] for key in keys))
-                cells = ("-" if size is None else number(size) for size in sizes)
-                made.add_row(plain(Path(tally.file).name), *cells)
-        console.print(made)
-        console.print(_CLIENT_WORDS, style="dim")
+        rows = (
+            [Path(tally.file).name, *("-" if size is None else size for size in (tally.budget, *map(one.get, keys)))]
+            for tally, one in total_compactions
+        )
+        title = "Where the client compacted its own context"
+        shown.append(table(title, "file", *titles, rows=rows, wide="file"))
+        shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
     repairs = {kind.replace("_", " "): count for kind, count in total.repairs.items()}
     for title, counts in (("Repairs", repairs), ("Skipped, being no messages", total.skipped)):
         if counts:
             ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-            most = len(ranked) if len(ranked) == _MOST_KINDS + 1 else _MOST_KINDS
-            told, others = ", ".join(f"{count:,} {kind}" for kind, count in ranked[:most]), ranked[most:]
+            most = len(ranked) if len(ranked) == 7 else 6
+            said, others = ", ".join(f"{count:,} {kind}" for kind, count in ranked[:most]), ranked[most:]
             if others:
-                told += f", and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}"
-            console.print(plain(f"{title}: {told}."), style="dim")
+                said += f", and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}"
+            shown.append(dim(f"{title}: {said}."))
     if total.skipped and not total.model_calls:  # logs of a client
-        console.print(_NEXT, style="dim", soft_wrap=True)
-    if len(shown) < len(tallies):
-        hidden = len(tallies) - len(shown)
-        console.print(f"{hidden:,} rows in which every law held are not shown; --json tells them.", style="dim")
+        shown.append(Text(_NEXT, style="dim"))
+    if len(told) < len(tallies):
+        hidden = len(tallies) - len(told)
+        shown.append(dim(f"{hidden:,} rows in which every law held are not shown; --json tells them."))
+    show_result(json_path, document, *shown)
+    return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
+
+
+_NEXT = """\
+Next, with the same PATH:
+  summarizing-context replay PATH --dry-run --summarizer openai --model NAME
+  summarizing-context import PATH --store logs.db
+  summarizing-context inspect --store logs.db"""
 
 
 def _report_forecast(
-    rows: Sequence[Forecast], unreadable: Sequence[TranscriptError], plan: Plan, json_path: str | None
+    rows: Sequence[Forecast], unreadable: Sequence[TranscriptError], settings: Settings, json_path: str | None
 ) -> None:
     """Show calls, tokens and price of a replay, per file and in total."""
     from summarizing_context.evaluation.dry_run import add_up, add_up_by_budget
     from summarizing_context.summarizers.prices import load_prices
     from summarizing_context.summarizers.providers import address_of
 
-    model, address = str(plan.settings.model), address_of(plan.settings)
-    price = load_prices(plan.settings.prices).price_of(model)
+    model, address = str(settings.model), address_of(settings)
+    price = load_prices(settings.prices).price_of(model)
     sums, total = add_up_by_budget(rows), add_up(rows)
     titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
     made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, wide="file")
-    few = rows if len(rows) <= _MOST_ROWS else []
-    for at, row in enumerate((*few, *sums, *([total] if len(sums) > 1 else []))):
-        if at == len(few):
+    for row in (*(rows if len(rows) <= _MOST_ROWS else []), *sums, *([total] if len(sums) > 1 else [])):
+        if row is sums[0]:
             made.add_section()
         figures = (row.budget, row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
         made.add_row(plain(Path(row.file).name), *map(number, figures), dollars(row.cost(price)))
@@ -366,16 +322,209 @@ def _report_forecast(
             f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
             f"({price.source or 'your file'}). An estimate."
         )
+    assumed = [
+        "each summary is as long as its cap allows, or half of a short source",
+        "tokens are the built-in estimate; the model's own count differs by some percent",
+        "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
+        "views wait for their summaries, as a replay without --live does",
+    ]
     document = {
         "rows": [row.figures(price) for row in rows],
         "totals": [row.figures(price) for row in sums],
         "total": total.figures(price),
-        "model": plan.settings.model,
+        "model": settings.model,
         "address": address,
         "price": None if price is None else {**price._asdict(), "as_of": str(price.as_of)},
-        "assumed": _ASSUMED,
+        "assumed": assumed,
         "unreadable": [str(error) for error in unreadable],
     }
-    told = (f"{model} would be asked at {address}.", words, f"Assumed: {'; '.join(_ASSUMED)}.")
-    show_result(json_path, document, made, *(Text(plain(line), style="dim") for line in told))
+    told = (f"{model} would be asked at {address}.", words, f"Assumed: {'; '.join(assumed)}.")
+    show_result(json_path, document, made, *map(dim, told))
     tell_skipped_lines(total.skipped_lines)
+
+
+def import_transcripts(
+    paths: TranscriptPaths,
+    store: StorePath,
+    format: TranscriptFormat = "auto",
+    config: ConfigPath = None,
+    json_path: JsonPath = None,
+) -> int:
+    """Put the sessions of transcripts into a store.
+
+    Each keeps its own name. A session that the store has already gets the messages that are new, and another session of
+    that name a number. A file that cannot be read is named, and the others are imported.
+
+    Examples:
+        import ~/.claude/projects --store logs.db
+        import ~/.codex/sessions --store logs.db
+    """
+    from summarizing_context.assembly import open_context
+    from summarizing_context.errors import MessageError, TranscriptError
+    from summarizing_context.messages.validation import check_message
+    from summarizing_context.transcripts import find_transcripts, read
+
+    settings = OwnSettings(config=config).load(store=store)
+    if str(settings.store) == ":memory:":
+        raise InputError("--store: an import into memory would be lost; name a file")
+    files = find_transcripts(paths)
+    rows: list[dict[str, Any]] = []
+    unreadable: list[TranscriptError] = []
+    skipped: Counter[str] = Counter()
+    skipped_lines: list[str] = []
+    done = added = 0
+    announced = f"Importing {counted(len(files), 'file')}."
+    with stop_asked() as asked, progress("files", len(files), announced) as update:
+
+        def goes_on() -> bool:  # Ctrl-C may come at any message
+            update(f"{counted(len(rows), 'session')}, {counted(added, 'new message')}", done)
+            return not asked
+
+        async def import_log(log: Transcript) -> dict[str, Any]:
+            nonlocal added
+            wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
+            messages, copy = list(log.messages), 1
+            while True:
+                session_id = wanted if copy == 1 else f"{wanted}:{copy}"
+                async with open_context(replace(settings, session_id=session_id)) as context:
+                    held = await context.get_messages()
+                    if messages[: len(held)] == held:
+                        for message in messages[len(held) :]:
+                            if not goes_on():
+                                break
+                            await context.add_message(message)
+                            added += 1
+                        new = len(context) - len(held)
+                        named = {"session_id": session_id, "file": str(log.path), "format": log.format}
+                        return {**named, "messages": len(context), "added": new}
+                copy += 1
+
+        for path in files:
+            try:
+                logs = [log for log in read(path, format=format) if log.messages]
+                for log in logs:  # all are checked before any session is changed
+                    for index, message in enumerate(log.messages):
+                        try:
+                            check_message(message)
+                        except MessageError as error:
+                            raise TranscriptError(f"{log.where(index)}: {error}") from error
+                rows += [anyio.run(import_log, log) for log in logs if goes_on()]
+            except TranscriptError as error:
+                unreadable.append(error)
+            else:
+                for log in logs:
+                    skipped.update(log.skipped)
+                    skipped_lines += log.unreadable
+            if asked:
+                break
+            done += 1
+            goes_on()
+    if unreadable and not rows:
+        raise unreadable[0]
+    if not (rows or asked):
+        raise TranscriptError(f"{files[0]}:1: holds no message; name another transcript")
+    tell_skipped_lines(skipped_lines)
+    status = tell_unreadable(unreadable)
+    document = {
+        "sessions": rows,
+        "unreadable": [str(problem) for problem in unreadable],
+        "skipped": dict(sorted(skipped.items())),
+        "skipped_lines": skipped_lines,
+    }
+    cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
+    title = f"Imported into {plain(shown_store(settings.store))}"
+    show_result(json_path, document, table(title, "session", "format", "#messages", "#new", rows=cells, wide="session"))
+    if asked:
+        tell(f"Stopped after {done} of {counted(len(files), 'file')}; the same command goes on.")
+        return Status.INTERRUPTED
+    return status
+
+
+def demo(
+    budget: Annotated[str, option("N", "Tokens that a view may use, such as 16000 or 16k.")] = "16k",
+    keep: Annotated[Path | None, path_option("FILE", "Keep the session in this SQLite file.")] = None,
+    json_path: JsonPath = None,
+) -> int:
+    """Watch a long agent session stay inside a small budget.
+
+    The session comes with the package: some 500 messages and 170,000 tokens of coding and operations work. It has
+    parallel calls, two standing rules, a value that is superseded, an error and its fix. The extractive summarizer
+    is used: no key, no network. Before each answer of the agent a view is taken, and nothing ever waits.
+
+    Examples:
+        demo
+        demo --budget 8k    # the same session in half the room
+        demo --keep demo.db    # to look into it afterwards
+    """
+    from summarizing_context.evaluation.demo import Moment, demo_session, play_demo
+    from summarizing_context.settings.values import Settings
+
+    most = read_tokens(budget)
+    settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=most)
+    messages = demo_session()
+    announced = f"Replaying the demo session: {len(messages)} messages, {most:,} tokens a view."
+    with progress("messages", len(messages), announced) as update:
+
+        def watch(now: Moment) -> None:
+            filled = min(10, round(10 * now.view_tokens / most))
+            gauge = "▰" * filled + "▱" * (10 - filled)
+            words = f"view {gauge} {now.view_tokens:>6,} of {most:,}   {now.summaries_ready} summaries"
+            update(words, now.messages)
+
+        report = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
+    show_result(json_path, report.document(), *_demo_tables(report, keep, budget))
+    broken = report.tally.broken_laws()
+    return Status.LAW_BROKEN if broken else Status.REFUSED if report.tally.refused_views else Status.OK
+
+
+def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterable[RenderableType]:
+    """Show what happened, what is found with and without this package, what it saved, and what to type next."""
+    from summarizing_context.evaluation.demo import PRICED_MODEL
+    from summarizing_context.views.activation import REASON_WORDS
+
+    tally, figures, findings = report.tally, report.tally.figures(), report.findings
+    reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in report.activations_by_reason.items())
+    happened: list[tuple[str, object, str]] = [
+        ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {report.token_counter}"),
+        ("views", tally.views, "one before each answer of the agent"),
+        ("mean view", round(figures["mean_view_tokens"]), "tokens"),
+        ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
+        ("views over budget", verdict(tally.over_budget_views), ""),
+        ("views a provider would refuse", verdict(tally.tool_unsafe_views), "a call parted from its result"),
+        ("views out of order", verdict(tally.out_of_order_views), ""),
+        ("views that hide the newest message", verdict(tally.newest_missing_views), ""),
+        ("views refused", verdict(tally.refused_views), "no room for the system rows"),
+        ("tokens that nobody has read", verdict(tally.unseen_tokens), "of what has left the view"),
+        ("waited for a model", verdict(report.waited_views), f"the slowest view took {report.slowest_ms:.1f} ms"),
+        ("summaries made", report.summaries, "in the background"),
+        ("activations", tally.activations, reasons or "the whole session fits"),
+        ("other breaks of the prefix", verdict(tally.append_only_breaks), "so a provider's prompt cache keeps hitting"),
+        ("prefix reused", f"{figures['prefix_hit']:.1%}", "of all view tokens"),
+    ]
+    yield facts("What happened", happened)
+    marks = {True: Text("yes", "green"), False: Text("no", "bold red")}
+    answers = ((one.question, marks[one.found], marks[one.without], dim(one.words)) for one in findings)
+    columns = ("question", "view", "newest", "answer")
+    yield table("What the last view still answers", *columns, rows=answers, wide="answer", fold=True)
+    of, found, without = len(findings), sum(one.found for one in findings), sum(one.without for one in findings)
+    yield f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
+    free = number((tally.budget or 0) - report.last_view_tokens)
+    yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
+    yield "What a view leaves out stays in the log: 'recall' and 'search' find it."
+    yield ""
+    sent, whole = report.sent, report.whole
+    saved: list[tuple[str, object, str]] = [
+        ("tokens sent", sent.tokens, f"{number(whole.tokens)} with the whole history in each request"),
+        ("saved", f"{1 - sent.tokens / max(whole.tokens, 1):.0%}", "of the tokens"),
+        ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
+        ("price of the input", dollars(sent.dollars), f"{dollars(whole.dollars)} with the whole history"),
+        ("", "", f"at {PRICED_MODEL}'s list price, with its prompt cache"),
+    ]
+    yield facts("What it saved", saved)
+    store = keep or Path("demo.db")
+    yield "What to type next"
+    if not keep:
+        yield f"  summarizing-context demo --keep {shlex.quote(str(store))}"
+    yield f"  {shell_line('view', report.session_id, '--budget', budget, '--explain', store=store)}"
+    yield f"  {shell_line('recall', report.session_id, 'What fixed the tide import', store=store)}"
+    yield "  summarizing-context replay YOUR_LOG.jsonl"

@@ -1,126 +1,566 @@
-"""`summarizing-context sessions`: what a store holds, its export, its removal."""
+"""Commands on the sessions of a store: `sessions`, `search`, `view`, and the package's own on one session.
+
+The latter (`status`, `pin`, `recall`, ...) have names, arguments and texts of `/context` commands: `commands.COMMANDS`
+makes both.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+import json
+import re
+import shlex
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import anyio
 import typer
+from rich.text import Text
 
-from summarizing_context.cli.exports import export_sessions, import_sessions
-from summarizing_context.cli.options import JsonPath, StorePath
+from summarizing_context.cli.options import (
+    CHANGE,
+    LOOK,
+    ConfigPath,
+    JsonPath,
+    StorePath,
+    add_command,
+    flag,
+    help_of,
+    option,
+    path_option,
+    read_path,
+    read_tokens,
+)
 from summarizing_context.cli.output import (
     InputError,
     Status,
-    examples,
+    confirm,
+    dim,
     number,
     plain,
+    shell_line,
     show_result,
     table,
 )
-from summarizing_context.cli.stored import check_store, find_session, with_store
-from summarizing_context.settings.addresses import shown_store
+from summarizing_context.commands import COMMANDS, PREFIX, CommandResult, activated
+from summarizing_context.errors import MessageError, SessionInUseError, StoreCorruptError, StoreError
+from summarizing_context.messages.text import inert
+from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 
 if TYPE_CHECKING:
-    from summarizing_context.stores.base import SessionInfo
+    from summarizing_context.settings.values import Settings
+    from summarizing_context.stores.base import Match, SessionInfo, SessionStore, StoredEntry
 
-_YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-_EXAMPLES = examples(
-    "sessions list --store run.db",
-    "sessions export all --store run.db --out run.jsonl",
-    "sessions import run.jsonl --store postgresql://agents@db.example.org/agents",
-    "sessions delete old-run --store run.db",
-    "sessions purge --store run.db --yes",
-)
+T = TypeVar("T")
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSession:
+    """Options of a command on one session."""
+
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+    store: StorePath
+    budget: Annotated[str | None, option("N", "Tokens that a view may use. Default: those of the last request.")] = None
+    config: ConfigPath = None
+    json_path: JsonPath = None
+
+    def settings(self) -> Settings:
+        """Return the settings for a look at it. Its budget is the one that was set, else that of its last request."""
+        from summarizing_context.settings.values import Settings
+
+        info = find_session(self.store, self.session)
+        given: dict[str, Any] = {} if self.budget is None else {"max_tokens": read_tokens(self.budget)}
+        given |= {"session_id": info.session_id, "store": self.store, "project": info.project}
+        settings = Settings.load(self.config, **given)
+        if settings.max_tokens_is_set or info.budget is None:
+            return settings
+        return replace(settings, max_tokens=info.budget)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the family to the app."""
-    family = typer.Typer(
-        help="List, export, import or delete the sessions of a store, or purge unused data.",
-        epilog=_EXAMPLES,
-        invoke_without_command=True,
-        rich_markup_mode="rich",
-    )
+    """Add the commands to the app."""
+    add_command(app, view, LOOK)
+    add_command(app, search, LOOK)
+    for name in COMMANDS:
+        if name not in ("help", "search"):
+            _add_session_command(app, name)
+    about = """List, export, import or delete the sessions of a store, or purge unused data.
 
-    @family.callback()
-    def about(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            typer.echo(context.get_help())
+    Examples:
+        sessions list --store run.db
+        sessions export all --store run.db --out run.jsonl
+        sessions import run.jsonl --store postgresql://agents@db.example.org/agents
+        sessions delete old-run --store run.db
+        sessions purge --store run.db --yes
+    """
+    family = typer.Typer(**help_of(about), no_args_is_help=True, rich_markup_mode="rich")
+    add_command(family, list_sessions, name="list")
+    add_command(family, export_sessions, name="export")
+    add_command(family, import_sessions, name="import")
+    add_command(family, delete_session, name="delete")
+    add_command(family, purge)
+    app.add_typer(family, name="sessions", rich_help_panel=LOOK)
 
-    family.command("list")(list_sessions)
-    family.command("export")(export_sessions)
-    family.command("import")(import_sessions)
-    family.command("delete")(delete_session)
-    family.command("purge")(purge)
-    app.add_typer(family, name="sessions")
+
+def check_store(store: str | Path) -> None:
+    """Refuse a store that is not there, rather than make one."""
+    check_scheme(store)
+    if not (is_address(store) or Path(store).exists()):
+        raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
 
 
-_PROJECT = 20  # characters of a project's name that are shown beside the session's
+def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
+    """Return what `act` makes of the opened store."""
+    check_store(store)
+    return anyio.run(_within, store, act, read_only)
 
 
-def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
+async def _within(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], read_only: bool) -> T:
+    from summarizing_context.assembly import open_store
+
+    opened = await open_store(store, read_only=read_only)
+    try:
+        return await act(opened)
+    finally:
+        await opened.close()
+
+
+def find_sessions(store: str | Path) -> dict[str, SessionInfo]:
+    """Return all sessions of a store by their ids."""
+    return {info.session_id: info for info in with_store(store, lambda opened: opened.sessions())}
+
+
+def find_session(store: str | Path, session: str) -> SessionInfo:
+    """Return what the store knows of a session; an error names the nearest one if it has none of this name."""
+    known = find_sessions(store)
+    if session in known:
+        return known[session]
+    near = get_close_matches(session, known, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else "see: summarizing-context sessions list"
+    hint = hint if known else "it holds none"
+    raise InputError(f"{shown_store(store)}: there is no session {plain(session, 60)!r}; {hint}")
+
+
+# One session
+
+
+def view(
+    at: StoredSession,
+    full: Annotated[bool, flag("--full", "Print the messages exactly as they are sent, as JSON.")] = False,
+    explain: Annotated[bool, flag("--explain", "Show which messages each node of the header stands for.")] = False,
+) -> None:
+    """Show the view of a session as the next request would get it.
+
+    The session is opened for reading only: nothing is written, no summary is made, and its writer may go on.
+
+    Examples:
+        view s1 --store run.db
+        view s1 --store run.db --budget 16k --explain    # what each summary stands for
+        view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole
+    """
+    if full and explain:
+        raise InputError("--full prints the messages alone; ask for --explain in another call")
+    settings = at.settings()
+    messages, rows, nodes = anyio.run(_look, settings)
+    tokens = sum(row["tokens"] for row in rows)
+    shown_rows = [{**row, "words": plain(row["words"], 400)} for row in rows]
+    document = {"session": at.session, "tokens": tokens, "budget": settings.max_tokens, "messages": shown_rows}
+    if full:
+        text = json.dumps(messages, indent=2, ensure_ascii=False)
+        if inert(text) != text:  # what could drive a terminal is written as escapes
+            text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
+        show_result(at.json_path, {**document, "messages": messages}, text)
+        return
+    styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
+    cells: list[tuple[object, ...]] = [
+        (str(row["position"]), Text(row["part"], style=styles.get(row["part"], "")), row["role"], row["tokens"],
+         Text(plain(row["words"], 160), style="dim" if row["part"] == "tail" else ""))
+        for row in rows
+    ]  # fmt: skip
+    title = f"View of {at.session}: {len(rows)} messages, {number(tokens)} of {number(settings.max_tokens)} tokens"
+    tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
+    if explain:
+        document["header"] = nodes
+        cells = []
+        for node in nodes:
+            lines = [line.strip() for line in node["text"].split("\n")]  # headings are passed over
+            said = (line.removeprefix("- ") for line in lines if line and not line.startswith(("##", "<")))
+            rank = "–" if node["rank"] < 0 else str(node["rank"])
+            place = f"{node['start']}–{node['stop'] - 1}"
+            first_line = dim(plain(next(said, ""), 160))
+            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], first_line))
+        columns = ("#rank", "messages", "#tokens", "form", "made by", "first line")
+        tables.append(table("What each node of the header stands for", *columns, rows=cells, wide="first line"))
+        if not nodes:
+            tables[-1].caption = "nothing is covered: the whole log is in the view"
+    show_result(at.json_path, document, *tables)
+
+
+async def _look(settings: Settings) -> tuple[Sequence[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the messages of a view, a row for each, and the nodes of its header."""
+    from summarizing_context.assembly import open_context
+    from summarizing_context.evaluation.laws import canonical
+    from summarizing_context.evaluation.replay import make_costs
+    from summarizing_context.evaluation.view_parts import view_parts
+    from summarizing_context.messages.reading import message_text_parts
+
+    async with open_context(settings, read_only=True) as context:
+        messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
+        parts = view_parts(messages, await context.get_messages())
+        costs = await make_costs(settings)
+        rows = [
+            {"position": at, "part": part, "role": message["role"], "tokens": costs.of(message, canonical(message)),
+             "words": " ".join(message_text_parts(message))}
+            for at, (part, message) in enumerate(zip(parts, messages, strict=True))
+        ]  # fmt: skip
+        nodes = [
+            {"rank": node.rank, "start": node.start, "stop": node.stop, "form": node.form, "made_by": node.made_by,
+             "tokens": costs.count(node.text), "text": node.text, "drops": list(node.drops)}
+            for node in context.explain()
+        ]  # fmt: skip
+        return messages, rows, nodes
+
+
+def _add_session_command(app: typer.Typer, name: str) -> None:
+    """Add one of the package's commands, which runs on a stored session."""
+    command = COMMANDS[name]
+    takes = command.usage.partition(" ")[2]
+
+    def with_words(at: StoredSession, words: list[str] | None = None) -> None:
+        _run(name, at, words or ())
+
+    def alone(at: StoredSession) -> None:
+        _run(name, at, ())
+
+    argument = typer.Argument(metavar=takes, help=f"What `{PREFIX} {name}` takes.")
+    with_words.__annotations__["words"] = Annotated[list[str] | None, argument]
+    example = shlex.join((name, "s1", *([command.example] if command.example else ()), "--store", "run.db"))
+    run = with_words if takes else alone
+    run.__doc__ = f"{command.about[0].upper()}{command.about[1:]}.\n\nExamples:\n{example}"
+    add_command(app, run, CHANGE if command.writes else LOOK, name)
+
+
+def _run(name: str, at: StoredSession, words: Sequence[str]) -> None:
+    result = anyio.run(_perform, at.settings(), name, " ".join(words))
+    if not result.ok:
+        raise InputError(str(result.data["error"]))
+
+    def in_shell(typed: re.Match[str]) -> str:
+        return shell_line(typed[1], at.session, *typed[2].split(), store=at.store)
+
+    # What to type next ends the text of a command.
+    show_result(at.json_path, dict(result.data), re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text))
+
+
+async def _perform(settings: Settings, name: str, words: str) -> CommandResult:
+    from summarizing_context.assembly import open_context
+    from summarizing_context.views.activation import ActivationReport
+
+    writes = COMMANDS[name].writes
+    async with open_context(settings, read_only=not writes) as context:
+        if not writes:
+            await context.get_messages_for_request(token_budget=settings.max_tokens)
+        first = result = await context.handle_command(f"{name} {words}")
+        if name not in ("summarize", "compress"):
+            return result
+        while context.statistics().summaries_pending:  # until the summarizer has made what the view shows
+            await context.wait_idle()
+            again = await context.handle_command(f"{name} {words}")
+            if not again.data.get("activated"):
+                break
+            result = again
+        if not result.ok or result is first:
+            return result
+        report = ActivationReport(**{field: result.data[field] for field in ActivationReport._fields})
+        before = first.data["tokens_before"]
+        report = report._replace(tokens_before=before, freed=before - report.tokens_after)
+        return activated(report, context.statistics())
+
+
+# All sessions of a store
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Words to search for.")],
+    store: StorePath,
+    session: Annotated[str | None, option("ID", "Search this session only.")] = None,
+    project: Annotated[str | None, option("TAG", "Search the sessions of this project.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of hits.")] = 10,
+    json_path: JsonPath = None,
+) -> None:
+    """Find messages, summaries and memories of all sessions by their words, the most relevant first.
+
+    With [bold]--session[/bold], the memories are those that the session shares with its project. Numbers of messages
+    are those that [bold]view[/bold] and the log count by, from 0.
+
+    Examples:
+        search billing tables --store run.db
+        search src/parser.py --store run.db --session s1 --limit 3
+    """
+    from summarizing_context.messages.search_terms import query_terms
+    from summarizing_context.retrieval.memory import matches_by_words
+    from summarizing_context.retrieval.search import best_hits, best_matches, fused
+    from summarizing_context.stores.base import MemoryScope, Scope
+
+    if session is not None and project is not None:
+        raise InputError("--session and --project exclude each other; give one of them")
+    scope, memories = Scope(None, None, project), None if project is None else MemoryScope(project, "")
+    if session is not None:
+        scope, memories = Scope(session, session), MemoryScope(find_session(store, session).project, session)
+    query = " ".join(words)
+    terms = query_terms(query)
+
+    async def find(opened: SessionStore) -> list[Match]:
+        found = best_matches(terms, await opened.index.find(terms, scope, 3 * limit))
+        return fused(found, await matches_by_words(opened.memories, memories, query, limit))
+
+    hits = best_hits(terms, with_store(store, find), limit)
+    rows = []
+    for hit in hits:
+        last = hit.stop - 1
+        where = str(hit.start) if last == hit.start else f"{hit.start}–{last}" if hit.start <= last else "–"
+        rows.append((hit.session_id or "–", where, hit.kind, dim(hit.snippet)))
+    columns = ("session", "#messages", "kind", "words")
+    shown = table(f"Found for {plain(query, 60)}", *columns, rows=rows, wide="words")
+    if not hits:
+        shown.caption = "nothing holds any of these words"
+    show_result(json_path, {"query": query, "hits": [asdict(hit) for hit in hits]}, shown)
+
+
+def list_sessions(store: StorePath, json_path: JsonPath = None) -> None:
     """List all sessions of a store, the newest change first."""
-    found = with_store(store, lambda opened: opened.sessions(), read_only=True)
+    found = find_sessions(store).values()
     told = {
         "session": [info.session_id for info in found],
-        "project": [plain(info.project or "", _PROJECT) for info in found],
+        "project": [plain(info.project or "", 20) for info in found],
         "#messages": [number(info.messages) for info in found],
         "#summaries": [number(info.summaries) for info in found],
-        "changed": [moment(info.updated_at)[:16] for info in found],
-        "open in": [_writer(info) for info in found],
+        "changed": [info.updated_at[:16].replace("T", " ") for info in found],
+        "open in": [
+            ("" if info.writer_pid is None else f"process {info.writer_pid}")
+            + (f" on {info.writer_host}" if info.writer_host and info.writer_pid is not None else "")
+            for info in found
+        ],
     }
     told = {name: cells for name, cells in told.items() if any(cells) or name == "session"}  # an id needs the room
-    shown = table(f"Sessions in {plain(shown_store(store))}", *told, wide="session")
-    shown.columns[0].no_wrap, shown.columns[0].overflow = False, "fold"  # an id is of use whole only
-    for row in zip(*told.values(), strict=True):
-        shown.add_row(*row)
+    rows = zip(*told.values(), strict=True)
+    shown = table(f"Sessions in {plain(shown_store(store))}", *told, rows=rows, wide="session", fold=True)
     if not found:
         shown.caption = "it holds no session yet"
     show_result(json_path, {"store": shown_store(store), "sessions": [asdict(info) for info in found]}, shown)
-    return Status.OK
-
-
-def _writer(info: SessionInfo) -> str:
-    if info.writer_pid is None:
-        return ""
-    return f"process {info.writer_pid}" + (f" on {plain(info.writer_host)}" if info.writer_host else "")
 
 
 def delete_session(
     session: Annotated[str, typer.Argument(metavar="ID", help="The session to delete.")],
     store: StorePath,
-    yes: _YES = False,
+    yes: Yes = False,
     json_path: JsonPath = None,
-) -> int:
+) -> None:
     """Delete one session for good. In an SQLite file of more than 16 MB, remains of its text may stay until `purge`."""
     info = find_session(store, session)
-    _confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes)
-    found = with_store(store, lambda opened: opened.delete_session(session))
+    confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
+    found = with_store(store, lambda opened: opened.delete_session(session), read_only=False)
     show_result(json_path, {"deleted": session, "found": found}, f"Deleted {session}.")
-    return Status.OK
 
 
-def purge(store: StorePath, yes: _YES = False, json_path: JsonPath = None) -> int:
+def purge(store: StorePath, yes: Yes = False, json_path: JsonPath = None) -> None:
     """Remove for good what no session uses any longer, such as replaced logs."""
     check_store(store)
-    _confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes)
-    freed = with_store(store, lambda opened: opened.purge())
+    confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes, "removed")
+    freed = with_store(store, lambda opened: opened.purge(), read_only=False)
     show_result(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
-    return Status.OK
 
 
-def _confirm(question: str, yes: bool) -> None:
-    if yes:
-        return
+# Sessions travel between any two stores, each as a line of JSON. States are any bytes, and travel as the characters of
+# the same numbers.
+
+
+def export_sessions(
+    sessions: Annotated[list[str], typer.Argument(metavar="SESSION...|all", help="The sessions.")],
+    store: StorePath,
+    out: Annotated[Path, path_option("FILE", "The new file, which only you can read.")],
+    json_path: JsonPath = None,
+) -> int:
+    """Write sessions as lines of JSON, for `sessions import`: messages, summaries, checkpoints, pins and memories.
+
+    Messages that are damaged are left out and named, and so are checkpoints of logs that were replaced since.
+    """
+    from summarizing_context.stores.private_files import open_private
+
+    known = find_sessions(store)
+    asked = list(known) if sessions == ["all"] else sessions
+    chosen = [known.get(name) or find_session(store, name) for name in asked]
+    told: list[dict[str, Any]] = []
+
+    async def write(opened: SessionStore) -> None:
+        with open_private(out, new=True) as file:
+            for info in chosen:
+                document, left_out = await _document(opened, info)
+                file.write(json.dumps(document).encode() + b"\n")
+                counts = {kind: len(document[kind]) for kind in ("messages", "summaries", "checkpoints", "memories")}
+                told.append({"session": info.session_id, **counts, **left_out})
+
+    if out.exists():
+        raise InputError(f"{out} is there already; name a new file")
     try:
-        agreed = typer.confirm(plain(question), err=True)
-    except typer.Abort as error:
-        raise InputError("nothing was removed: there was no answer; give --yes to do it without asking") from error
-    if not agreed:
-        raise InputError("nothing was removed")
+        with_store(store, write)
+    except BaseException:
+        out.unlink(missing_ok=True)
+        raise
+    rows = [[one[name] for name in ("session", "messages", "summaries", "checkpoints")] for one in told]
+    columns = ("session", "#messages", "#summaries", "#checkpoints")
+    shown = table(f"Written to {plain(str(out))}", *columns, rows=rows, wide="session")
+    damaged = [f"{plain(one['session'])} {one['damaged']}" for one in told if one["damaged"]]
+    if damaged:
+        shown.caption = "Damaged and left out: " + "; ".join(damaged)
+    show_result(json_path, {"sessions": told}, shown)
+    return Status.ENVIRONMENT if damaged else Status.OK
 
 
-def moment(iso: str) -> str:
-    """A time as people read it."""
-    return iso[:19].replace("T", " ")
+async def _document(store: SessionStore, info: SessionInfo) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return all of a session, and what of it is left out."""
+    from summarizing_context.log.entries import unsealed
+    from summarizing_context.messages.validation import decode_message
+    from summarizing_context.stores.base import MemoryScope
+
+    stored = await store.load(info.session_id)
+    if stored is None:
+        raise InputError(f"there is no session {plain(info.session_id, 60)!r} any longer")
+    messages: list[Any] = []
+    damaged: list[int] = []
+    for seq, entry in enumerate(stored.entries):
+        try:
+            unsealed(entry.message, entry.facts)
+            messages.append([decode_message(entry.message), b64encode(entry.facts).decode()])
+        except StoreCorruptError:
+            damaged.append(seq)
+    log = [entry.message for entry in stored.entries]
+    checkpoints: list[Any] = []
+    left_out: list[str] = []
+    for one in await store.checkpoints.listed(info.session_id):
+        kept = await store.checkpoints.load(info.session_id, one.id)
+        if damaged or [entry.message for entry in kept.entries] != log[: one.seq]:
+            left_out.append(one.id)
+        else:
+            views = [(key, state.decode("latin-1"), marks) for key, state, marks in kept.provider_views]
+            checkpoints.append({"name": one.name, "seq": one.seq, "pins": kept.pins, "views": views})
+    summaries = await store.summaries_of(info.session_id)
+    memories = await store.memories.all(MemoryScope(info.project, info.session_id))
+    document = {
+        "session_id": info.session_id,
+        "project": info.project,
+        "budget": info.budget,
+        "pins": stored.pins,
+        "messages": messages,
+        "summaries": [
+            [*key, one.text, one.rank, one.input_tokens, one.output_tokens, place]
+            for key, (one, place) in summaries.items()
+        ],
+        "activations": [] if damaged else [(key, state.decode("latin-1")) for key, state in stored.activations],
+        "checkpoints": checkpoints,
+        "memories": [[memory.content, memory.metadata, memory.updated_at] for memory in memories],
+    }
+    return document, {"damaged": damaged, "checkpoints_left_out": left_out}
+
+
+def import_sessions(
+    file: Annotated[Path, typer.Argument(metavar="FILE", parser=read_path, help="What `sessions export` wrote.")],
+    store: StorePath,
+    json_path: JsonPath = None,
+) -> None:
+    """Put exported sessions into a store, which is made if needed. No summary is paid for again.
+
+    A session that the store has already is continued where its messages are the first of those in the file, and
+    refused where they are others.
+    """
+    told: list[dict[str, Any]] = []
+    refused: list[str] = []
+
+    async def read(opened: SessionStore) -> None:
+        with file.open(encoding="utf-8") as lines:
+            for at, line in enumerate(lines, 1):
+                try:
+                    told.append(await _import(opened, json.loads(line)))
+                except (_OtherContent, SessionInUseError) as error:
+                    refused.append(str(error))
+                except (ValueError, KeyError, TypeError, MessageError) as error:
+                    raise InputError(
+                        f"{plain(str(file))}:{at}: this is no whole session, and nothing from here on was "
+                        "imported; export it again, and import that: what is there already is continued"
+                    ) from error
+
+    if not file.is_file():
+        raise InputError(f"{plain(str(file))}: there is no such file; name one that `sessions export` wrote")
+    anyio.run(_within, store, read, False)
+    rows = [(one["session"], one["messages"], one["new"]) for one in told]
+    title = f"Imported into {plain(shown_store(store))}"
+    shown = table(title, "session", "#messages", "#new", rows=rows, wide="session")
+    show_result(json_path, {"sessions": told, "refused": refused}, shown)
+    if refused:
+        raise InputError("; ".join(refused))
+
+
+class _OtherContent(Exception):
+    """A session of the store has the id of another one in the file."""
+
+
+async def _import(store: SessionStore, document: dict[str, Any]) -> dict[str, Any]:
+    """Put one session into a store; what is there already stays."""
+    from summarizing_context.messages.validation import decode_message
+    from summarizing_context.settings.values import Settings
+    from summarizing_context.stores import base
+
+    settings = Settings(session_id=document["session_id"], project=document["project"])
+    name, project = settings.session_id, settings.project
+    entries = [_entry(message, facts) for message, facts in document["messages"]]
+    there = await store.load(name)
+    for ours, its in zip(there.entries if there else (), entries, strict=False):
+        if ours.message != its.message and decode_message(ours.message) != decode_message(its.message):
+            raise _OtherContent(
+                f"session {name!r} has other messages in the store than in the file, and was left alone; delete it "
+                "there, or import into another store"
+            )
+    await store.claim(name, project=project)
+    stored = await store.load(name)
+    assert stored is not None
+    held = len(stored.entries)
+    for start in range(held, len(entries), 500):  # in one transaction each
+        await store.append(name, entries[start : start + 500], lambda: None)
+    for range_hash, recipe_hash, *told, place in document["summaries"]:
+        key = base.SummaryKey(range_hash, recipe_hash)
+        await store.save_summary(name, key, base.StoredSummary(*told), {key: tuple(place)} if place else base.NOWHERE)
+    if held <= len(entries):  # else it has gone on further in the store
+        known = {(one.name, one.seq) for one in await store.checkpoints.listed(name)}
+        for one in document["checkpoints"]:
+            if (one["name"], one["seq"]) not in known:
+                views = [
+                    base.StoredProviderView(key, state.encode("latin-1"), marks) for key, state, marks in one["views"]
+                ]
+                await store.save_pins(name, one["pins"], lambda: None)
+                await store.checkpoints.save(name, one["name"], base.Place(stored.log_version, one["seq"]), views)
+        for provider_key, state in document["activations"]:
+            await store.save_activation(name, provider_key, state.encode("latin-1"))
+        await store.save_pins(name, document["pins"], lambda: None)
+        if document["budget"] is not None:
+            await store.save_budget(name, document["budget"])
+    for content, metadata, said_at in document["memories"]:
+        await store.memories.add(base.MemoryScope(project, name), base.NewMemory(content, metadata, said_at))
+    return {"session": name, "messages": max(held, len(entries)), "new": max(0, len(entries) - held)}
+
+
+def _entry(message: Any, facts: str) -> StoredEntry:
+    from summarizing_context.log.entries import unsealed
+    from summarizing_context.messages.validation import check_message, encode_message
+    from summarizing_context.stores.base import StoredEntry
+
+    data, kept = encode_message(check_message(message)), b64decode(facts)
+    try:
+        unsealed(data, kept)
+    except StoreCorruptError:  # the message was changed in the file: it is read anew
+        kept = b""
+    return StoredEntry(data, kept)

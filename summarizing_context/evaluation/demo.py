@@ -1,6 +1,6 @@
 """The bundled demo session, and a run of it: what the last view still answers, and what it cost.
 
-Beside each answer stands what the newest messages alone would answer in the same budget. `cli.demo` shows the result.
+Beside each answer stands what the newest messages alone would answer in the same budget. `cli.replay` shows the result.
 """
 
 from __future__ import annotations

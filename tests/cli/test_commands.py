@@ -68,27 +68,6 @@ def test_what_to_type_next_is_told_in_the_words_of_a_shell(run: Runner, store):
     assert "/context" not in onward + back
 
 
-def test_what_is_wrong_ends_with_the_status_of_bad_input(run: Runner, store):
-    for arguments in (
-        ("expand", "s1", "900"),
-        ("expand", "s2", "0"),
-        ("recall", "s1", "?!"),
-        ("expand", "s1", "0", "x"),
-        ("pin", "s1", "900"),
-        ("unpin", "s1", "nothing"),
-        ("unpin", "s1", ""),
-        ("expand", "s1", " "),
-        ("restore", "s1", "c77"),
-        ("checkpoint", "s1", "c12"),
-        ("fork", "s1", "c1"),
-        ("compress", "s1", "2"),
-    ):
-        ran = run(*arguments, "--store", store)
-        assert (ran.status, ran.out) == (2, "")
-        assert ran.err.strip()
-        assert not {"/context", "()"} & set(ran.err.replace("'", " ").split())
-
-
 def test_commands_are_completed_where_a_shell_asks(run: Runner, monkeypatch, capsys):
     monkeypatch.setenv("_SUMMARIZING_CONTEXT_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", "summarizing-context exp")

@@ -26,11 +26,7 @@ ESCAPES = (
     "\x1b[5m\x1b[2J",
     "\x9b5m",
     "\x1b]8;;http://evil.example\x07",
-    "\u202e",
-    "\u2066",
-    "\x00",
-    "\x08",
-    "\r",
+    "\u202e\u2066\x00\x08\r",
 )
 HOSTILE = st.lists(st.sampled_from((*MARKUP, *ESCAPES, "shop", "\n", "\t", "\u200b")), min_size=1, max_size=6).map(
     "".join
@@ -89,40 +85,19 @@ async def _fill(settings: Settings, hostile: str) -> None:
         await context.checkpoint("".join(char for char in hostile if char.isprintable()))
 
 
-COMMANDS = (
-    *("sessions list", "view {}", "view {} --explain", "status {}", "search findme", "search {hostile}", "pins {}"),
-    *(
-        "expand {} 0..4",
-        "expand {} 0",
-        "recall {} findme",
-        "memory {} findme",
-        "ledger {}",
-        "budget {}",
-        "checkpoints {}",
-    ),
-    *(
-        "pin {} {hostile}",
-        "unpin {} {hostile}",
-        "summarize {} --topic {hostile}",
-        "compress {}",
-        "restore {} {hostile}",
-    ),
-    *("view {hostile}", "view {} --budget {hostile}", "expand {} {hostile}", "{hostile}", "view {} --{hostile}"),
-    *("prompts show {hostile}", "replay {hostile}", "eval run --cases {hostile}", "completion {hostile}"),
-    *(
-        "fork {} {hostile} new",
-        "checkpoint {} --name {hostile}",
-        "sessions delete {hostile} --yes",
-        "tune --cases {hostile}",
-    ),
-)
+COMMANDS = """\
+view {}; view {} --explain; view {hostile}; view {} --budget {hostile}; view {} --{hostile}; sessions list; status {}
+search findme; search {hostile}; pins {}; pin {} {hostile}; unpin {} {hostile}; expand {} 0..4; expand {} 0
+expand {} {hostile}; recall {} findme; memory {} findme; ledger {}; budget {}; checkpoints {}; restore {} {hostile}
+summarize {} --topic {hostile}; compress {}; fork {} {hostile} new; checkpoint {} --name {hostile}; {hostile}
+sessions delete {hostile} --yes; prompts show {hostile}; replay {hostile}; eval run --cases {hostile}"""
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", re.split(r"; |\n", COMMANDS))
 def test_every_command_shows_hostile_names_as_they_are(run: Runner, store: Path, command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    uses_store = command.split()[0] not in ("prompts", "replay", "eval", "completion", "tune", "{hostile}")
+    uses_store = command.split()[0] not in ("prompts", "replay", "eval", "{hostile}")
     for number, hostile in enumerate((" ".join(MARKUP), " ".join(ESCAPES).replace("\x00", ""))):
         words = [word.format(f"s{number}", hostile=hostile) for word in command.split()]
         ran = run(*words, *(("--store", store) if uses_store else ()))

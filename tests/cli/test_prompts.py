@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from cli.commands import Runner, fill_store, says, write_transcript
 
 from summarizing_context.summarizers.prompts import latest, load, names
@@ -64,26 +63,6 @@ def test_a_request_is_rendered_for_a_transcript_and_for_a_stored_session(run: Ru
     assert first == second
     assert [part["fixed"] for part in first["parts"]] == [True, True, False, True]
     assert "more; --full prints them" not in run("prompts", "render", "segment", file, "--full").out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["show", "segmen"], "did you mean segment/v"),
-        (["render", "segment"], "name what to render for"),
-        (["render", "focus", "x.jsonl"], "--topic"),
-        (["render", "segment", "--session", "s1"], "--store"),
-        (["list", "--prompts", "nowhere"], "is not a folder"),
-        (["check", "--prompts", "."], "holds no prompt"),
-    ],
-)
-def test_what_cannot_be_done_is_bad_input(
-    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
-):
-    monkeypatch.chdir(tmp_path)
-    ran = run("prompts", *arguments)
-    assert ran.status == 2
-    assert said in ran.err
 
 
 def test_a_broken_file_in_a_users_folder_is_bad_input(run: Runner, tmp_path: Path):

@@ -10,7 +10,6 @@ from cli.commands import Runner, fill_store, says
 
 from summarizing_context.assembly import open_context
 from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.base import SummaryJob
 
 LOG = [says("user", "Fix the billing tables"), says("assistant", "noted: \x1b[31mred"), says("user", "and the parser")]
 
@@ -32,29 +31,6 @@ def test_words_are_found_in_all_sessions_in_one_or_in_a_project(run: Runner, sto
     assert found(run, store, "billing", "--project", "harbour") == [("s2", 0)]
     assert len(found(run, store, "billing", "parser", "--session", "s1", "-n", "1")) == 1
     assert found(run, store, "zebra") == []
-
-
-class _Poet:
-    """A summarizer with words of its own."""
-
-    recipe = "poet/1"
-
-    async def summarize(self, job: SummaryJob) -> str:
-        return "## Done\n- they spoke of tulips"
-
-
-async def _summarize(store: Path) -> None:
-    async with open_context(Settings(store=store, session_id="s3"), summarizer=_Poet()) as context:
-        for number in range(40):
-            await context.add_message(says("user", f"Small talk number {number} about the weather of the coming week"))
-        await context.summarize(4)
-        await context.wait_idle()
-
-
-def test_a_models_summary_of_a_short_session_is_found(run: Runner, store):
-    anyio.run(_summarize, store)
-    (hit,) = run("search", "tulips", "--store", store, "--json", "-").document["hits"]
-    assert (hit["session_id"], hit["kind"], hit["start"]) == ("s3", "summary", 0)
 
 
 async def _remember(store: Path, session_id: str, project: str | None, *memories: str) -> None:
@@ -88,14 +64,6 @@ def test_hits_are_shown_in_a_table_and_do_no_harm_to_the_terminal(run: Runner, s
     assert "nothing holds" in run("search", "zebra", "--store", store).out
 
 
-def test_scopes_exclude_each_other(run: Runner, store):
-    ran = run("search", "billing", "--store", store, "--project", "harbour", "--session", "s1")
-    assert (ran.status, ran.out) == (2, "")
-    assert "exclude each other" in ran.err
-    assert run("search", "billing", "--store", store, "--session", "s9").status == 2
-    assert run("search", "billing", "--store", store.with_name("none.db")).status == 4
-
-
 def test_a_session_goes_back_to_a_checkpoint_and_forward_again(run: Runner, store):
     made = run("checkpoint", "s1", "start", "--store", store, "--json", "-").document
     assert made["name"] == "start"
@@ -118,9 +86,3 @@ def test_a_session_is_forked_from_a_checkpoint(run: Runner, store):
     taken = run("fork", "s1", "start", "s3", "--store", store)
     assert (taken.status, "'s3' already" in taken.err) == (2, True)
     assert run("fork", "s1", "start", "no name!", "--store", store).status == 2
-
-
-def test_a_checkpoint_that_is_not_there_is_told(run: Runner, store):
-    ran = run("restore", "s1", "c99", "--store", store)
-    assert (ran.status, ran.out) == (2, "")
-    assert "no checkpoint" in ran.err

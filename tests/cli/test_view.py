@@ -71,13 +71,6 @@ def test_status_tells_how_full_the_view_is(run: Runner, store):
     assert document["nodes"]
 
 
-@pytest.mark.parametrize("command", ["view", "status"])
-def test_an_unknown_session_names_the_nearest(run: Runner, store, command):
-    ran = run(command, "shirt", "--store", store)
-    assert (ran.status, ran.out) == (2, "")
-    assert "did you mean 'short'" in ran.err
-
-
 def test_settings_come_from_a_file_that_is_named(run: Runner, store, tmp_path):
     file = tmp_path / "agent.json"
     file.write_text('{"context_management": {"max_tokens": 6000}}')

@@ -1,0 +1,123 @@
+"""What is wrong with the arguments of any command is told on one line, with the status of bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli.commands import Runner, fill_store, says, write_transcript
+
+PLACES = ("log", "store", "none", "notes", "mine")
+
+WRONG = """
+repaly                                                        | replay
+replay {log} --buget 1                                        | --budget
+replay {none}                                                 | no such file or folder; check the path
+replay --budget 1k                                            | PATH
+replay {log} --budget 1k --strategy truncat                   | truncate
+replay {log} --budget 1k --summarizer host                    | take extractive
+replay {log} --budget 4k --dry-run                            | not paid by the token
+replay {log} --budget 4k --dry-run --summarizer anthropic     | --model
+replay {log} --dry-run --summarizer openai --model m --strategy summarize,truncate | one --strategy
+replay {log} --format gemnii                                  | gemini
+replay {log} --model m --summarizer extractive                | asks no model
+replay {log} --prompts {none}                                 | is not a folder
+replay {log} --prompts {mine}                                 | name the model
+demo --budget many                                            | 'many' is not a number of tokens; write it like 16000
+demo --budget 0                                               | is not a number of tokens
+demo --budget 1.5k                                            | is not a number of tokens
+import {log} --store :memory:                                 | would be lost
+import {log} --store {store} --format gemnii                  | gemini
+view s1                                                       | --store
+view s3 --store {store}                                       | did you mean 's1'
+view s1 --store {store} --full --explain                      | ask for --explain in another call
+status shirt --store {store}                                  | there is no session 'shirt'
+search hello --store {store} --project p --session s1         | exclude each other
+search hello --store {store} --session s9                     | there is no session
+sessions remove                                               | remove
+sessions delete s11 --store {store} --yes                     | did you mean
+expand s1 900 --store {store}                                 |
+expand s2 0 --store {store}                                   |
+expand s1 0 x --store {store}                                 | behind the node
+recall s1 ?! --store {store}                                  |
+pin s1 900 --store {store}                                    |
+unpin s1 nothing --store {store}                              |
+restore s1 c99 --store {store}                                | no checkpoint
+checkpoint s1 c12 --store {store}                             |
+fork s1 c1 --store {store}                                    |
+compress s1 2 --store {store}                                 |
+mcp --store {store} --http example.org:80                     | not an IP address
+mcp --store {store} --http 127.0.0.1:x                        | not a port
+prompts show segmen                                           | did you mean segment/v
+prompts diff segment                                          | with --prompts
+prompts render segment                                        | name what to render for
+prompts render segment {log} --format codxe                   | codex
+prompts render focus {log}                                    | --topic
+prompts render segment --session s1                           | --store
+prompts list --prompts {none}                                 | is not a folder
+prompts check --prompts {mine}                                | holds no prompt
+eval run                                                      | nothing is named
+eval run --cases x.jsonl --dataset locomo y                   | give one of
+eval run --cases {none}                                       | no such file
+eval run --cases one.jsonl two.jsonl                          | give one of
+eval run real                                                 | take --cases or --dataset
+eval run real --config x.toml                                 | are for --cases
+eval run --cases {log} --model m                              | --cassette: name the file
+eval run --cases {log} --redact m:f                           | without a model
+eval record --cases {log}                                     | nothing to record
+eval record --cases {log} --reader openai                     | are for suites
+eval compare {mine} {mine}                                    | is not the report of a run
+tune {log} --cassette c.jsonl --gepa                          | name the model that the prompts are for
+tune {log} --cassette c.jsonl --model m                       | say what to try
+worker --store {store}                                        | is no address
+"""
+ROWS = [tuple(part.strip() for part in line.split("|")) for line in WRONG.strip().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("places")
+    places = {name: folder / f"{name}.jsonl" if name == "log" else folder / name for name in PLACES}
+    fill_store(places["store"], "s1", [says("user", "hello"), says("assistant", "hi")])
+    write_transcript(places["log"], [says("user", "hello"), says("assistant", "hi")])
+    places["mine"].mkdir()
+    places["notes"].write_text("these are notes, no database at all " * 10)
+    return places
+
+
+@pytest.mark.parametrize(("command", "hint"), ROWS)
+def test_a_wrong_argument_is_one_line_that_helps(
+    run: Runner, places: dict[str, Path], command: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    ran = run(*command.format(**places).split())
+    told = [line for line in ran.err.splitlines() if not line.startswith(("Replaying", "Importing"))]
+    assert (ran.status, ran.out, len(told)) == (2, "", 1), ran
+    assert told[0].startswith("error: ")
+    assert hint in told[0]
+    assert not {"/context", "()"} & set(told[0].replace("'", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("sessions list --store {none}", "there is no such file"),
+        ("search hello --store {none}", "there is no such file"),
+        ("mcp --store {none}", "there is no such file"),
+        ("replay {log} --budget 1k --store {notes}", "notes"),
+        ("replay {log} --budget 1k --json {none}/figures.json", "figures.json"),
+    ],
+)
+def test_what_is_wrong_with_a_place_is_told_and_nothing_is_made(
+    run: Runner, places: dict[str, Path], command: str, hint: str
+):
+    ran = run(*command.format(**places).split())
+    assert (ran.status, ran.out) == (4, "")
+    assert hint in ran.err.splitlines()[-1]
+    assert not places["none"].exists()
+
+
+def test_an_empty_argument_is_wrong_too(run: Runner, places: dict[str, Path]):
+    for command in (("unpin", "s1", ""), ("expand", "s1", " ")):
+        ran = run(*command, "--store", places["store"])
+        assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
