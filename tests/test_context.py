@@ -25,7 +25,7 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.estimate import budget_tokens
 from summarizing_context.worker import worker
 from tests.laws.builders import assistant, call, result, session, system, user
 from tests.laws.summarizers import Counting, Failing, Sleeping
@@ -47,7 +47,7 @@ async def fill(context: SummarizingContext, messages: list[dict]) -> None:
 
 
 def cost(messages: list[dict]) -> int:
-    return sum(4 + sum(map(estimate_text, message_text_parts(message))) for message in messages)
+    return sum(4 + sum(map(budget_tokens, message_text_parts(message))) for message in messages)
 
 
 class Provider:

@@ -15,7 +15,7 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.estimate import budget_tokens
 
 pytestmark = pytest.mark.anyio
 SMALL = Settings(
@@ -46,7 +46,7 @@ def strings(value: Any) -> list[str]:
 
 
 def recounted(view: list[Any]) -> int:
-    return sum(4 + sum(map(estimate_text, message_text_parts(message))) for message in view)
+    return sum(4 + sum(map(budget_tokens, message_text_parts(message))) for message in view)
 
 
 async def talk(context: SummarizingContext, first: int, count: int) -> None:
@@ -58,7 +58,7 @@ async def talk(context: SummarizingContext, first: int, count: int) -> None:
 @pytest.mark.parametrize("form", sorted(FORMS))
 async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: str) -> None:
     sent, prompt = tools(25, form), [{"type": "text", "text": "Be kind. " * 40}, {"type": "text", "text": "Be brief."}]
-    beside = sum(estimate_text(text) for text in strings(sent) + strings(prompt))
+    beside = sum(budget_tokens(text) for text in strings(sent) + strings(prompt))
     assert beside > 1_000
     async with open_context(SMALL) as context:
         for turn in range(40):
@@ -109,7 +109,7 @@ async def test_tools_without_room_are_named_and_counted() -> None:
         with pytest.raises(BudgetError, match=r"no leading system rows, \d+ tokens of tools") as caught:
             await context.get_messages_for_request(500, tools=tools(30))
         assert caught.value.required_tokens == 40 + sum(
-            estimate_text(json.dumps(tool, sort_keys=True, separators=(",", ":"))) for tool in tools(30)
+            budget_tokens(json.dumps(tool, sort_keys=True, separators=(",", ":"))) for tool in tools(30)
         )
         assert await context.get_messages_for_request(500)
 

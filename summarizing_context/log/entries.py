@@ -18,7 +18,7 @@ import msgspec
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.extraction.rules import Rule, RuleExtractor
-from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts
+from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
 from summarizing_context.messages.reading import Reading, charges, read_message
 from summarizing_context.messages.validation import LONG_TEXT, Message, canonical_json, decode_message, encode_message
@@ -173,8 +173,11 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
     """The entry of a checked message, and of its bytes if they are known; counted by `count`, named `counter`."""
     reading, data = read_message(message), data or encode_message(message)
     charged, metadata = charges(message, reading), message.get("metadata")
-    estimate = estimate_texts(charged.texts)
-    read = estimate if counter == ESTIMATE else sum(map(count, charged.texts))
+    if counter == ESTIMATE:
+        both = list(map(estimates, charged.texts))
+        estimate, read = sum(cut for cut, _ in both), sum(budget for _, budget in both)
+    else:
+        estimate, read = estimate_texts(charged.texts), sum(map(count, charged.texts))
     facts = Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import anyio
 
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.messages.estimate import ESTIMATE, estimate_text
+from summarizing_context.messages.estimate import ESTIMATE, budget_tokens
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -80,7 +80,7 @@ class TiktokenCounter:
         except BaseException as error:
             if not is_failure(error):
                 raise
-            return estimate_text(piece)
+            return budget_tokens(piece)
 
 
 def is_failure(error: BaseException) -> bool:
@@ -210,7 +210,7 @@ class EstimateCounter:
     """Counts by the kinds of bytes, and needs nothing."""
 
     name = ESTIMATE
-    count = staticmethod(estimate_text)
+    count = staticmethod(budget_tokens)
 
 
 class CallableCounter:
@@ -233,7 +233,7 @@ class CallableCounter:
         self.bad_counts += 1
         if self.bad_counts == 1:
             logger.warning("count_tokens failed; the estimate stands in for it", extra={"cause": problem})
-        return estimate_text(text)
+        return budget_tokens(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from amplifier_core import ContextLengthError
 
 from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
 from summarizing_context.assembly import Options
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.estimate import budget_tokens
 from tests.adapters.host import Row, cost
 from tests.adapters.validity import refusals
 from tests.exact_counts import exact_counter
@@ -83,7 +83,7 @@ async def test_a_huge_system_prompt_is_the_hosts_own_error() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_other_scripts_and_code_are_not_estimated_a_quarter_too_low(name: str) -> None:
-    assert estimate_text(SAMPLES[name]) >= 0.75 * exact_counter().count(SAMPLES[name])
+    assert budget_tokens(SAMPLES[name]) >= 0.75 * exact_counter().count(SAMPLES[name])
 
 
 async def test_a_thousand_turns_are_counted_once() -> None:
@@ -92,7 +92,7 @@ async def test_a_thousand_turns_are_counted_once() -> None:
     def count(text: str) -> int:
         nonlocal counted
         counted += len(text)
-        return estimate_text(text)
+        return budget_tokens(text)
 
     manager = SummarizingContextManager({**SMALL, "token_counter": "auto"}, Options(count_tokens=count))
     written, views = 0, 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context import Settings, message_text_parts, open_context
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.estimate import budget_tokens
 
 from .builders import Message, assistant, system, user
 from .checkers import prefix_problems, tool_safe_problems, view_tokens
@@ -19,7 +19,7 @@ from .shapes import THINKING_BLOCKS, blocks, canonical, plain_text
 
 pytestmark = pytest.mark.anyio
 COUNTERS: dict[str, Callable[[str], int]] = {
-    "estimate": estimate_text,
+    "estimate": budget_tokens,
     "len": len,
     "words": lambda text: len(text.split()),
 }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, message_text_parts, open_context
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.estimate import budget_tokens
 from tests.exact_counts import exact_counter
 
 from .builders import Message, user
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 @cache
 def counter(name: str) -> Any:
     """A counter that counts each text once: one view after the other holds the same."""
-    return lru_cache(maxsize=20_000)(estimate_text if name == "estimate" else exact_counter().count)
+    return lru_cache(maxsize=20_000)(budget_tokens if name == "estimate" else exact_counter().count)
 
 
 def recount(view: list[Message], count: Any) -> int:
@@ -309,7 +309,7 @@ async def test_a_frame_of_any_length_leaves_room_for_a_view(rows: list[Message])
         await context.add_message(user("go on"))
         view = await context.get_messages_for_request()
         assert view[-1] == user("go on")
-        assert recount(view, estimate_text) <= 1_000
+        assert recount(view, budget_tokens) <= 1_000
 
 
 WORDS = "word " * 800

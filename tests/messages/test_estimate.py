@@ -1,4 +1,4 @@
-"""What the built-in estimates promise: `estimate_text`, which segments are cut by, and `estimate_text`."""
+"""What the built-in estimates promise: `estimate_text`, which segments are cut by, and `budget_tokens`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.messages.estimate import estimate_text, estimates
+from summarizing_context.messages.estimate import budget_tokens, estimate_text, estimates
 from tests.exact_counts import exact_counter
 from tests.house.checkout import ROOT
 
@@ -58,35 +58,35 @@ def test_the_estimate_of_cuts_stays_as_it_is():
 @settings(deadline=None)
 def test_any_text_is_counted_and_none_below_zero(text: str):
     cut, budget = estimates(text)
-    assert (cut, budget) == (estimate_text(text), estimate_text(text))
+    assert (cut, budget) == (estimate_text(text), budget_tokens(text))
     assert min(cut, budget) >= bool(text)
 
 
 @given(TEXTS, TEXTS)
 @settings(deadline=None)
 def test_a_text_of_two_counts_as_much_as_both_but_for_where_they_meet(one: str, two: str):
-    for count in (estimate_text, estimate_text):
+    for count in (estimate_text, budget_tokens):
         assert count(one + two) <= count(one) + count(two) + 12
     assert estimate_text(one + two) >= max(estimate_text(one), estimate_text(two))
 
 
 @pytest.mark.parametrize("language", sorted(PROSE))
 def test_paragraphs_count_as_much_together_as_one_by_one(language: str):
-    for count in (estimate_text, estimate_text):
+    for count in (estimate_text, budget_tokens):
         assert count(f"{PROSE[language]}\n" * 20) == pytest.approx(20 * count(f"{PROSE[language]}\n"), rel=0.1)
 
 
 def test_a_text_of_megabytes_is_counted_in_pieces():
     line = "bcdfgh Qz9 говорить 文 1234\n"
     piece = (line * (500_000 // len(line) + 1))[:500_000]
-    for count in (estimate_text, estimate_text):
+    for count in (estimate_text, budget_tokens):
         assert count(piece * 2 + line) == 2 * count(piece) + count(line)
 
 
 @pytest.mark.parametrize("language", sorted(PROSE))
 def test_prose_of_any_script_is_counted_within_a_half(language: str):
     exact = exact_counter().count(PROSE[language])
-    for count in (estimate_text, estimate_text):
+    for count in (estimate_text, budget_tokens):
         assert 0.75 * exact <= count(PROSE[language]) <= 1.5 * exact
 
 
@@ -94,7 +94,7 @@ def test_prose_of_any_script_is_counted_within_a_half(language: str):
 def test_code_is_counted_within_a_half(path: Path):
     text = path.read_text(encoding="utf-8")
     exact = exact_counter().count(text)
-    for count in (estimate_text, estimate_text):
+    for count in (estimate_text, budget_tokens):
         assert 0.8 * exact <= count(text) <= 1.5 * exact
 
 
@@ -102,5 +102,5 @@ def test_code_is_counted_within_a_half(path: Path):
 def test_what_makes_no_words_is_not_undercounted(kind: str):
     text = CODES[kind]()
     exact = exact_counter().count(text)
-    for count in (estimate_text, estimate_text):
+    for count in (estimate_text, budget_tokens):
         assert count(text) >= 0.8 * exact

@@ -28,7 +28,7 @@ from summarizing_context.messages.counters import (
     choose_counter,
     load_offline,
 )
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.estimate import budget_tokens
 from tests.exact_counts import exact_counter
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +62,7 @@ async def test_auto_takes_tiktoken_when_its_ranks_are_here():
 async def test_the_estimate_is_taken_when_it_is_asked_for():
     counter = await choose_counter("estimate")
     assert counter.name == "estimate/2"
-    assert counter.count("hello world") == estimate_text("hello world")
+    assert counter.count("hello world") == budget_tokens("hello world")
 
 
 @pytest.mark.usefixtures("nothing_here")
@@ -188,7 +188,7 @@ def test_a_piece_that_tiktoken_panics_on_is_estimated():
     def panic(*_: Any, **__: Any) -> None:
         raise PanicException
 
-    assert TiktokenCounter(SimpleNamespace(encode=panic)).count("hello") == estimate_text("hello")  # type: ignore[arg-type]
+    assert TiktokenCounter(SimpleNamespace(encode=panic)).count("hello") == budget_tokens("hello")  # type: ignore[arg-type]
 
 
 def test_an_interruption_while_counting_is_not_swallowed():
@@ -248,7 +248,7 @@ def test_a_later_failure_gives_way_to_the_estimate_and_is_logged_once(caplog: py
     counter = CallableCounter(count)
     with caplog.at_level(logging.WARNING):
         counted = [counter.count(text) for text in ("secret words", "none", "negative", "huge", "fine")]
-    assert counted == [*map(estimate_text, ("secret words", "none", "negative", "huge")), 1]
+    assert counted == [*map(budget_tokens, ("secret words", "none", "negative", "huge")), 1]
     assert counter.bad_counts == 4
     assert [record.cause for record in caplog.records] == ["it raised ValueError"]  # type: ignore[attr-defined]
     assert "secret" not in caplog.text

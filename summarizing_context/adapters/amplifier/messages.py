@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from summarizing_context.errors import MessageError
-from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, budget_tokens
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import call_id, is_result
 from summarizing_context.messages.reading import content_texts, message_text_parts
@@ -375,7 +375,7 @@ def _spoken(row: Message) -> Message | None:
 
 
 def _cost(message: Message) -> int:
-    return MESSAGE_TOKENS + sum(map(estimate_text, message_text_parts(message)))
+    return MESSAGE_TOKENS + sum(map(budget_tokens, message_text_parts(message)))
 
 
 def _difference(made: list[Message], message: Message) -> int:
@@ -383,4 +383,4 @@ def _difference(made: list[Message], message: Message) -> int:
     after = Counter(text for row in made for text in message_text_parts(row))
     before = Counter(message_text_parts(message))
     more, less = (after - before).elements(), (before - after).elements()
-    return MESSAGE_TOKENS * (len(made) - 1) + sum(map(estimate_text, more)) - sum(map(estimate_text, less))
+    return MESSAGE_TOKENS * (len(made) - 1) + sum(map(budget_tokens, more)) - sum(map(budget_tokens, less))
