@@ -8,21 +8,19 @@ correction.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.text import words_of
 from summarizing_context.summarizers.extractive.actions import Listings, add_up
-from summarizing_context.summarizers.extractive.figures import FACTS as FACT_FIGURES
-from summarizing_context.summarizers.extractive.figures import LEAF
-from summarizing_context.summarizers.extractive.figures import STRICT_SHARE as STRICT
 from summarizing_context.summarizers.extractive.lines import (
     Candidate,
     Vocabulary,
     choose_lines,
     newest_of_each_pattern,
     salience,
+    sentence,
+    worth,
 )
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
@@ -44,43 +42,47 @@ from summarizing_context.summarizers.extractive.sections import (
     split_children,
     unescape_labels,
 )
-from summarizing_context.summarizers.extractive.segments import PASSING, leaf_sections, worth
-from summarizing_context.summarizers.extractive.statements import sentence
+from summarizing_context.summarizers.extractive.segments import PASSING, leaf_sections
 
-_POOL = 64  # lines of one section that compete by MMR
+LEAF_SHARES = (18, 30, 14, 12, 14, 10, 40)  # percent of the room for each section of a segment's summary
+
+_POOL = 64  # lines of one section that compete
 
 _SPOKEN = frozenset(b"the a an is are was to of and in it for that with on not but so der die das und ist".split())
 
-_OLDEST = 4  # parts that the oldest line counts where the newest counts one more
-
-_BASE = 1_000  # what any line is worth that a child kept, in thousandths
-
 
 def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: YieldNow = never_yield) -> Sections:
-    """All lines that the merged summary may hold, ranked within their sections."""
+    """Return all lines that the merged summary may hold, ranked within their sections.
+
+    A segment so short that its own text stands for it is summarized first.
+    """
     texts = split_children(content)
-    share = max(max_tokens // max(len(texts), 1), 40)
-    children = [_read_child(unescape_labels(text), share, count, yield_now) for text in texts]
+    children: list[Sections] = []
+    for text in map(unescape_labels, texts):
+        yield_now(len(text))
+        if is_rendered(text):
+            text = fit(leaf_sections(text, yield_now), LEAF_SHARES, max(max_tokens // len(texts), 40), count)
+        children.append(read_sections(text))
+
+    def told(section: int) -> list[str]:
+        return [line.text for child in children for line in child[section]]
+
+    asked = told(INTENT)
+    _correct(children, [*(line.text for child in children for line in (*child[CONSTRAINTS], *child[INTENT]))])
     sections = empty_sections()
-    sections[INTENT] = _merge_intents([child[INTENT] for child in children])
-    sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
-    sections[ERRORS] = _merge_errors([child[ERRORS] for child in children])
-    quotes = [line.text for child in children for line in (*child[CONSTRAINTS], *child[INTENT])]
-    for correction in _corrections(quotes):
-        for child in children:
-            for section in (DONE, DECISIONS, STATE, FACTS):
-                child[section] = correction.of(child[section])
-    stated = [child for child in children if child[STATE]]
-    sections[STATE] = _by_place(stated[-1][STATE]) if stated else []
-    done, decided, facts = (
-        [line.text for child in children for line in child[section]] for section in (DONE, DECISIONS, FACTS)
-    )
+    texts = list(dict.fromkeys(asked))  # the first request, then the newest
+    sections[INTENT] = newest_of_each_pattern(Line(text, at or len(texts)) for at, text in enumerate(texts))
+    sections[CONSTRAINTS] = [Line(text, STRICT_RANK) for text in _last_of_each(told(CONSTRAINTS))]
+    texts = _last_of_each(told(ERRORS))  # the newest is kept longest, and longer than it those without a known fix
+    sections[ERRORS] = [Line(text, at + (0 if " → " in text else len(texts))) for at, text in enumerate(texts)]
+    stated = [child[STATE] for child in children if child[STATE]]
+    sections[STATE] = [Line(line.text, at) for at, line in enumerate(stated[-1])] if stated else []
     listed = Listings()
-    others = [text for text in done if not listed.read(text)]
-    facts += [line.text for child in stated[:-1] for line in child[STATE] if not line.text.startswith(PASSING)]
-    asked = (line.text for child in children for line in child[INTENT])
-    vocabulary = Vocabulary([*(sentence(text, 0) for text in asked), *_told((*others, *decided, *facts))])
-    sections[DONE] = [*listed.lines(), *_thin(add_up(others), vocabulary)]
+    done = [text for text in told(DONE) if not listed.read(text)]
+    decided, facts = told(DECISIONS), told(FACTS)
+    facts += [line.text for lines in stated[:-1] for line in lines if not line.text.startswith(PASSING)]
+    vocabulary = Vocabulary([*(sentence(text, 0) for text in asked), *_candidates((*done, *decided, *facts))])
+    sections[DONE] = [*listed.lines(), *_thin(add_up(done), vocabulary)]
     sections[DECISIONS] = _thin(decided, vocabulary)
     sections[FACTS] = _thin(facts, vocabulary)
     if not any(sections):
@@ -88,47 +90,20 @@ def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: Yiel
     return sections
 
 
-def _read_child(text: str, share: int, count: Count, yield_now: YieldNow) -> Sections:
-    """A child's sections. A segment so short that its own text stands for it is summarized first."""
-    yield_now(len(text))
-    if is_rendered(text):
-        text = fit(leaf_sections(text, yield_now), LEAF, share, count, strict=STRICT)
-    return read_sections(text)
-
-
-def _merge_intents(children: Sequence[Sequence[Line]]) -> list[Line]:
-    """The first request, then the newest; of those that differ in their numbers alone the newest two."""
-    texts = list(dict.fromkeys(line.text for lines in children for line in lines))
-    return newest_of_each_pattern(Line(text, at or len(texts)) for at, text in enumerate(texts))
-
-
-def _merge_constraints(children: Sequence[Sequence[Line]]) -> list[Line]:
-    texts = _last_of_each(line.text for lines in children for line in lines)
-    return [Line(text, STRICT_RANK) for text in texts]
-
-
-def _merge_errors(children: Sequence[Sequence[Line]]) -> list[Line]:
-    """The newest first to be kept, and before them those without a known fix."""
-    texts = _last_of_each(line.text for lines in children for line in lines)
-    return [Line(text, at + (0 if " → " in text else len(texts))) for at, text in enumerate(texts)]
-
-
-def _by_place(lines: Sequence[Line]) -> list[Line]:
-    """Lines of which the later ones are kept longer."""
-    return [Line(line.text, at) for at, line in enumerate(lines)]
-
-
-def _told(texts: Iterable[str]) -> list[Candidate]:
+def _candidates(texts: Iterable[str]) -> list[Candidate]:
     found = [sentence(text, 0, "assistant") for text in texts]
     return [one if not _SPOKEN.isdisjoint(one.words) else one._replace(kind="result") for one in found]
 
 
-def _thin(texts: Iterable[str], words: Vocabulary) -> list[Line]:
-    """Each line once, ranked by worth, news and age; what says nothing new is left out."""
-    found = _told(_last_of_each(texts))
-    scores = [worth(_BASE + salience(one, words), one) * (_OLDEST * len(found) + at) for at, one in enumerate(found)]
-    most = FACT_FIGURES._replace(most=_POOL, pool=_POOL, lines=_POOL)
-    return [line for _, line in choose_lines(found, scores, words, most, merges=True)]
+def _thin(texts: Iterable[str], vocabulary: Vocabulary) -> list[Line]:
+    """Return each line once, ranked by worth, news and age; what says nothing new is left out.
+
+    The oldest line counts four parts where the newest counts five. A line that a child kept has some worth already.
+    """
+    found = _candidates(_last_of_each(texts))
+    scores = [worth(1_000 + salience(one, vocabulary), one) * (4 * len(found) + at) for at, one in enumerate(found)]
+    chosen = choose_lines(found, scores, vocabulary, most=_POOL, pool=_POOL, others=_POOL, merges=True)
+    return [line for _, line in chosen]
 
 
 def _last_of_each(texts: Iterable[str]) -> list[str]:
@@ -147,49 +122,31 @@ _TAKEN_BACK = re.compile(
     re.IGNORECASE,
 )
 
-_SHARED = 2  # words besides small ones by which a line and a correction are about the same thing
 
-_SMALL = 3  # letters that a word has at least to tell what a line is about
+def _correct(children: Sequence[Sections], quotes: Iterable[str]) -> None:
+    """Put each quote in which a human takes a value back in the place of the lines that tell this value.
 
-
-class _Correction(NamedTuple):
-    text: str
-    wrong: str
-    values: frozenset[str]
-    words: frozenset[bytes]
-
-    def of(self, lines: list[Line]) -> list[Line]:
-        """The lines, corrected."""
-        if not any(self.wrong in line.text for line in lines):
-            return lines
-        return [line._replace(text=self.text) if self._takes_back(line.text) else line for line in lines]
-
-    def _takes_back(self, line: str) -> bool:
-        """Whether a line tells the wrong value alone, of the same thing."""
-        values = _values(line)
-        tells_more = self.values <= values  # as of a change from one to the other
-        return self.wrong in values and not tells_more and len(_about(line) & self.words) >= _SHARED
-
-
-def _corrections(quotes: Iterable[str]) -> Iterator[_Correction]:
-    """What humans took back, in their order."""
+    Such a line is about the same thing, by two words besides small ones, and does not tell all the values of the
+    quote, as one of a change from one to the other would.
+    """
     for quote in quotes:
-        found = _TAKEN_BACK.search(quote)
-        if found is None:
+        if (found := _TAKEN_BACK.search(quote)) is None:
             continue
-        text, wrong = quote.strip('"'), _bare(found["value"])
+        text, wrong = quote.strip('"'), found["value"].rstrip(".:-")
         values = _values(text) - {wrong}
-        if values:  # else nothing is told in its place
-            yield _Correction(text, wrong, values, _about(text))
+        if not values:  # nothing is told in its place
+            continue
+        for child in children:
+            for section in (DONE, DECISIONS, STATE, FACTS):
+                for at, line in enumerate(child[section]):
+                    told = _values(line.text) if wrong in line.text else frozenset()
+                    if wrong in told and not values <= told and len(_about(line.text) & _about(text)) >= 2:
+                        child[section][at] = line._replace(text=text)
 
 
 def _values(text: str) -> frozenset[str]:
-    return frozenset(_bare(value) for value in _VALUE.findall(text))
-
-
-def _bare(value: str) -> str:
-    return value.rstrip(".:-")
+    return frozenset(value.rstrip(".:-") for value in _VALUE.findall(text))
 
 
 def _about(text: str) -> frozenset[bytes]:
-    return frozenset(word for word in words_of(text) if len(word) > _SMALL)
+    return frozenset(word for word in words_of(text) if len(word) > 3)
