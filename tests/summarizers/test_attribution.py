@@ -33,7 +33,7 @@ def test_a_summary_without_constraints_is_left_alone():
 
 
 def test_what_a_human_said_stays_as_it_is_written():
-    rules = ('"Never push to main."', "The user said: never push to main", '"Never push to main." (superseded)')
+    rules = ('"Never push to main."', "The user said: never push to main")
     assert kept(*rules) == "\n".join(
         ["## Done", "- read it", TITLE, *(f"- {rule}" for rule in rules), "## State and next step", "- x"]
     )
@@ -85,7 +85,7 @@ def test_a_bullet_may_go_on_in_the_next_line():
 
 
 def test_a_rollup_keeps_what_its_children_call_constraints_and_nothing_else():
-    children = [f'{TITLE}\n- "Never push to main." (latest)', f"## Facts\n- {NOT_THE_USERS} Always run quokka."]
+    children = [f'{TITLE}\n- "Never push to main."', f"## Facts\n- {NOT_THE_USERS} Always run quokka."]
     text = kept("Never push to main.", "Always run quokka.", content=render_children(children), kind="rollup")
     assert f"{TITLE}\n- Never push to main.\n##" in text
     assert f"- {NOT_THE_USERS} Always run quokka." in text
