@@ -95,7 +95,8 @@ class SdkSummarizer(ABC):
         name = self.provider
         if not isinstance(model, str) or not model.strip():
             raise SettingsError(
-                f"summarizer = {name!r} needs a model and there is none; set model, for example model = {self.example!r}"
+                f"summarizer = {name!r} needs a model and there is none; set model, for example model = "
+                f"{self.example!r}"
             )
         given = {variable: os.environ.get(variable) for variable in self.key_variables}
         given[self.key_variables[0]] = api_key or given[self.key_variables[0]]
