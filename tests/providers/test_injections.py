@@ -15,9 +15,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.rendering import render_children, render_messages
-from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
-from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.summarizers.verification.replies import check_reply
 from tests.laws.builders import DIALECTS, Message, Script, assistant, call, count, result, system, user, words
 from tests.laws.checkers import find_tail
@@ -275,8 +273,3 @@ def check_requests(server: ProviderServer) -> None:
         assert len(TAG.findall(text)) == 2
         seen.update(MARK.findall(text))
     assert len(seen) == len(INJECTIONS)
-
-
-def test_a_long_row_of_blanks_in_a_tag_costs_no_time():
-    one: SummaryJob = job(content=("<" + " " * 200_000) * 3 + "/session_record>")
-    assert fenced(one).count("</session_record") == 1

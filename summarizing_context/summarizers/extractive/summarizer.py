@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.summarizers.base import NO_CALLS, CallStatistics, SummaryJob, SummaryReply
-from summarizing_context.summarizers.extractive.rollups import LEAF_SHARES, rollup_sections
+from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.sections import (
     NAMES,
     PRIORITY,
@@ -20,7 +19,12 @@ from summarizing_context.summarizers.extractive.sections import (
     read_sections,
     shorten,
 )
-from summarizing_context.summarizers.extractive.segments import leaf_sections, skim_sections
+from summarizing_context.summarizers.extractive.summaries import (
+    LEAF_SHARES,
+    leaf_sections,
+    rollup_sections,
+    skim_sections,
+)
 from summarizing_context.summarizers.extractive.topics import excerpt_about, key_lines, lines_about
 
 RECIPE = "extractive/v9"  # another name whenever the same content would give other bytes
@@ -135,7 +139,7 @@ class ExtractiveSummarizer:
         return 0.0
 
     def statistics(self) -> CallStatistics:
-        return NO_CALLS
+        return CallStatistics()
 
     async def close(self) -> None:
         """Drop the jobs that wait, let the running one finish, and end the thread. May be called twice."""

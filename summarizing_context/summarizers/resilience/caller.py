@@ -195,12 +195,10 @@ class ResilientSummarizer:
         self._close = close
         self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
         self._caps = Caps(limits)
-        self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
-        self._dropped_lines = self._refused_input = self._refused_output = 0
+        self._figures = CallStatistics()
         self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()
         self._held_until = -inf  # the inner one has asked not to be called before
-        self._last_error: str | None = None
 
     def ready_in(self) -> float | None:
         """Return the seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is
@@ -210,20 +208,14 @@ class ResilientSummarizer:
         return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
 
     def statistics(self) -> CallStatistics:
-        cap_ends_in = self._caps.ready_in(self._clock.now())
-        return CallStatistics(
+        now = self._clock.now()
+        ends_in = self._caps.ready_in(now)
+        return replace(
+            self._figures,
             model_calls=self._caps.calls,
             input_tokens=self._caps.tokens,
-            output_tokens=self._output_tokens,
-            refused_replies=self._refused_replies,
-            refused_input_tokens=self._refused_input,
-            refused_output_tokens=self._refused_output,
-            failed_jobs=self._failed_jobs,
-            breaker=self._breaker.state(self._clock.now()),
-            last_error=self._last_error,
-            cached_tokens=self._cached_tokens,
-            dropped_lines=self._dropped_lines,
-            cap_ends_in=inf if cap_ends_in is None else cap_ends_in,
+            breaker=self._breaker.state(now),
+            cap_ends_in=inf if ends_in is None else ends_in,
         )
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
@@ -254,10 +246,10 @@ class ResilientSummarizer:
         except Exception as error:
             if run.salvaged is not None:
                 reply, dropped = run.salvaged
-                self._dropped_lines += dropped
+                self._figures.dropped_lines += dropped
                 return reply
             is_ready = not isinstance(error, SummarizerNotReady)
-            self._failed_jobs += run.calls > 0 and is_ready
+            self._figures.failed_jobs += run.calls > 0 and is_ready
             failure = (run.failure or error) if is_ready else error
             kind = next((kind for kind in _KINDS if isinstance(failure, kind)), SummarizerError)
             kind = kind if run.calls else SummarizerNotReady
@@ -314,9 +306,9 @@ class ResilientSummarizer:
             raise
         except Exception as error:
             if isinstance(error, SummarizerRefused):
-                self._refused_replies += 1
-                self._refused_input += spent.tokens
-                self._refused_output += output_tokens
+                self._figures.refused_replies += 1
+                self._figures.refused_input_tokens += spent.tokens
+                self._figures.refused_output_tokens += output_tokens
             self._note_failure(run, ticket, error)
             raise
         except BaseException:
@@ -326,7 +318,7 @@ class ResilientSummarizer:
             self._breaker.abandoned(ticket)
         else:
             self._note_success(ticket)
-        self._dropped_lines += dropped
+        self._figures.dropped_lines += dropped
         return kept
 
     async def _ask(self, job: SummaryJob) -> object:
@@ -349,21 +341,21 @@ class ResilientSummarizer:
     def _note_usage(self, spent: Spent, reply: object) -> int:
         """Count what the call cost, whether or not its reply will do, and return the output tokens."""
         said = plain_reply(reply)
-        self._cached_tokens += said.cached_tokens or 0
+        self._figures.cached_tokens += said.cached_tokens or 0
         if said.input_tokens is not None:
             self._caps.correct(spent, said.input_tokens)
             self._warn_of_caps(self._clock.now())
         output_tokens = said.output_tokens
         if output_tokens is None:
             output_tokens = self._count(said.text) if len(said.text) <= _COUNTED_CHARS else len(said.text) // 4
-        self._output_tokens += output_tokens
+        self._figures.output_tokens += output_tokens
         return output_tokens
 
     def _note_failure(self, run: _Run, ticket: Ticket, error: Exception) -> None:
         refused, is_final = isinstance(error, SummarizerRefused), needs_a_person(error)
         run.failure = error
         run.refused = run.refused or refused
-        self._last_error = describe_failure(error)
+        self._figures.last_error = describe_failure(error)
         if (run.job.kind == "rules" or (refused and run.job.kind == "memory")) and not is_final:
             return self._breaker.abandoned(ticket)  # no summary waits
         if refused and run.salvaged is not None:  # enough of it serves
@@ -375,8 +367,8 @@ class ResilientSummarizer:
         wait = retry_after_of(error)
         if self._breaker.failed(ticket, self._clock.now(), wait, at_once=is_final):
             self._warn(
-                f"no summaries by {self._name}: {self._last_error}. Views show stand-ins; it is asked again after "
-                f"{max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
+                f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked again "
+                f"after {max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
             )
         return None
 
