@@ -280,23 +280,17 @@ async def test_what_the_provider_read_from_its_cache_is_told(protocol: Protocol,
     assert (await got(protocol, json=protocol.reply(usage=usage))).cached_tokens == told
 
 
-async def test_text_in_parts_is_put_together(protocol: Protocol):
+async def test_of_parts_answers_and_thinking_the_text_is_taken(protocol: Protocol):
     parts = [{"type": "text", "text": "## Done\n"}, {"type": "text", "text": "- a"}]
-    reply = in_its_way(protocol, {OPENAI: completion(parts), ANTHROPIC: answer(parts)})
-    assert (await got(protocol, json=reply)).text == "## Done\n- a"
-
-
-async def test_of_two_answers_the_first_is_taken(protocol: Protocol):
-    choices = completion()
-    choices["choices"].append({"index": 1, "message": {"content": "another"}, "finish_reason": "stop"})
-    blocks = answer([TEXT, {"type": "a block of tomorrow", "text": "another"}])
-    assert (await got(protocol, json=in_its_way(protocol, {OPENAI: choices, ANTHROPIC: blocks}))).text == GOOD
-
-
-async def test_thinking_before_the_text_is_left_out(protocol: Protocol):
     thinking = [{"type": "thinking", "thinking": SPOKEN, "signature": "s"}, {"type": "redacted_thinking", "data": "x"}]
-    replies = {OPENAI: completion(GOOD, reasoning_content=SPOKEN), ANTHROPIC: answer([*thinking, TEXT])}
-    assert (await got(protocol, json=in_its_way(protocol, replies))).text == GOOD
+    choices = completion(GOOD, reasoning_content=SPOKEN)
+    choices["choices"].append({"index": 1, "message": {"content": "another"}, "finish_reason": "stop"})
+    blocks = answer([*thinking, TEXT, {"type": "a block of tomorrow", "text": "another"}])
+    for replies, text in (
+        ({OPENAI: completion(parts), ANTHROPIC: answer(parts)}, "## Done\n- a"),
+        ({OPENAI: choices, ANTHROPIC: blocks}, GOOD),
+    ):
+        assert (await got(protocol, json=in_its_way(protocol, replies))).text == text
 
 
 async def test_a_closed_summarizer_says_so(protocol: Protocol):

@@ -144,11 +144,6 @@ def judge_view(view: Sequence[Message], log: list[Message]) -> None:
             assert not MARK.search(text), "a pin"
 
 
-def test_the_corpus_is_what_it_says():
-    assert len(set(INJECTIONS)) == 50
-    assert all(mark in text for text, mark in marked_injections())
-
-
 def contents() -> Iterator[tuple[str, str]]:
     """A rendered result for each text, as `core.rendering` writes it, and its mark."""
     for dialect in DIALECTS:
@@ -160,16 +155,6 @@ def contents() -> Iterator[tuple[str, str]]:
                 assistant("I have read it. " + "The build is being looked at. " * 30),
             ]
             yield render_messages([read_message(row) for row in rows]), mark
-
-
-def test_extractive_summaries_and_their_rollups_quote_the_human_alone():
-    for content, mark in contents():
-        made = summarize_extractively(content, kind="segment", max_tokens=120, count=count)
-        assert mark not in constraints(made)
-        assert RULE in constraints(made)
-        rolled = render_children([made] * 4)
-        again = summarize_extractively(rolled, kind="rollup", max_tokens=120, count=count)
-        assert mark not in constraints(again)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -66,9 +66,7 @@ def check_reply(reply: object, job: SummaryJob, count: Callable[[str], int]) -> 
         text = clean_reply(text)
         if (fault := Refusal.CUT_OFF if cut else _fault(text, job, count)) is not None:
             raise SummarizerRefused(fault)
-        text = attribute(
-            text, job.content, job.kind
-        )  # its labels may take it over the cap: a view counts what it shows
+        text = attribute(text, job.content, job.kind)  # may take it over the cap: a view counts what it shows
     return SummaryReply(text, said.input_tokens, said.output_tokens, truncated=cut, cached_tokens=said.cached_tokens)
 
 
