@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
@@ -13,6 +14,7 @@ from summarizing_context.summarizers.base import CallStatistics, SummaryJob, Sum
 from summarizing_context.summarizers.extractive.sections import (
     NAMES,
     PRIORITY,
+    Count,
     fit,
     is_rendered,
     nothing_readable,
@@ -39,9 +41,9 @@ _AT_HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 def summarize_extractively(
     content: str,
     *,
-    kind: Literal["segment", "rollup"] = "segment",
+    kind: str = "segment",  # or "rollup"
     max_tokens: int,
-    count: Callable[[str], int],
+    count: Count = estimate_text,
     yield_now: YieldNow = never_yield,
 ) -> str:
     """Return the summary of a job's content in the fixed sections, at most `max_tokens` (at least 1) by `count`.
@@ -55,12 +57,12 @@ def summarize_extractively(
     return fit(leaf_sections(content, yield_now), LEAF_SHARES, max_tokens, count)
 
 
-def skim(content: str, *, max_tokens: int, count: Callable[[str], int]) -> str:
+def skim(content: str, max_tokens: int, *, count: Count = estimate_text) -> str:
     """Return a small summary by plain searches over the whole content, for many segments at once."""
     return fit(skim_sections(content), _SKIM_SHARES, max_tokens, count) if content else ""
 
 
-def brief_of(content_or_summary: str, *, max_tokens: int = 60, count: Callable[[str], int]) -> str:
+def brief_of(content_or_summary: str, max_tokens: int = 60, *, count: Count = estimate_text) -> str:
     """Return one to three lines with the most important of a summary, or of a short segment that is its own summary.
 
     A line for each of the most important sections that fit, at most `max_tokens`.
@@ -90,7 +92,7 @@ def brief_of(content_or_summary: str, *, max_tokens: int = 60, count: Callable[[
     return "\n".join(lines) or shorten(best or nothing_readable(text)[0].text, max_tokens, count)
 
 
-def cut_to(summary: str, *, max_tokens: int, count: Callable[[str], int]) -> str:
+def cut_to(summary: str, max_tokens: int, *, count: Count = estimate_text) -> str:
     """Return a summary without the last lines of those sections that take most for their share; a brief where none is
     left."""
     by_heading = {f"## {name}": share for name, share in zip(NAMES, _ROLLUP_SHARES, strict=True)}
@@ -113,7 +115,7 @@ class ExtractiveSummarizer:
     Nothing limits it: it is always ready, and calls nobody.
     """
 
-    def __init__(self, *, count: Callable[[str], int], thread: WorkerThread | None = None) -> None:
+    def __init__(self, *, count: Count, thread: WorkerThread | None = None) -> None:
         self.recipe = RECIPE
         self._count = count
         self._thread = WorkerThread("extractive") if thread is None else thread
@@ -123,17 +125,15 @@ class ExtractiveSummarizer:
         """Return the summary of a job. When cancelled, the thread only finishes the segment it is reading."""
         if self._closed:
             raise SummarizerError("the extractive summarizer is closed; open a new context to summarize again")
-
-        def run() -> str:
-            return summarize_extractively(
-                job.content,
-                kind="rollup" if job.kind == "rollup" else "segment",
-                max_tokens=job.max_tokens,
-                count=self._count,
-                yield_now=self._thread.yield_now,
-            )
-
-        return SummaryReply(await self._thread.run(run), input_tokens=0, output_tokens=0)
+        made = partial(
+            summarize_extractively,
+            job.content,
+            kind=job.kind,
+            max_tokens=job.max_tokens,
+            count=self._count,
+            yield_now=self._thread.yield_now,
+        )
+        return SummaryReply(await self._thread.run(made), input_tokens=0, output_tokens=0)
 
     def ready_in(self) -> float:
         return 0.0
@@ -170,20 +170,5 @@ class Extracts(NamedTuple):
 
 
 def make_extracts() -> Extracts:
-    """Return the passes, all of which estimate tokens."""
-
-    def thorough(content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = never_yield) -> str:
-        which: Literal["segment", "rollup"] = "rollup" if kind == "rollup" else "segment"
-        return summarize_extractively(
-            content, kind=which, max_tokens=max_tokens, count=estimate_text, yield_now=yield_now
-        )
-
-    return Extracts(
-        thorough,
-        lambda content, most: skim(content, max_tokens=most, count=estimate_text),
-        lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
-        lambda text, most: cut_to(text, max_tokens=most, count=estimate_text),
-        lambda text, most: key_lines(text, max_tokens=most, count=estimate_text),
-        lambda content, topic, most: lines_about(content, topic, max_tokens=most, count=estimate_text),
-        lambda content, topic, most: excerpt_about(content, topic, max_tokens=most, count=estimate_text),
-    )
+    """Return the passes."""
+    return Extracts(summarize_extractively, skim, brief_of, cut_to, key_lines, lines_about, excerpt_about)

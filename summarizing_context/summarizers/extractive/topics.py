@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from summarizing_context.extraction.error_lines import error_lines
+from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.text import cleaned, lower_words, shown, split_lines, words_of
 from summarizing_context.summarizers.extractive.lines import (
     STOP_WORDS,
@@ -32,14 +33,14 @@ class _Line(NamedTuple):
     words: bytes  # in lower case, with a space before and behind
 
 
-def lines_about(content: str, topic: str, *, max_tokens: int, count: Count) -> str:
+def lines_about(content: str, topic: str, max_tokens: int, *, count: Count = estimate_text) -> str:
     """Return the lines that concern a topic as bullets in their order, at most `max_tokens`; empty where none does."""
     lines, scores = _scored(content, topic)
     bullets = [f"- {line.label}: {shown(line.text)}" for line in lines]
     return "\n".join(bullets[at] for at in _chosen(bullets, scores, max_tokens, count))
 
 
-def excerpt_about(content: str, topic: str, *, max_tokens: int, count: Count) -> str:
+def excerpt_about(content: str, topic: str, max_tokens: int, *, count: Count = estimate_text) -> str:
     """Return an excerpt of a content about a topic, for a model: lines that name it, their neighbours, words of the
     user. No line can be taken for a label, although it may be a piece of a longer one."""
     lines, scores = _scored(content, topic)
@@ -115,7 +116,7 @@ def _chosen(texts: Sequence[str], scores: Sequence[int], max_tokens: int, count:
     return sorted(chosen)
 
 
-def key_lines(text: str, *, max_tokens: int, count: Count) -> list[str]:
+def key_lines(text: str, max_tokens: int, *, count: Count = estimate_text) -> list[str]:
     """Return the lines of `text` that matter most, each on one line, within `max_tokens` together: errors, then
     values."""
     body = cleaned(text)
