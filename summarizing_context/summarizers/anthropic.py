@@ -5,20 +5,17 @@ The SDK is imported at the first call. Retries, limits and the check of what a s
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
-from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused
+from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import (
     IDENTITY,
     Fault,
     SdkSummarizer,
     cached_count,
-    check_model,
     http_client,
     made_reply,
     most_tokens,
@@ -26,8 +23,6 @@ from summarizing_context.summarizers.sdk import (
     was_cut_off,
 )
 from summarizing_context.summarizers.verification.replies import Refusal
-
-_KEY_VARIABLE, _TOKEN_VARIABLE = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
 
 
 class AnthropicSummarizer(SdkSummarizer):
@@ -37,27 +32,25 @@ class AnthropicSummarizer(SdkSummarizer):
     such as `{"thinking": {"type": "disabled"}}`.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        timeout: float = 60.0,  # seconds without a sign of life
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        model = check_model(model, "anthropic", "claude-haiku-4-5")
-        credential = _credential(api_key)
-        super().__init__(
-            "anthropic",
-            model,
-            official="https://api.anthropic.com",
-            base_url=base_url,
-            options=options,
-            connect=lambda address: _connect(address, credential, timeout),
-            now=now,
+    provider = "anthropic"
+    official = "https://api.anthropic.com"
+    example = "claude-haiku-4-5"
+    key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    key_hint = "or ANTHROPIC_AUTH_TOKEN"
+
+    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+        import anthropic
+
+        client = anthropic.AsyncAnthropic(
+            base_url=address,
+            api_key=key if variable == "ANTHROPIC_API_KEY" else None,
+            auth_token=key if variable == "ANTHROPIC_AUTH_TOKEN" else None,
+            max_retries=0,
+            timeout=timeout,
+            http_client=http_client(anthropic, timeout),
         )
+        _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
+        return client
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
         limit = most_tokens(max_tokens)
@@ -77,7 +70,7 @@ class AnthropicSummarizer(SdkSummarizer):
 
 
 def read_message_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
-    """The summary in a message of the model; `limit` is what its output was limited to, in tokens."""
+    """Return the summary in a message of the model; `limit` is what its output was limited to, in tokens."""
     content = reply.get("content")
     if not isinstance(content, list):
         raise SummarizerError(Fault.SERVER if reply.get("type") == "error" else Fault.SHAPE)
@@ -94,31 +87,3 @@ def read_message_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
     read = token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     cached = cached_count(usage, "cache_read_input_tokens")
     return made_reply(text, read, output_tokens, is_cut=cut, cached_tokens=cached)
-
-
-def _credential(api_key: str | None) -> dict[str, str]:
-    """What to sign with, by the name of the SDK's argument."""
-    if key := api_key or os.environ.get(_KEY_VARIABLE):
-        return {"api_key": key}
-    if token := os.environ.get(_TOKEN_VARIABLE):
-        return {"auth_token": token}
-    raise SettingsError(
-        f"summarizer = 'anthropic' needs a key and there is none; set api_key or the environment variable "
-        f"{_KEY_VARIABLE} (or {_TOKEN_VARIABLE})"
-    )
-
-
-def _connect(address: str, credential: Mapping[str, str], timeout: float) -> Any:
-    import anthropic
-
-    http = http_client(anthropic, timeout)
-    client = anthropic.AsyncAnthropic(
-        base_url=address,
-        api_key=credential.get("api_key"),
-        auth_token=credential.get("auth_token"),
-        max_retries=0,
-        timeout=timeout,
-        http_client=http,
-    )
-    _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
-    return client

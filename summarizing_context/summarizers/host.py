@@ -30,9 +30,11 @@ in_summary: ContextVar[bool] = ContextVar("in_summary", default=False)  # so tha
 
 _CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded")
 
-_DECLINED = ("refusal", "content_filter")
-
-_FAULTS = {
+_FAULTS = {  # by the class of the provider's error: its words may hold the text of messages
+    "RateLimitError": Fault.RATE_LIMITED,
+    "QuotaExceededError": Fault.RATE_LIMITED,
+    "LLMTimeoutError": Fault.TIMEOUT,
+    "TimeoutError": Fault.TIMEOUT,
     "AuthenticationError": Fault.KEY,
     "AccessDeniedError": Fault.KEY,
     "NotFoundError": Fault.NOT_FOUND,
@@ -71,17 +73,29 @@ class HostSummarizer:
         return recipe_name("host", f"{window.name}/{self._model or window.model or 'default'}", server=None, options={})
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
+        """Return the model's answer, or raise `SummarizerError` or a subclass when there is none that could serve."""
         provider = self._find()
         if provider is None:
             raise SummarizerError(Fault.NO_PROVIDER)
         if self.is_cancelled():
-            raise _held_back()
+            raise SummarizerNotReady(Fault.CANCELLED, retry_after=_CANCEL_CHECK)
+        from amplifier_core import ChatRequest, Message
+
         limit = most_tokens(job.max_tokens)
-        return read_response(await self._ask(provider, _request(job, self._model, limit)), limit)
+        request = ChatRequest(
+            messages=[Message(role="system", content=job.instructions), Message(role="user", content=fenced(job))],
+            tools=None,
+            stream=False,
+            max_output_tokens=limit,
+            model=self._model,
+            metadata={"stream": False},  # what a host's streaming overlay looks at
+        )
+        # Providers honour some options only beside the request: a session's configuration can force them otherwise.
+        options: dict[str, Any] = {"extended_thinking": False} | ({"model": self._model} if self._model else {})
+        return read_response(await self._ask(provider, request, _taken(provider.complete, options)), limit)
 
     def held(self) -> float:
-        """Seconds for which to ask nothing: the host is being cancelled."""
+        """Return the seconds for which to ask nothing: the host is being cancelled."""
         return _CANCEL_CHECK if self.is_cancelled() else 0.0
 
     async def cancel(self) -> None:
@@ -90,10 +104,10 @@ class HostSummarizer:
         for call in tuple(self._calls):
             call.cancel()
 
-    async def _ask(self, provider: Any, request: Any) -> Any:
+    async def _ask(self, provider: Any, request: Any, options: dict[str, Any]) -> Any:
         mark = in_summary.set(True)
         try:
-            call = asyncio.ensure_future(provider.complete(request, **_options(provider.complete, self._model)))
+            call = asyncio.ensure_future(provider.complete(request, **options))
         finally:
             in_summary.reset(mark)
         self._calls.add(call)
@@ -104,21 +118,30 @@ class HostSummarizer:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            failure = self._cancelled_or(call, SummarizerError(Fault.CANCELLED))
+            failure = SummarizerError(Fault.CANCELLED)
         except Exception as error:
-            failure = self._cancelled_or(call, _failure_of(error))
+            failure = _failure_of(error)
         finally:
+            was_cancelled = call in self._cancelled or self.is_cancelled()
             self._calls.discard(call)
             self._cancelled.discard(call)
+        if was_cancelled:  # with whatever error such a call ends, it tells nothing of the provider
+            raise SummarizerNotReady(Fault.CANCELLED, retry_after=_CANCEL_CHECK)
         raise failure  # out here, so that it does not carry the provider's error along
 
-    def _cancelled_or(self, call: asyncio.Future[Any], failure: SummarizerError) -> SummarizerError:
-        """A call that the host cancels may end with any error; it tells nothing of the provider."""
-        return _held_back() if call in self._cancelled or self.is_cancelled() else failure
+
+def _taken(complete: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return those options that a provider's method takes."""
+    try:
+        taken = inspect.signature(complete).parameters
+    except (TypeError, ValueError):
+        return options
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
+    return {name: value for name, value in options.items() if takes_all or name in taken}
 
 
 def read_response(response: Any, limit: int) -> SummaryReply:
-    """The summary in a provider's answer, whose output was limited to `limit` tokens."""
+    """Return the summary in a provider's answer, whose output was limited to `limit` tokens."""
     blocks = field_of(response, "content")
     if isinstance(blocks, str):
         blocks = [{"type": "text", "text": blocks}]
@@ -127,65 +150,26 @@ def read_response(response: Any, limit: int) -> SummaryReply:
     if field_of(response, "tool_calls") or any(field_of(block, "type") == "tool_call" for block in blocks):
         raise SummarizerRefused(Refusal.NOT_TEXT)
     reason = field_of(response, "finish_reason")
-    if reason in _DECLINED:
+    if reason in ("refusal", "content_filter"):
         raise SummarizerRefused(Refusal.DECLINED)
     texts = (field_of(block, "text") for block in blocks if field_of(block, "type") == "text")
     text = "".join(text for text in texts if isinstance(text, str))
-    usage = _usage(field_of(response, "usage"))
+    told = field_of(response, "usage")
+    usage = {name: field_of(told, name) for name in ("input_tokens", "cache_write_tokens", "output_tokens")}
     output_tokens = token_count(usage, "output_tokens")
     cut = reason in _CUT_OFF if isinstance(reason, str) and reason else (output_tokens or 0) >= limit
     return made_reply(text, token_count(usage, "input_tokens", "cache_write_tokens"), output_tokens, is_cut=cut)
 
 
-def _held_back() -> SummarizerNotReady:
-    return SummarizerNotReady(Fault.CANCELLED, retry_after=_CANCEL_CHECK)
-
-
-def _request(job: SummaryJob, model: str | None, limit: int) -> Any:
-    from amplifier_core import ChatRequest, Message
-
-    return ChatRequest(
-        messages=[Message(role="system", content=job.instructions), Message(role="user", content=fenced(job))],
-        tools=None,
-        stream=False,
-        max_output_tokens=limit,
-        model=model,
-        metadata={"stream": False},  # what a host's streaming overlay looks at
-    )
-
-
-def _options(complete: Any, model: str | None) -> dict[str, Any]:
-    """What providers honour only beside the request, as far as this one takes it."""
-    wanted: dict[str, Any] = {"extended_thinking": False}  # a session's configuration can force it otherwise
-    if model is not None:
-        wanted["model"] = model
-    try:
-        taken = inspect.signature(complete).parameters.values()
-    except (TypeError, ValueError):
-        return wanted
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
-        return wanted
-    names = {parameter.name for parameter in taken}
-    return {name: value for name, value in wanted.items() if name in names}
-
-
 def _failure_of(error: Exception) -> SummarizerError:
-    """What a provider's error means, by its class: its words may hold the text of messages."""
     if isinstance(error, SummarizerError):
         return error
     kinds = [kind.__name__ for kind in type(error).__mro__]
-    if "RateLimitError" in kinds or "QuotaExceededError" in kinds:
-        return SummarizerRateLimited(Fault.RATE_LIMITED, retry_after=_seconds(getattr(error, "retry_after", None)))
-    if "LLMTimeoutError" in kinds or isinstance(error, TimeoutError):
-        return SummarizerTimeout(Fault.TIMEOUT)
     if "ContentFilterError" in kinds:
         return SummarizerRefused(Refusal.DECLINED)
-    return SummarizerError(next((_FAULTS[kind] for kind in kinds if kind in _FAULTS), Fault.SERVER))
-
-
-def _seconds(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _usage(usage: Any) -> dict[str, Any]:
-    return {name: field_of(usage, name) for name in ("input_tokens", "cache_write_tokens", "output_tokens")}
+    fault = next((_FAULTS[kind] for kind in kinds if kind in _FAULTS), Fault.SERVER)
+    if fault is Fault.RATE_LIMITED:
+        wait: Any = getattr(error, "retry_after", None)
+        is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
+        return SummarizerRateLimited(fault, retry_after=float(wait) if is_number else None)
+    return SummarizerTimeout(fault) if fault is Fault.TIMEOUT else SummarizerError(fault)

@@ -5,13 +5,11 @@ The SDK is imported at the first call. Retries, limits and the check of what a s
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
-from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused
+from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import (
     IDENTITY,
@@ -19,7 +17,6 @@ from summarizing_context.summarizers.sdk import (
     HttpStatus,
     SdkSummarizer,
     cached_count,
-    check_model,
     http_client,
     made_reply,
     most_tokens,
@@ -33,8 +30,6 @@ OFFICIAL = "https://api.openai.com/v1"
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
-_LIMIT_NAMES = ("max_completion_tokens", "max_tokens")  # servers know one of them, some refuse the other
-
 
 class OpenAIChatSummarizer(SdkSummarizer):
     """Summarizes with a chat model. Safe for any number of tasks of one event loop; close it in the end.
@@ -43,112 +38,81 @@ class OpenAIChatSummarizer(SdkSummarizer):
     such as `{"reasoning_effort": "low"}`.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        timeout: float = 60.0,  # seconds without a sign of life
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        model = check_model(model, "openai", "gpt-5.4-mini")
-        key = api_key or os.environ.get(KEY_VARIABLE)
-        if not key:
-            raise SettingsError(
-                f"summarizer = 'openai' needs a key and there is none; set api_key or the environment variable "
-                f"{KEY_VARIABLE} (any word will do for a server of your own that asks for none)"
-            )
-        super().__init__(
-            "openai",
-            model,
-            official=OFFICIAL,
-            base_url=base_url,
-            options=options,
-            connect=lambda address: connect(address, key, timeout),
-            now=now,
-        )
-        self._limit_names: tuple[str, ...] = _LIMIT_NAMES  # those that the server may know, the likely one first
+    provider = "openai"
+    official = OFFICIAL
+    example = "gpt-5.4-mini"
+    key_variables = (KEY_VARIABLE,)
+    key_hint = "any word will do for a server of your own that asks for none"
+
+    # Servers know one of these names, some refuse the other; the one that has worked comes first.
+    _limit_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
+
+    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+        return connect(address, key, timeout)
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
         limit = most_tokens(max_tokens)
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+        async def ask(limit_name: str) -> dict[str, Any]:
+            def send(client: Any) -> AbstractAsyncContextManager[Any]:
+                request = client.chat.completions.with_streaming_response.create(
+                    model=self.model,
+                    messages=messages,
+                    extra_headers=IDENTITY,
+                    extra_body=self._options or None,
+                    **{limit_name: limit},
+                )
+                return cast("AbstractAsyncContextManager[Any]", request)
+
+            return await self._connection.request(send)
+
         name, *others = self._limit_names
         try:
-            reply = await self._ask(messages, {name: limit})
+            reply = await ask(name)
         except SummarizerError as error:
-            if not others or not _is_refused_request(error):
+            cause = error.__cause__
+            if not others or not isinstance(cause, HttpStatus) or cause.status_code not in (400, 422):
                 raise
             (name,) = others
-            reply = await self._ask(messages, {name: limit})
+            reply = await ask(name)
         self._limit_names = (name,)
         return read_completion(reply, limit)
 
-    async def _ask(self, messages: list[dict[str, str]], limit: Mapping[str, int]) -> dict[str, Any]:
-        def send(client: Any) -> AbstractAsyncContextManager[Any]:
-            request = client.chat.completions.with_streaming_response.create(
-                model=self.model,
-                messages=messages,
-                extra_headers=IDENTITY,
-                extra_body=self._options or None,
-                **limit,
-            )
-            return cast("AbstractAsyncContextManager[Any]", request)
-
-        return await self._connection.request(send)
-
 
 def read_completion(reply: Mapping[str, Any], limit: int) -> SummaryReply:
-    """The summary in a chat completion; `limit` is what its output was limited to, in tokens."""
+    """Return the summary in a chat completion; `limit` is what its output was limited to, in tokens."""
     choices = reply.get("choices")
-    if not isinstance(choices, list):
-        raise _error_in(reply)
+    if not isinstance(choices, list):  # an error with the status of a success, as some servers send it
+        error = reply.get("error")
+        code = error.get("code") if isinstance(error, Mapping) else None
+        if isinstance(code, int) and 300 <= code < 600:
+            raise status_failure(code)
+        raise SummarizerError(Fault.SERVER if error else Fault.SHAPE)
     choice = choices[0] if choices else None
     if choice is None:
         raise SummarizerRefused(Refusal.EMPTY)
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping):
         raise SummarizerError(Fault.SHAPE)
-    reason, usage = choice.get("finish_reason"), reply.get("usage")
-    text = _text_of(message)
-    if reason == "content_filter" or message.get("refusal"):
+    reason, usage, content = choice.get("finish_reason"), reply.get("usage"), message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content or ""}]
+    parts = [part for part in parts if isinstance(part, Mapping)]
+    declines = any(part.get("type") == "refusal" for part in parts)
+    if reason == "content_filter" or message.get("refusal") or declines:
         raise SummarizerRefused(Refusal.DECLINED)
-    if message.get("tool_calls") or message.get("function_call"):
+    is_text = content is None or isinstance(content, str | list)
+    if message.get("tool_calls") or message.get("function_call") or not is_text:
         raise SummarizerRefused(Refusal.NOT_TEXT)
+    text = "".join(text for part in parts if isinstance(text := part.get("text"), str))
     output_tokens = token_count(usage, "completion_tokens")
     cut = was_cut_off(reason, ("length",), output_tokens, limit)
     cached = cached_count(usage, "prompt_tokens_details", "cached_tokens")
     return made_reply(text, token_count(usage, "prompt_tokens"), output_tokens, is_cut=cut, cached_tokens=cached)
 
 
-def _text_of(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    if content is None or isinstance(content, str):
-        return content or ""
-    if not isinstance(content, list):
-        raise SummarizerRefused(Refusal.NOT_TEXT)
-    parts = [part for part in content if isinstance(part, Mapping)]
-    if any(part.get("type") == "refusal" for part in parts):
-        raise SummarizerRefused(Refusal.DECLINED)
-    return "".join(text for part in parts if isinstance(text := part.get("text"), str))
-
-
-def _error_in(reply: Mapping[str, Any]) -> SummarizerError:
-    """What an error means that came with the status of a success, as some servers send it."""
-    error = reply.get("error")
-    code = error.get("code") if isinstance(error, Mapping) else None
-    if isinstance(code, int) and 300 <= code < 600:
-        return status_failure(code)
-    return SummarizerError(Fault.SERVER if error else Fault.SHAPE)
-
-
-def _is_refused_request(error: SummarizerError) -> bool:
-    return isinstance(error.__cause__, HttpStatus) and error.__cause__.status_code in (400, 422)
-
-
 def connect(address: str, key: str, timeout: float) -> Any:
-    """A client of the SDK, without retries and redirects."""
+    """Return a client of the SDK, without retries and redirects."""
     import openai
 
     http = http_client(openai, timeout)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -21,9 +21,7 @@ _NAME = re.compile(r"([a-z][a-z0-9_]*)/v([1-9][0-9]{0,5})")
 
 _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
-_REQUIRED = ("name", "version", "purpose", "placeholders")
-
-_FOCUS = "focus"  # `focus_1`, `focus_2`, … in the front matter: what a rollup of that rank keeps
+_KEY = re.compile(r"name|version|purpose|placeholders|focus_[1-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,57 +45,76 @@ class Prompt:
         return frozenset(_PLACEHOLDER.findall(self.text))
 
     def render(self, **values: str | int) -> str:
-        """The text with every placeholder filled in, once: what a value contains is left as it is."""
-        missing, unknown = self.placeholders - values.keys(), values.keys() - self.placeholders
-        if missing or unknown:
-            told = (("no value for", missing), ("no place for", unknown))
-            problems = " and ".join(f"{what} {_listed(names)}" for what, names in told if names)
+        """Return the text with every placeholder filled in, once: what a value contains is left as it is."""
+        told = (
+            ("no value for", self.placeholders - values.keys()),
+            ("no place for", values.keys() - self.placeholders),
+        )
+        if problems := " and ".join(f"{what} {_listed(names)}" for what, names in told if names):
             raise PromptError(f"prompt {self.name}/v{self.version} has {problems}")
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self.text)
 
     def render_for_rank(self, rank: int, **values: str | int) -> str:
-        """The text for a summary of this rank; a prompt without focuses is the same for all ranks."""
+        """Return the text for a summary of this rank; a prompt without focuses is the same for all ranks."""
         if not self.focuses:
             return self.render(**values)
-        focus = self.focuses[min(max(rank, 1), len(self.focuses)) - 1]
-        return self.render(**values, focus=focus)
+        return self.render(**values, focus=self.focuses[min(max(rank, 1), len(self.focuses)) - 1])
 
 
 def prompts_root() -> Traversable:
-    """The prompt folder: inside the installed package, or beside it in a checkout."""
+    """Return the prompt folder: inside the installed package, or beside it in a checkout."""
     installed = files("summarizing_context") / "prompts"
     return installed if installed.is_dir() else Path(__file__).parents[2] / "prompts"
 
 
 def names(root: Traversable | None = None) -> list[str]:
-    """All prompts of a folder, such as `segment/v1`, by purpose and version."""
+    """Return all prompts of a folder, such as `segment/v1`, by purpose and version."""
     folders = [folder for folder in (root or prompts_root()).iterdir() if folder.is_dir()]
-    found = [f"{folder.name}/{file.name.removesuffix('.md')}" for folder in folders for file in folder.iterdir()
-             if file.name.endswith(".md")]  # fmt: skip
-    matched = [match for name in found if (match := _NAME.fullmatch(name))]
+    found = [f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir()]
+    matched = [match for name in found if (match := _NAME.fullmatch(name.removesuffix(".md"))) and name.endswith(".md")]
     return [match[0] for match in sorted(matched, key=lambda match: (match[1], int(match[2])))]
 
 
 def load(name: str, *, root: Traversable | None = None) -> Prompt:
-    """One version of a prompt, such as `segment/v1`."""
+    """Return one version of a prompt, such as `segment/v1`."""
     if not isinstance(name, str) or not (matched := _NAME.fullmatch(name)):
         raise PromptError(f"{name!r} is not the name of a prompt; write it like segment/v1")
-    folder, version = matched[1], int(matched[2])
-    file = (root or prompts_root()) / folder / f"v{version}.md"
+    file = (root or prompts_root()) / matched[1] / f"v{matched[2]}.md"
     try:
         content = file.read_text(encoding="utf-8")
     except (OSError, ValueError, KeyError) as error:
         raise PromptError(f"prompt {name} cannot be read from {file}: {error}") from error
-    facts, text = _split(content, name)
-    if (facts["name"], facts["version"]) != (folder, str(version)):
+    opening, found, rest = content.partition("---\n")
+    front, closed, text = rest.partition("\n---\n")
+    if opening or not found or not closed or not text.strip():
+        raise PromptError(f"prompt {name}: a file is front matter between two lines `---`, then its text")
+    facts: dict[str, str] = {}
+    for line in front.splitlines():
+        key, _, value = line.partition(":")
+        if not value.strip() or key in facts or not _KEY.fullmatch(key):
+            raise PromptError(
+                f"prompt {name}: {line[:60]!r} is not a `key: value` line of the front matter, or repeats a key"
+            )
+        facts[key] = value.strip()
+    if missing := {"name", "version", "purpose", "placeholders"} - facts.keys():
+        raise PromptError(f"prompt {name}: the front matter lacks {_listed(missing)}")
+    if (facts["name"], facts["version"]) != (matched[1], matched[2]):
         raise PromptError(f"prompt {name}: its front matter says {facts['name']}/v{facts['version']}")
-    prompt = Prompt(folder, version, facts["purpose"], text, _focuses(facts))
-    _check_placeholders(prompt, facts)
+    focuses = {key: facts[key] for key in sorted(facts) if key.startswith("focus_")}
+    if list(focuses) != [f"focus_{rank}" for rank in range(1, len(focuses) + 1)]:
+        raise PromptError(f"prompt {name}: focuses are numbered from 1 without a gap")
+    prompt = Prompt(matched[1], int(matched[2]), facts["purpose"], text.strip(), tuple(focuses.values()))
+    declared = {each.strip() for each in facts["placeholders"].split(",")}
+    if declared != prompt.placeholders or ("focus" in declared) != bool(focuses):
+        raise PromptError(
+            f"prompt {name} declares {_listed(declared)} but its text has "
+            f"{_listed(prompt.placeholders)} and its front matter {len(focuses)} focuses"
+        )
     return prompt
 
 
 def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:
-    """The newest version of a prompt, such as `segment`. The shipped ones are read once a process."""
+    """Return the newest version of a prompt, such as `segment`. The shipped ones are read once a process."""
     return _latest_shipped(purpose) if root is None and isinstance(purpose, str) else _latest(purpose, root)
 
 
@@ -107,16 +124,15 @@ def _latest_shipped(purpose: str) -> Prompt:
 
 
 def _latest(purpose: str, root: Traversable | None) -> Prompt:
-    versions = [name for name in names(root) if name.startswith(f"{purpose}/")]
-    if not versions and root is not None:
+    if versions := [name for name in names(root) if name.startswith(f"{purpose}/")]:
+        return load(versions[-1], root=root)
+    if root is not None:
         raise PromptError(f"there is no version of the prompt {purpose!r} in {root}; the first is {purpose}/v1.md")
-    if not versions:
-        raise PromptError(f"there is no prompt {purpose!r}; `summarizing-context prompts list` names those there are")
-    return load(versions[-1], root=root)
+    raise PromptError(f"there is no prompt {purpose!r}; `summarizing-context prompts list` names those there are")
 
 
 def in_use(purpose: str, folder: str | Path | None) -> Prompt:
-    """The newest version of a prompt in a user's folder, else the newest that is shipped."""
+    """Return the newest version of a prompt in a user's folder, else the newest that is shipped."""
     if folder is None:
         return latest(purpose)
     root = Path(folder)
@@ -126,51 +142,12 @@ def in_use(purpose: str, folder: str | Path | None) -> Prompt:
 
 
 def write_prompt(prompt: Prompt) -> str:
-    """A prompt as its file holds it."""
-    focuses = [f"{_FOCUS}_{rank}: {text}" for rank, text in enumerate(prompt.focuses, start=1)]
-    placeholders = ", ".join(sorted(prompt.placeholders))
+    """Return a prompt as its file holds it."""
     facts = [f"name: {prompt.name}", f"version: {prompt.version}", f"purpose: {prompt.purpose}"]
-    return "\n".join(["---", *facts, f"placeholders: {placeholders}", *focuses, "---", prompt.text, ""])
+    facts.append(f"placeholders: {', '.join(sorted(prompt.placeholders))}")
+    facts += [f"focus_{rank}: {text}" for rank, text in enumerate(prompt.focuses, start=1)]
+    return "\n".join(["---", *facts, "---", prompt.text, ""])
 
 
-def _split(content: str, name: str) -> tuple[dict[str, str], str]:
-    """Front matter and text of a prompt file."""
-    opening, found, rest = content.partition("---\n")
-    front, closed, text = rest.partition("\n---\n")
-    if opening or not found or not closed or not text.strip():
-        raise PromptError(f"prompt {name}: a file is front matter between two lines `---`, then its text")
-    facts: dict[str, str] = {}
-    for line in front.splitlines():
-        key, colon, value = line.partition(":")
-        if not colon or not value.strip() or key in facts or not _is_key(key):
-            raise PromptError(
-                f"prompt {name}: {line[:60]!r} is not a `key: value` line of the front matter, or repeats a key"
-            )
-        facts[key] = value.strip()
-    if missing := set(_REQUIRED) - facts.keys():
-        raise PromptError(f"prompt {name}: the front matter lacks {_listed(missing)}")
-    return facts, text.strip()
-
-
-def _is_key(key: str) -> bool:
-    return key in _REQUIRED or re.fullmatch(rf"{_FOCUS}_[1-9]", key) is not None
-
-
-def _focuses(facts: Mapping[str, str]) -> tuple[str, ...]:
-    keys = sorted(key for key in facts if key.startswith(f"{_FOCUS}_"))
-    if keys != [f"{_FOCUS}_{rank}" for rank in range(1, len(keys) + 1)]:
-        raise PromptError(f"prompt {facts['name']}/v{facts['version']}: focuses are numbered from 1 without a gap")
-    return tuple(facts[key] for key in keys)
-
-
-def _check_placeholders(prompt: Prompt, facts: Mapping[str, str]) -> None:
-    declared = {name.strip() for name in facts["placeholders"].split(",")}
-    if declared != prompt.placeholders or (_FOCUS in declared) != bool(prompt.focuses):
-        raise PromptError(
-            f"prompt {prompt.name}/v{prompt.version} declares {_listed(declared)} but its text has "
-            f"{_listed(prompt.placeholders)} and its front matter {len(prompt.focuses)} focuses"
-        )
-
-
-def _listed(names: set[str] | frozenset[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))

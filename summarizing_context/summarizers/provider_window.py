@@ -23,57 +23,51 @@ NO_PROVIDER = ProviderWindow("", None, None)  # where a request names none
 
 
 def read_provider(provider: Any) -> ProviderWindow:
-    """What a provider tells; one that misbehaves tells only its type."""
+    """Return the provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`.
+
+    Where neither tells of `max_output_tokens`, an answer takes the `max_tokens` that it is configured to ask for. A
+    provider that misbehaves tells only its type.
+    """
+    if provider is None:
+        return NO_PROVIDER
     try:
-        return _read(provider)
+        info, model = _ask(provider, "get_info"), _ask(provider, "get_model_info")
+        defaults = field_of(info, "defaults")
+        defaults = defaults if isinstance(defaults, Mapping) else {}
+        window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
+        configured = field_of(field_of(provider, "config"), "max_tokens")
+        told = (field_of(model, "max_output_tokens"), defaults.get("max_output_tokens"), defaults.get("max_tokens"))
+        output = next(filter(None, map(_whole, (*told, configured))), None)
+        name = field_of(provider, "name") or field_of(info, "id") or type(provider).__name__
+        which = field_of(model, "id") or defaults.get("model") or ""
+        return ProviderWindow(f"{name}/{which}/{window or ''}"[:200], window, output, str(name)[:100], str(which)[:100])
     except Exception as error:
         logger.warning("a provider does not tell its window", extra={"cause": type(error).__name__})
         return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)
 
 
-def _read(provider: Any) -> ProviderWindow:
-    """The provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`. Where neither
-    tells of `max_output_tokens`, an answer takes the `max_tokens` that it is configured to ask for."""
-    if provider is None:
-        return NO_PROVIDER
-    info = _ask(provider, "get_info")
-    defaults = field_of(info, "defaults")
-    defaults = defaults if isinstance(defaults, Mapping) else {}
-    model = _ask(provider, "get_model_info")
-    window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
-    config = field_of(provider, "config")
-    told = (field_of(model, "max_output_tokens"), defaults.get("max_output_tokens"), defaults.get("max_tokens"))
-    output = next(filter(None, map(_whole, (*told, field_of(config, "max_tokens")))), None)
-    name = field_of(provider, "name") or field_of(info, "id") or type(provider).__name__
-    which = field_of(model, "id") or defaults.get("model") or ""
-    return ProviderWindow(f"{name}/{which}/{window or ''}"[:200], window, output, str(name)[:100], str(which)[:100])
-
-
 def _ask(provider: Any, method: str) -> Any:
+    """Return what a method answers; None where there is none, where it fails, or where it is to be awaited."""
     try:
         found = getattr(provider, method, None)
         answer = found() if callable(found) else None
     except Exception as error:
         logger.warning("a provider does not tell its window", extra={"method": method, "cause": type(error).__name__})
         return None
-    if hasattr(answer, "__await__"):
-        if isinstance(answer, Coroutine):
-            answer.close()
-        return None
-    return answer
+    if isinstance(answer, Coroutine):
+        answer.close()
+    return None if hasattr(answer, "__await__") else answer
 
 
 def field_of(holder: Any, name: str) -> Any:
-    """A field of a mapping or of any object; None where there is none, or it cannot be read."""
-    if isinstance(holder, Mapping):
-        return holder.get(name)
+    """Return a field of a mapping or of any object; None where there is none, or it cannot be read."""
     try:
-        return getattr(holder, name, None)
+        return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
     except Exception:
         return None
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value > 0 and value == value // 1 else None  # neither inf nor nan is one

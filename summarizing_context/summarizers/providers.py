@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pkgutil import resolve_name
 from typing import Protocol
 
@@ -29,7 +30,7 @@ class ChatModel(Summarizer, Protocol):
     host: str  # of its server, with the port where one was given
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        """Its answer. Raise `SummarizerError` if there is none now."""
+        """Return its answer. Raise `SummarizerError` if there is none now."""
 
     async def close(self) -> None: ...
 
@@ -42,21 +43,13 @@ def make_caller(
     read_only: bool,
     background: WorkerThread | None = None,
 ) -> AnyCaller:
-    """How summaries are made: by the object that is given, else by what the settings name, the extractive ones in the
-    thread `background`."""
+    """Return how summaries are made: by the object that is given, else by what the settings name.
+
+    The extractive ones are made in the thread `background`.
+    """
     if given is None and settings.summarizer == "extractive":
         return ExtractiveSummarizer(count=estimate_text, thread=background)
-    limits = Limits(
-        call_timeout=settings.call_timeout,
-        job_timeout=settings.job_timeout,
-        attempts=settings.attempts,
-        breaker_failures=settings.breaker_failures,
-        breaker_cooldown=settings.breaker_cooldown,
-        max_calls_per_hour=settings.max_calls_per_hour,
-        max_input_tokens_per_hour=settings.max_input_tokens_per_hour,
-        max_calls_per_session=settings.max_calls_per_session,
-        max_input_tokens_per_session=settings.max_input_tokens_per_session,
-    )
+    limits = Limits(**{limit.name: getattr(settings, limit.name) for limit in fields(Limits)})
     if given is None:
         model = make_model(settings, read_only=read_only)
         return ResilientSummarizer(model, limits=limits, clock=clock, count=estimate_text, close=model.close)
@@ -71,7 +64,8 @@ def address_of(settings: Settings) -> str:
 
 
 def make_model(settings: Settings, *, read_only: bool) -> ChatModel:
-    """The model that the settings name; the caller closes it. One that only reads calls nobody and needs no key."""
+    """Return the model that the settings name; the caller closes it. One that only reads calls nobody and needs no
+    key."""
     if settings.summarizer not in PROVIDERS:
         raise SettingsError(
             f"summarizer = {settings.summarizer!r} is for a context that is mounted under Amplifier; use 'extractive', "

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -17,7 +18,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -33,17 +34,9 @@ from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal, readable
 
-LAYOUT = 1  # of a request; part of every recipe, as another layout gives other summaries
-
 MOST_BYTES = 2_000_000  # of a reply
 
-_THINKING_TOKENS = 2_000  # a limit on output counts hidden thinking too; few models take that much for one summary
-
 IDENTITY = {"Accept-Encoding": "identity"}  # a packed reply could be small on the way and huge in memory
-
-_LIMIT_FACTOR = 2  # models count otherwise than we do, and a reply that is cut off is lost
-
-_CLOSE_WITHIN = 0.3  # seconds
 
 
 class Fault(StrEnum):
@@ -76,35 +69,70 @@ class HttpStatus(Exception):
 
 
 class SdkSummarizer(ABC):
-    """Summarizes with a model behind a provider's SDK: `complete` asks it, and reads its answer."""
+    """Summarizes with a model behind a provider's SDK. Safe for any number of tasks of one event loop; close it in the
+    end.
+
+    Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request.
+    A subclass says how to ask, and what its provider is called.
+    """
+
+    provider: ClassVar[str]
+    official: ClassVar[str]  # address
+    example: ClassVar[str]  # of a model
+    key_variables: ClassVar[tuple[str, ...]]  # of the environment, the usual one first
+    key_hint: ClassVar[str]  # what else may be said where there is no key
 
     def __init__(
         self,
-        provider: str,
         model: str,
         *,
-        official: str,  # address of the provider
-        base_url: str | None,
-        options: Mapping[str, Any] | None,
-        connect: Callable[[str], Any],  # makes the SDK's client for an address
-        now: Callable[[], float],
+        base_url: str | None = None,
+        api_key: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        timeout: float = 60.0,  # seconds without a sign of life
+        now: Callable[[], float] = time.time,
     ) -> None:
+        name = self.provider
+        if not isinstance(model, str) or not model.strip():
+            raise SettingsError(
+                f"summarizer = {name!r} needs a model and there is none; set model, for example model = "
+                f"{self.example!r}"
+            )
+        given = {variable: os.environ.get(variable) for variable in self.key_variables}
+        given[self.key_variables[0]] = api_key or given[self.key_variables[0]]
+        variable, key = next(((variable, key) for variable, key in given.items() if key), ("", ""))
+        if not key:
+            raise SettingsError(
+                f"summarizer = {name!r} needs a key and there is none; set api_key or the environment variable "
+                f"{self.key_variables[0]} ({self.key_hint})"
+            )
+        try:
+            self._options: dict[str, Any] = json.loads(_canonical(dict(options or {})))
+        except (TypeError, ValueError, RecursionError):
+            raise SettingsError(
+                "options must be a mapping of JSON values; they are added to each request as they are"
+            ) from None
         self.model = model
-        self._options = check_options(options)
-        address = base_url or os.environ.get(f"{provider.upper()}_BASE_URL") or official
-        server = None if address.rstrip("/") == official else address
-        self.address = _shown_address(address)
-        self.host = urlsplit(address).netloc.rpartition("@")[2]
-        self.recipe = recipe_name(provider, model, server=server, options=self._options)
-        self._connection = Connection(partial(connect, address), now=now)
+        address = base_url or os.environ.get(f"{name.upper()}_BASE_URL") or self.official
+        found = urlsplit(address)
+        self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
+        self.address = f"{found.scheme}://{self.host}{found.path}"
+        server = None if address.rstrip("/") == self.official else address
+        self.recipe = recipe_name(name, model, server=server, options=self._options)
+        self._connection = Connection(partial(self.connect, address, variable, key, timeout), now=now)
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
+        """Return the model's answer, or raise `SummarizerError` or a subclass when there is none that could serve."""
         return await self.complete(job.instructions, fenced(job), job.max_tokens)
 
     @abstractmethod
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        """What the model says to instructions and one message, in about `max_tokens`; raises as `summarize` does."""
+        """Return what the model says to instructions and one message, in about `max_tokens`; raise as `summarize`
+        does."""
+
+    @abstractmethod
+    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+        """Make the SDK's client, without retries and redirects; `variable` is the one that would hold such a key."""
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
@@ -123,18 +151,21 @@ class Connection:
         self._closed = False
 
     async def request(self, send: Callable[[Any], AbstractAsyncContextManager[Any]]) -> dict[str, Any]:
-        """The reply to what `send` sends with the client. Raises `SummarizerError` or a subclass."""
+        """Return the reply to what `send` sends with the client. Raises `SummarizerError` or a subclass."""
         failure: SummarizerError
         try:
-            client = await self._connected()
-            async with send(client) as response:
-                data = await self._body(response)
+            async with self._connecting:
+                if self._client is None and not self._closed:
+                    client = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
+                    self._client = None if self._closed else client
+            if self._closed:
+                raise SummarizerError(Fault.CLOSED)
+            async with send(self._client) as response:
+                return await self._read(response)
         except SummarizerError as error:
             failure = error
         except Exception as error:
             failure = _failure_of(error, self._now())
-        else:
-            return _json_object(data)
         raise failure  # out here, so that it does not carry the SDK's error along
 
     async def close(self) -> None:
@@ -142,19 +173,10 @@ class Connection:
         self._closed = True
         client, self._client = self._client, None
         if client is not None:
-            with anyio.move_on_after(_CLOSE_WITHIN):
+            with anyio.move_on_after(0.3):
                 await client.close()
 
-    async def _connected(self) -> Any:
-        async with self._connecting:
-            if self._client is None and not self._closed:
-                client = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
-                self._client = None if self._closed else client
-        if self._closed:
-            raise SummarizerError(Fault.CLOSED)
-        return self._client
-
-    async def _body(self, response: Any) -> bytes:
+    async def _read(self, response: Any) -> dict[str, Any]:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise SummarizerError(Fault.PACKED)
         if "json" not in response.headers.get("content-type", "json").lower():
@@ -164,161 +186,84 @@ class Connection:
             body += chunk
             if len(body) > self._max_bytes:
                 raise SummarizerRefused(Refusal.TOO_LARGE)
-        return bytes(body)
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            return value
+        raise SummarizerError(Fault.NOT_JSON)
 
 
 def http_client(sdk: Any, timeout: float) -> Any:
-    """An SDK's HTTP client that follows no redirect."""
-    hooks = {"response": [_drop_error_body]}
+    """Return an SDK's HTTP client that follows no redirect, and leaves the body of an error unread: the SDKs would read
+    it whole."""
+
+    async def drop_error_body(response: Any) -> None:
+        if not 200 <= response.status_code < 300:
+            await response.aclose()
+
+    hooks = {"response": [drop_error_body]}
     return sdk.DefaultAsyncHttpxClient(timeout=timeout, follow_redirects=False, event_hooks=hooks)
 
 
-async def _drop_error_body(response: Any) -> None:
-    """Leave the body of an error unread: the SDKs would read it whole."""
-    if not 200 <= response.status_code < 300:
-        await response.aclose()
-
-
-def _shown_address(address: str) -> str:
-    """An address for people: an environment variable may hold a password in it."""
-    found = urlsplit(address)
-    return f"{found.scheme}://{found.netloc.rpartition('@')[2]}{found.path}"
-
-
 def fenced(job: SummaryJob) -> str:
-    """The job's content as data for the user message: what it says cannot leave the fence."""
+    """Return the job's content as data for the user message: what it says cannot leave the fence."""
     return fence("session_record", readable(job.content))
 
 
 def most_tokens(max_tokens: int) -> int:
-    """The limit on output to ask the provider for, where about `max_tokens` are wanted."""
-    return _LIMIT_FACTOR * max_tokens + _THINKING_TOKENS
+    """Return the limit on output to ask the provider for, where about `max_tokens` are wanted.
+
+    Models count otherwise than we do, and a reply that is cut off is lost. The limit counts hidden thinking too; few
+    models take 2,000 tokens of that for one summary.
+    """
+    return 2 * max_tokens + 2_000
 
 
 def made_reply(
     text: str, input_tokens: int | None, output_tokens: int | None, *, is_cut: bool, cached_tokens: int | None = None
 ) -> SummaryReply:
-    """The reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off."""
+    """Return the reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off."""
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
     return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached_tokens)
 
 
 def was_cut_off(reason: object, cut_reasons: tuple[str, ...], output_tokens: int | None, limit: int) -> bool:
-    """Whether a reply was cut off by a limit. One that does not say why it ended was, unless its usage disproves it."""
+    """Say whether a reply was cut off by a limit. One that does not say why it ended was, unless its usage disproves
+    it."""
     if isinstance(reason, str) and reason:
         return reason in cut_reasons
     return output_tokens is None or output_tokens >= limit
 
 
 def token_count(usage: object, *names: str) -> int | None:
-    """The sum of the named figures of a reply's usage; None if there is none, or one cannot be true."""
+    """Return the sum of the named figures of a reply's usage; None if there is none, or one cannot be true."""
     figures = [usage.get(name) or 0 for name in names] if isinstance(usage, Mapping) else []
-    if not all(isinstance(figure, int) and not isinstance(figure, bool) and figure >= 0 for figure in figures):
-        return None
-    return sum(figures) or None
+    return (sum(figures) or None) if all(map(_is_count, figures)) else None
 
 
 def cached_count(usage: object, *path: str) -> int | None:
-    """How much of the input the provider read from its prompt cache; None if it does not say, or not soundly."""
+    """Return how much of the input the provider read from its prompt cache; None if it does not say, or not soundly."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, Mapping) else None
-    return usage if isinstance(usage, int) and not isinstance(usage, bool) and usage >= 0 else None
+    return usage if isinstance(usage, int) and _is_count(usage) else None
+
+
+def _is_count(figure: object) -> bool:
+    return isinstance(figure, int) and not isinstance(figure, bool) and figure >= 0
 
 
 def recipe_name(provider: str, model: str, *, server: str | None, options: Mapping[str, Any]) -> str:
-    """What names a summarizer for the shared cache: a model of one name may be another one at another server."""
-    name = f"{provider}/{model};layout={LAYOUT}"
+    """Return what names a summarizer for the shared cache: a model of one name may be another one at another server.
+
+    The layout is that of a request: another one gives other summaries.
+    """
+    name = f"{provider}/{model};layout=1"
     if server is not None:
         name += f";server={_short_hash(server.rstrip('/'))}"
-    if options:
-        name += f";options={_short_hash(_canonical(options))}"
-    return name
-
-
-def check_model(model: object, provider: str, example: str) -> str:
-    """The model's name, or `SettingsError`."""
-    if isinstance(model, str) and model.strip():
-        return model
-    raise SettingsError(
-        f"summarizer = {provider!r} needs a model and there is none; set model, for example model = {example!r}"
-    )
-
-
-def check_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Further fields of a request, or `SettingsError`."""
-    try:
-        return dict(json.loads(_canonical(dict(options or {}))))
-    except (TypeError, ValueError, RecursionError):
-        pass
-    raise SettingsError("options must be a mapping of JSON values; they are added to each request as they are")
-
-
-def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
-    """What an answer with this HTTP status means."""
-    kind, fault = SummarizerError, Fault.SERVER
-    if status == 429:
-        kind, fault = SummarizerRateLimited, Fault.RATE_LIMITED
-    elif status in (408, 504):
-        kind, fault = SummarizerTimeout, Fault.TIMEOUT
-    elif status in (503, 529):
-        fault = Fault.OVERLOADED
-    elif status < 400:
-        fault = Fault.REDIRECT
-    elif status < 500:
-        fault = {401: Fault.KEY, 403: Fault.KEY, 404: Fault.NOT_FOUND}.get(status, Fault.REQUEST)
-    failure = kind(fault, retry_after=retry_after)
-    failure.__cause__ = HttpStatus(status)
-    return failure
-
-
-def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
-    """What a `Retry-After` header asks for, in seconds or as an HTTP date; `now` in seconds since 1970. None where it
-    says nothing sound."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1_000
-    said = headers.get("retry-after")
-    return _number(said) if said is None or _number(said) is not None else _until(said, now)
-
-
-def _until(date: str, now: float) -> float | None:
-    try:
-        found = parsedate_to_datetime(date)
-        then = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
-    return max(then - now, 0.0)
-
-
-def _number(said: str | None) -> float | None:
-    try:
-        number = float(said) if said is not None and said.isascii() else math.nan
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
-
-
-def _failure_of(error: Exception, now: float) -> SummarizerError:
-    """What an SDK's error means. Known by name: the SDKs, and two generations of their HTTP library, name alike."""
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
-        response = getattr(error, "response", None)
-        return status_failure(status, seconds_to_wait(getattr(response, "headers", {}), now))
-    if kinds & {"APITimeoutError", "TimeoutException"}:
-        return SummarizerTimeout(Fault.TIMEOUT)
-    return SummarizerError(Fault.CONNECTION if kinds & {"APIConnectionError", "TransportError"} else Fault.CALL)
-
-
-def _json_object(data: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        value = None
-    if isinstance(value, dict):
-        return value
-    raise SummarizerError(Fault.NOT_JSON)
+    return f"{name};options={_short_hash(_canonical(options))}" if options else name
 
 
 def _canonical(value: Mapping[str, Any]) -> str:
@@ -327,3 +272,61 @@ def _canonical(value: Mapping[str, Any]) -> str:
 
 def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+_FAULTS = {
+    401: Fault.KEY,
+    403: Fault.KEY,
+    404: Fault.NOT_FOUND,
+    408: Fault.TIMEOUT,
+    429: Fault.RATE_LIMITED,
+    503: Fault.OVERLOADED,
+    504: Fault.TIMEOUT,
+    529: Fault.OVERLOADED,
+}
+
+
+def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
+    """Return what an answer with this HTTP status means."""
+    other = Fault.REDIRECT if status < 400 else Fault.REQUEST if status < 500 else Fault.SERVER
+    fault = _FAULTS.get(status, other)
+    kinds = {Fault.RATE_LIMITED: SummarizerRateLimited, Fault.TIMEOUT: SummarizerTimeout}
+    failure = kinds.get(fault, SummarizerError)(fault, retry_after=retry_after)
+    failure.__cause__ = HttpStatus(status)
+    return failure
+
+
+def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
+    """Return what a `Retry-After` header asks for, in seconds or as an HTTP date; `now` in seconds since 1970. None
+    where it says nothing sound."""
+
+    def number(said: str | None) -> float | None:
+        try:
+            found = float(said) if said is not None and said.isascii() else math.nan
+        except ValueError:
+            return None
+        return found if math.isfinite(found) and found >= 0 else None
+
+    said = headers.get("retry-after")
+    if (milliseconds := number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1_000
+    if said is None or (seconds := number(said)) is not None:
+        return None if said is None else seconds
+    try:
+        date = parsedate_to_datetime(said)
+        return max((date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp() - now, 0.0)
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def _failure_of(error: Exception, now: float) -> SummarizerError:
+    """Return what an SDK's error means. Known by name: the SDKs, and two generations of their HTTP library, name
+    alike."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        headers = getattr(getattr(error, "response", None), "headers", {})
+        return status_failure(status, seconds_to_wait(headers, now))
+    if kinds & {"APITimeoutError", "TimeoutException"}:
+        return SummarizerTimeout(Fault.TIMEOUT)
+    return SummarizerError(Fault.CONNECTION if kinds & {"APIConnectionError", "TransportError"} else Fault.CALL)

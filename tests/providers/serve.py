@@ -36,6 +36,13 @@ def honest(body: Json) -> str:
     return summarize_extractively(content, kind=kind, max_tokens=_CAP, count=estimate_text)
 
 
+def answering(request: Request) -> Answer:
+    """An honest summary, and no rules."""
+    is_rules = system_text(request.body).startswith("You read what the human")
+    text = "none" if is_rules else honest(request.body)
+    return Answer(body=json.dumps(spoken_at(request.path).reply(text)).encode())
+
+
 def honestly(script: Script) -> Script:
     """The same weather, with replies by `honest`."""
 

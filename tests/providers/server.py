@@ -20,7 +20,7 @@ from typing import Literal
 
 from .protocols import Json, spoken_at, user_text
 
-Ending = Literal["whole", "stall", "reset", "cut", "flood", "drip"]
+Ending = Literal["whole", "stall", "reset", "cut", "flood"]
 FLOOD = 100_000_000  # bytes
 
 
@@ -32,7 +32,7 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     latency: float = 0.0  # seconds
-    ending: Ending = "whole"  # "stall" and "reset" send nothing, "cut" half of the body; "flood" and "drip" do not end
+    ending: Ending = "whole"  # "stall" and "reset" send nothing, "cut" half of the body; "flood" does not end
     model: Callable[[Json], str] | None = None  # writes the summary
 
 
@@ -62,7 +62,6 @@ class ProviderServer:
     requests: list[Request] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     flooded: int = 0  # bytes that were taken from it in floods
-    dripped: int = 0  # bytes of bodies that do not end
     connections: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -97,8 +96,6 @@ class ProviderServer:
         if said.ending == "reset":
             _reset(writer)
             return False
-        if said.ending == "drip":
-            await self._drip(writer)
         body = said.body if said.body is not None else json.dumps(_good(request, said)).encode()
         size = FLOOD if said.ending == "flood" else len(body)
         given = {name.lower() for name, _ in said.headers}
@@ -117,15 +114,6 @@ class ProviderServer:
             writer.write(b" " * 65_536)
             await writer.drain()
             self.flooded += 65_536
-
-    async def _drip(self, writer: asyncio.StreamWriter) -> None:
-        """A body in pieces that never ends, with a sign of life every now and then."""
-        writer.write(b"HTTP/1.1 200 Answer\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
-        while not writer.transport.is_closing():
-            writer.write(b"1\r\n \r\n")
-            await writer.drain()
-            self.dripped += 1
-            await asyncio.sleep(0.01)
 
 
 def _good(request: Request, said: Answer) -> Json:

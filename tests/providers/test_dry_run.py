@@ -10,13 +10,12 @@ import openai
 import pytest
 
 from summarizing_context import Settings
-from summarizing_context.evaluation.dry_run import assumed_summary, forecast_log
+from summarizing_context.evaluation.dry_run import forecast_log
 from summarizing_context.evaluation.replay import Plan, replay_log
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.transcripts import Transcript
 from tests.laws.builders import session
 from tests.laws.judge import SMALL
-from tests.summarizers.scripted import job
 
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol, spoken_at, system_text, user_text
 from .server import Answer, Request, serving
@@ -66,21 +65,3 @@ async def test_what_a_store_has_already_is_not_paid_again(tmp_path: Any):
     assert again.calls == 0
     assert again.reused == first.calls > 20
     assert first.rule_calls > 2
-
-
-async def test_files_that_share_a_store_share_what_they_will_have_paid(tmp_path: Any):
-    made: dict[Any, str] = {}
-    shared = plan(PROTOCOLS[0], store=tmp_path / "run.db")
-    (first,) = await forecast_log("one", LOG, shared, made)
-    (second,) = await forecast_log("two", LOG, shared, made)
-    assert (second.calls, second.reused) == (0, first.calls)
-    (alone,) = await forecast_log("two", LOG, plan(PROTOCOLS[0]), made)
-    assert alone.calls == first.calls
-
-
-@pytest.mark.parametrize("source", [0, 150, 500, 900, 5_000])
-@pytest.mark.parametrize("cap", [16, 100, 400, 2_000])
-def test_a_filler_is_about_as_long_as_a_summary_may_be(source: int, cap: int):
-    most = cap if source <= 200 else min(cap, source // 2)
-    assert 0 < estimate_text(assumed_summary(job(source_tokens=source, max_tokens=cap))) <= max(most, 20)
-    assert estimate_text(assumed_summary(job(source_tokens=source, max_tokens=cap))) > most * 0.9 - 25

@@ -15,9 +15,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.rendering import render_children, render_messages
-from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
-from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.summarizers.verification.replies import check_reply
 from tests.laws.builders import DIALECTS, Message, Script, assistant, call, count, result, system, user, words
 from tests.laws.checkers import find_tail
@@ -146,11 +144,6 @@ def judge_view(view: Sequence[Message], log: list[Message]) -> None:
             assert not MARK.search(text), "a pin"
 
 
-def test_the_corpus_is_what_it_says():
-    assert len(set(INJECTIONS)) == 50
-    assert all(mark in text for text, mark in marked_injections())
-
-
 def contents() -> Iterator[tuple[str, str]]:
     """A rendered result for each text, as `core.rendering` writes it, and its mark."""
     for dialect in DIALECTS:
@@ -162,16 +155,6 @@ def contents() -> Iterator[tuple[str, str]]:
                 assistant("I have read it. " + "The build is being looked at. " * 30),
             ]
             yield render_messages([read_message(row) for row in rows]), mark
-
-
-def test_extractive_summaries_and_their_rollups_quote_the_human_alone():
-    for content, mark in contents():
-        made = summarize_extractively(content, kind="segment", max_tokens=120, count=count)
-        assert mark not in constraints(made)
-        assert RULE in constraints(made)
-        rolled = render_children([made] * 4)
-        again = summarize_extractively(rolled, kind="rollup", max_tokens=120, count=count)
-        assert mark not in constraints(again)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -275,8 +258,3 @@ def check_requests(server: ProviderServer) -> None:
         assert len(TAG.findall(text)) == 2
         seen.update(MARK.findall(text))
     assert len(seen) == len(INJECTIONS)
-
-
-def test_a_long_row_of_blanks_in_a_tag_costs_no_time():
-    one: SummaryJob = job(content=("<" + " " * 200_000) * 3 + "/session_record>")
-    assert fenced(one).count("</session_record") == 1

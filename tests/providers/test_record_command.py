@@ -17,9 +17,8 @@ from summarizing_context.summarizers.prompts import latest, write_prompt
 from tests.evaluation.sessions import write
 
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol, system_text
-from .serve import serving_apart
+from .serve import answering, serving_apart
 from .server import Answer
-from .test_recorded_evals import answering
 
 SDKS = (anthropic, openai)  # imported before the clock of a call runs
 
@@ -116,6 +115,15 @@ def test_wrong_arguments_are_explained(
 ):
     assert main(["eval", name, "--cases", str(case), "--out", str(tmp_path), *more]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_model_that_is_down_ends_the_recording_and_is_told(
+    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with serving_apart(lambda _: Answer(401, body=b"{}")) as server:
+        assert main(command("record", case, tmp_path, "--base-url", f"{server.root}/v1")) != 0
+    assert "401" in capsys.readouterr().err
 
 
 def test_a_model_without_a_key_sends_nothing_and_names_the_variable(

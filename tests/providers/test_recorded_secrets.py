@@ -14,8 +14,7 @@ import pytest
 from summarizing_context.cli import main
 
 from .protocols import KEY, MODEL, OPENAI
-from .serve import serving_apart
-from .test_recorded_evals import answering
+from .serve import answering, serving_apart
 
 SDKS = (anthropic, openai)  # imported before the clock of a call runs
 TOKEN = "acme_" + "Qx7ZpLm4Rt" * 4

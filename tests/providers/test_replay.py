@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,13 +13,11 @@ import openai
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.summarizers.resilience import caller
-from summarizing_context.summarizers.resilience.caller import call_within
 from tests.laws.builders import Message, count, session
 from tests.laws.judge import SMALL, Judge
 
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol, user_text
-from .server import Answer, ProviderServer, Request, Script, serving, weather
+from .server import ProviderServer, Script, serving, weather
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)]
 BUDGET = 2_000
@@ -77,29 +74,12 @@ async def settled(judge: Judge, lasting: bool) -> None:
         await anyio.sleep(0.05)
 
 
-async def test_a_replay_with_limits_and_stalls_is_lawful(protocol: Protocol, monkeypatch: pytest.MonkeyPatch):
-    ends = Counter[str]()  # of calls, by the name of the error; "" for an answer
-
-    async def within(seconds: float, call: Coroutine[Any, Any, Any]) -> Any:
-        try:
-            reply = await call_within(seconds, call)
-        except BaseException as error:
-            ends[type(error).__name__] += 1
-            raise
-        ends[""] += 1
-        return reply
-
-    monkeypatch.setattr(caller, "call_within", within)
+async def test_a_replay_with_limits_and_stalls_is_lawful(protocol: Protocol):
     _, statistics, server = await replayed(protocol, weather(1), session(61, 420))
     assert {answer.status for answer in server.answers} == {200, 429}
-    stalled = sum(answer.ending == "stall" for answer in server.answers)
-    assert stalled > 0
+    assert any(answer.ending == "stall" for answer in server.answers)
     assert statistics.summaries_pending == 0
-    assert ends.keys() == {"", "SummarizerRateLimited", "SummarizerTimeout"}
-    assert ends.total() == statistics.model_calls
-    # On a busy machine a call may time out before it is sent; each other one was answered, or stalled.
-    assert ends.total() - ends["SummarizerTimeout"] + stalled <= len(server.requests) <= ends.total()
-    assert len(server.requests) >= 45
+    assert 45 <= len(server.requests) <= statistics.model_calls
 
 
 async def test_a_replay_in_a_storm_is_lawful(protocol: Protocol):
@@ -117,32 +97,3 @@ async def test_in_fair_weather_every_segment_is_asked_for_once(protocol: Protoco
     assert statistics.summaries_ready == statistics.segments
     assert statistics.summaries_failed == statistics.stand_ins == 0
     assert judge.views > 20
-
-
-async def test_when_the_provider_is_down_views_go_on_and_calls_stop(protocol: Protocol):
-    _, statistics, server = await replayed(
-        protocol, lambda _: Answer(503, body=b"{}"), session(64, 120), breaker_cooldown=60.0
-    )
-    assert statistics.stand_ins > 0
-    assert statistics.summaries_failed > 0
-    assert len(server.requests) <= 4 + 8  # what opens the breaker, and what was under way then
-
-
-async def test_a_second_session_on_the_same_file_costs_no_call(protocol: Protocol, tmp_path: Any):
-    log, store = session(65, 120), str(tmp_path / "run.db")
-    asked: list[Request] = []  # for summaries; rules are asked of each session
-
-    def script(request: Request) -> Answer:
-        if "### user [1]" not in user_text(request.body):
-            asked.append(request)
-        return Answer()
-
-    paid = []
-    async with serving(script) as server:
-        for name in ("first", "second"):
-            async with judged(protocol, server, store=store, session_id=name, call_timeout=120.0) as judge:
-                await judge.add(*log)
-                await judge.view()
-                assert await judge.context.wait_idle(120)
-                paid.append(len(asked))
-    assert 0 < paid[0] == paid[1]

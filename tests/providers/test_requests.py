@@ -59,9 +59,11 @@ async def test_an_anthropic_message_is_asked_for_with_instructions_that_the_prov
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 async def test_the_content_cannot_close_its_fence_and_no_packed_reply_is_asked_for(protocol: Protocol):
-    (request,) = await asked(protocol)
+    request, again = await asked(protocol, times=2, options={"temperature": 0.2})
+    assert request.content == again.content, "equal jobs are equal bytes"
     body = json.loads(request.content)
     text = user_text(body)
+    assert body["temperature"] == 0.2
     assert text.startswith("<session_record>\n")
     assert text.endswith("\n</session_record>")
     assert text.lower().replace(" ", "").count("</session_record") == 1
@@ -69,12 +71,6 @@ async def test_the_content_cannot_close_its_fence_and_no_packed_reply_is_asked_f
     assert system_text(body) == JOB.instructions
     assert request.headers["accept-encoding"] == "identity"
     assert request.method == "POST"
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-async def test_equal_jobs_are_equal_bytes(protocol: Protocol):
-    first, second = await asked(protocol, times=2)
-    assert first.content == second.content
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
@@ -92,12 +88,6 @@ async def test_requests_for_other_ranges_begin_alike_so_that_the_provider_can_ca
     for body in (first, second):
         body["messages"][-1]["content"] = "the content"
     assert first == second
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-async def test_options_are_added_to_each_request(protocol: Protocol):
-    (request,) = await asked(protocol, options={"temperature": 0.2})
-    assert json.loads(request.content)["temperature"] == 0.2
 
 
 async def test_half_characters_are_sent_as_replacements():

@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import tracemalloc
-from collections import Counter
-from collections.abc import Coroutine
 from typing import Any
 
-import anthropic
 import anyio
-import openai
 import pytest
 
 from summarizing_context import Settings, open_context
@@ -23,19 +19,13 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.resilience import caller
-from summarizing_context.summarizers.resilience.caller import ResilientSummarizer, call_within
-from summarizing_context.summarizers.resilience.limits import Limits
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.replies import Refusal
 from tests.house.checkout import run_python
-from tests.laws.builders import count
-from tests.laws.judge import Judge
-from tests.laws.outage import BUDGET, MOST_CALLS, OPTIONS, Clock, outage
-from tests.summarizers.scripted import FakeClock, job, words
+from tests.summarizers.scripted import job
 
-from .protocols import KEY, MODEL, PROTOCOLS, Protocol, user_text
-from .server import Answer, ProviderServer, Request, serving, storm
+from .protocols import KEY, MODEL, PROTOCOLS, Protocol
+from .server import Answer, ProviderServer, serving, storm
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)]
 
@@ -104,24 +94,6 @@ async def test_a_body_of_100_mb_is_not_taken_into_memory(protocol: Protocol, sta
         assert isinstance(caught.value, SummarizerRefused) == (status == 200)
         assert server.flooded < 50_000_000
         assert peak < 60_000_000  # the SDK's own modules are among it
-
-
-async def test_a_body_that_only_drips_is_given_up_at_the_limit_of_the_call(protocol: Protocol, monkeypatch: Any):
-    async def within(seconds: float, call: Coroutine[Any, Any, Any]) -> Any:
-        """The time of a call begins when its body drips, however busy the machine is."""
-        task = asyncio.ensure_future(call)
-        while not server.dripped:  # noqa: ASYNC110 - of the server
-            await anyio.sleep(0.01)
-        return await call_within(seconds, asyncio.wait_for(task, None))
-
-    monkeypatch.setattr(caller, "call_within", within)
-    async with serving(lambda _: Answer(ending="drip")) as server:
-        inner = protocol.made(base_url=protocol.base_url(server.root))
-        outer = ResilientSummarizer(inner, limits=Limits(call_timeout=0.1, attempts=1), clock=FakeClock(), count=words)
-        with anyio.fail_after(120), pytest.raises(SummarizerTimeout):
-            await outer.summarize(job())
-        await inner.close()
-        assert [request.path for request in server.requests] == [protocol.path]
 
 
 async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_nothing(protocol: Protocol):
@@ -200,40 +172,3 @@ def test_the_sdk_is_not_imported_before_the_first_call(protocol: Protocol):
     )
     done = run_python(["-c", code])
     assert done.returncode == 0, done.stdout
-
-
-SDKS = (anthropic, openai)  # imported before the first call
-
-
-class Provider:
-    """Answers, or does not; remembers what was asked when."""
-
-    def __init__(self) -> None:
-        self.is_down, self.lost = False, 0
-        self.answered: list[str] = []
-
-    def down(self, is_down: bool) -> None:
-        self.is_down = is_down
-
-    def script(self, request: Request) -> Answer:
-        if self.is_down:
-            self.lost += 1
-            return Answer(503, body=b"{}")
-        if "### user [1]" not in (text := user_text(request.body)):  # no request for rules
-            self.answered.append(text)
-        return Answer()
-
-
-async def test_after_ten_minutes_every_gap_is_filled_exactly_once(protocol: Protocol):
-    provider, clock = Provider(), Clock()
-    async with serving(provider.script) as server:
-        place = {"summarizer": protocol.name, "model": MODEL, "api_key": KEY}
-        settings = Settings(**OPTIONS, **place, base_url=protocol.base_url(server.root), call_timeout=120.0)
-        async with open_context(settings, count_tokens=count, clock=clock) as context:
-            await outage(Judge(context, budget=BUDGET), clock, provider.down)
-            segments = context.statistics().segments
-    assert set(Counter(provider.answered).values()) == {1}
-    merges = sum("### summary 1 of" in text for text in provider.answered)
-    assert merges > 0
-    assert len(provider.answered) - merges in range(segments, segments + 3)  # with pieces of the open segment
-    assert 4 <= provider.lost <= MOST_CALLS

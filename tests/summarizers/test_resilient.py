@@ -1,8 +1,10 @@
-"""Retries, refusals and time limits of one job, and what is counted and told about them."""
+"""Retries, refusals, time limits, breaker and caps of the calls for summaries, and what is counted and told of them."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from typing import Any
 
 import anyio
 import pytest
@@ -10,75 +12,53 @@ import tenacity
 
 from summarizing_context.errors import (
     SummarizerError,
+    SummarizerNotReady,
     SummarizerRateLimited,
     SummarizerRefused,
     SummarizerTimeout,
 )
 from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
-from summarizing_context.summarizers.resilience.limits import Limits
 
-from .scripted import CONTENT, GOOD, SECRET, FakeClock, ScriptedSummarizer, job, never, reply, resilient, words
+from .scripted import CONTENT, GOOD, SECRET, job, never, reply, resilient, words
 
 pytestmark = pytest.mark.anyio
+SIZE = words(job().prompt)
 
 
-async def failure(outer, asked: SummaryJob | None = None) -> SummarizerError:
+async def failure(outer: Any) -> SummarizerError:
     with pytest.raises(SummarizerError) as caught:
-        await outer.summarize(asked or job())
+        await outer.summarize(job())
     return caught.value
 
 
-async def cancelled_when_it_waits(outer: ResilientSummarizer) -> bool:
-    """Begin a job and cancel it once it waits for something; whether the cancellation went on."""
-    scope = anyio.CancelScope()
-
-    async def begin() -> None:
-        with scope:
-            await outer.summarize(job())
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(begin)
-        await anyio.wait_all_tasks_blocked()
-        scope.cancel()
-    return scope.cancelled_caught
+async def at_once(outer: Any, jobs: int) -> list[object]:
+    return await asyncio.gather(*(outer.summarize(job()) for _ in range(jobs)), return_exceptions=True)
 
 
 async def test_a_good_reply_comes_back_with_its_cost_filled_in():
     outer, inner, _ = resilient(f"```\n{GOOD}\n```")
     got = await outer.summarize(job())
-    assert (got.text, got.input_tokens, got.output_tokens) == (GOOD, words(job().prompt), words(GOOD))
+    assert (got.text, got.input_tokens, got.output_tokens) == (GOOD, SIZE, words(GOOD))
     assert inner.asked == [job()]
 
 
-async def test_reported_usage_goes_before_estimates():
-    outer, _, _ = resilient(reply(input_tokens=777, output_tokens=33))
-    got = await outer.summarize(job())
-    figures = outer.statistics()
-    assert (got.input_tokens, got.output_tokens) == (figures.input_tokens, figures.output_tokens) == (777, 33)
-
-
-async def test_a_failed_call_is_tried_again_after_a_growing_wait():
-    outer, inner, clock = resilient(OSError(), ValueError(), GOOD)
+async def test_a_failed_call_is_tried_again_after_a_growing_wait_and_then_given_up(monkeypatch: pytest.MonkeyPatch):
+    driven: list[object] = []
+    real = tenacity.AsyncRetrying.__call__
+    watched = lambda self, attempt, *rest: driven.append(attempt) or real(self, attempt, *rest)  # noqa: E731
+    monkeypatch.setattr(tenacity.AsyncRetrying, "__call__", watched)
+    outer, inner, clock = resilient(OSError(), ValueError(), GOOD, ConnectionError("refused"))
     assert (await outer.summarize(job())).text == GOOD
     assert [asked.attempt for asked in inner.asked] == [1, 2, 3]
     assert 0.5 <= clock.slept[0] <= 1
     assert 0.5 <= clock.slept[1] <= 2
-    assert outer.statistics().failed_jobs == 0
-
-
-async def test_a_job_is_given_up_after_its_attempts_and_keeps_the_cause():
-    error = ConnectionError("refused")
-    outer, inner, _ = resilient(error, attempts=3)
     raised = await failure(outer)
-    assert (type(raised), raised.__cause__, len(inner.asked)) == (SummarizerError, error, 3)
-    assert (outer.statistics().failed_jobs, outer.statistics().model_calls) == (1, 3)
+    assert (type(raised), type(raised.__cause__), len(inner.asked)) == (SummarizerError, ConnectionError, 6)
+    assert (outer.statistics().failed_jobs, outer.statistics().model_calls, len(driven)) == (1, 6, 2)
 
 
-@pytest.mark.parametrize("kind", [SummarizerRateLimited, SummarizerTimeout, SummarizerRefused])
-async def test_the_kind_of_the_last_failure_is_kept(kind: type[SummarizerError]):
-    outer, _, _ = resilient(kind("x"))
-    assert type(await failure(outer)) is kind
+class Stop(BaseException):
+    """What no `except Exception` catches."""
 
 
 class Odd(SummarizerError):
@@ -86,121 +66,113 @@ class Odd(SummarizerError):
         super().__init__(f"{one} {two}")
 
 
-async def test_errors_of_any_make_are_survived():
-    for error in (Odd(1, 2), StopAsyncIteration(), ExceptionGroup("g", [ValueError()]), asyncio.InvalidStateError()):
-        outer, _, _ = resilient(error)
-        assert isinstance(await failure(outer), SummarizerError)
-
-
-async def test_a_summarizer_that_is_not_async_is_a_failed_attempt():
-    class Plain:
-        def summarize(self, job: SummaryJob) -> str:
-            return GOOD
-
-    clock = FakeClock()
-    outer = ResilientSummarizer(Plain(), limits=Limits(), clock=clock, count=words, sleep=clock.sleep)
-    assert "TypeError" in str(await failure(outer))
+@pytest.mark.parametrize("error", [Odd(1, 2), StopAsyncIteration(), ExceptionGroup("g", [ValueError()]), Stop()])
+async def test_errors_of_any_make_are_failed_attempts(error: BaseException):
+    outer, inner, _ = resilient(error)
+    assert isinstance(await failure(outer), SummarizerError)
+    assert len(inner.asked) == 3
 
 
 class ApiError(Exception):
     status_code = 503
 
 
-@pytest.mark.parametrize("bad", [ApiError(SECRET), SummarizerRefused(SECRET), reply("Error: " + SECRET)])
-async def test_what_is_told_of_a_failure_holds_no_text_of_messages_or_replies(bad: object):
-    outer, _, _ = resilient(bad)
-    raised = await failure(outer)
-    assert SECRET not in f"{raised} {raised!r} {outer.statistics()}"
-    assert job().range_hash[:8] in str(raised)
-
-
-async def test_a_status_code_and_the_cause_of_a_failure_are_told():
+@pytest.mark.parametrize("kind", [SummarizerRateLimited, SummarizerTimeout, SummarizerRefused])
+async def test_the_kind_of_a_failure_is_kept_and_its_words_are_not_told(kind: type[SummarizerError]):
     async def wrapped(_: SummaryJob) -> str:
-        raise SummarizerError(SECRET) from ApiError(SECRET)
+        raise kind(SECRET) from ApiError(SECRET)
 
     outer, _, _ = resilient(wrapped)
-    await failure(outer)
-    assert outer.statistics().last_error == "SummarizerError from ApiError 503"
+    raised = await failure(outer)
+    assert type(raised) is kind
+    assert SECRET not in f"{raised} {raised!r} {outer.statistics()}"
+    assert job().range_hash[:8] in str(raised)
+    assert outer.statistics().last_error == f"{kind.__name__} from ApiError 503"
 
 
-async def test_retry_after_is_waited_for():
-    outer, _, clock = resilient(SummarizerRateLimited("x", retry_after=20), GOOD)
+async def test_retry_after_is_waited_for_and_beyond_the_job_s_time_gives_it_up():
+    outer, inner, clock = resilient(SummarizerRateLimited("x", retry_after=20), GOOD)
     await outer.summarize(job())
     assert clock.slept == [20]
-
-
-async def test_while_a_job_waits_for_retry_after_no_other_should_start():
-    outer, _, _ = resilient(SummarizerError("x", retry_after=20), attempts=1)
-    await failure(outer)
-    assert outer.ready_in() == 20
-
-
-async def test_retry_after_beyond_the_job_s_time_gives_the_job_up_at_once():
-    outer, inner, clock = resilient(SummarizerRateLimited("x", retry_after=600), job_timeout=180)
+    inner.steps = [SummarizerRateLimited("x", retry_after=600)]
     raised = await failure(outer)
-    assert (type(raised), raised.retry_after) == (SummarizerRateLimited, 600)
-    assert (len(inner.asked), clock.slept, outer.ready_in()) == (1, [], 600)
-    assert outer.statistics().breaker == "open"
+    assert (type(raised), raised.retry_after, outer.ready_in()) == (SummarizerRateLimited, 600, 600)
+    assert (clock.slept, outer.statistics().breaker) == ([20], "open")
     clock.time += 600
-    assert outer.ready_in() == 0.0
-
-
-async def test_no_pause_is_longer_than_an_hour():
-    outer, _, _ = resilient(SummarizerError("x", retry_after=1e9))
-    assert ((await failure(outer)).retry_after, outer.ready_in()) == (3600, 3600)
+    inner.steps = [SummarizerError("x", retry_after=1e9)]
+    assert ((await failure(outer)).retry_after, outer.ready_in()) == (3600, 3600)  # no pause is longer than an hour
 
 
 @pytest.mark.parametrize("asked", [-5, float("nan"), float("inf"), "soon", True, None])
-async def test_retry_after_that_is_no_number_of_seconds_is_ignored(asked: object):
+async def test_retry_after_that_is_no_number_of_seconds_is_ignored(asked: Any):
     outer, _, clock = resilient(SummarizerError("x", retry_after=asked), GOOD)
     await outer.summarize(job())
     assert clock.slept[0] <= 1
 
 
-async def test_no_wait_goes_beyond_the_job_s_time():
+async def test_a_call_without_a_reply_times_out_and_nothing_goes_beyond_the_job_s_time():
+    outer, inner, _ = resilient(never, call_timeout=0.005, attempts=2)
+    assert type(await failure(outer)) is SummarizerTimeout
+    assert len(inner.asked) == 2
+    outer, inner, _ = resilient(never, call_timeout=3600, job_timeout=0.005, attempts=1)
+    assert type(await failure(outer)) is SummarizerTimeout
     outer, inner, clock = resilient(OSError(), job_timeout=0.4)
     await failure(outer)
     assert (len(inner.asked), clock.slept) == (1, [])
 
 
-async def test_calls_that_use_up_the_job_s_time_end_it():
-    outer, inner, clock = resilient()
+async def test_a_call_that_swallows_its_cancellation_is_left_behind(caplog: pytest.LogCaptureFixture):
+    released, cancellations = asyncio.Event(), []
 
-    async def slow(_: SummaryJob) -> str:
-        clock.time += 100
-        raise OSError
+    async def stubborn(_: SummaryJob) -> str:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                cancellations.append(1)
+        return GOOD
 
-    inner.steps = [slow]
-    await failure(outer)
+    outer, _, _ = resilient(stubborn, call_timeout=0.005, attempts=1)
+    assert type(await failure(outer)) is SummarizerTimeout
+    assert (len(cancellations), "left behind" in caplog.text) == (1, True)
+    released.set()
+
+
+async def test_a_cancelled_job_counts_as_nothing_and_the_cancellation_goes_on():
+    outer, inner, _ = resilient(never)
+    task = asyncio.create_task(outer.summarize(job()))
+    await anyio.wait_all_tasks_blocked()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    figures = outer.statistics()
+    assert (figures.failed_jobs, figures.last_error, figures.breaker, len(inner.asked)) == (0, None, "closed", 1)
+
+
+async def test_a_cancellation_that_nobody_asked_for_is_a_failure():
+    async def cancelled(_: SummaryJob) -> None:
+        asyncio.get_running_loop().create_future().cancel()
+        raise asyncio.CancelledError
+
+    outer, inner, _ = resilient(cancelled, GOOD)
+    assert (await outer.summarize(job())).text == GOOD
     assert len(inner.asked) == 2
 
 
-async def test_a_call_without_a_reply_times_out():
-    outer, inner, _ = resilient(never, call_timeout=0.005, attempts=2)
-    assert type(await failure(outer)) is SummarizerTimeout
-    assert len(inner.asked) == 2
-
-
-async def test_a_call_gets_no_more_than_what_is_left_of_the_job_s_time():
-    outer, _, _ = resilient(never, call_timeout=3600, job_timeout=0.005, attempts=1)
-    assert type(await failure(outer)) is SummarizerTimeout
-
-
-async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely():
-    outer, inner, clock = resilient("", GOOD)
+async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_are_paid_for():
+    outer, inner, clock = resilient(
+        reply("", input_tokens=500, output_tokens=5), reply(input_tokens=600), "", OSError()
+    )
     assert (await outer.summarize(job())).text == GOOD
     first, second = inner.asked
     assert second.instructions.startswith(first.instructions)
     assert f"at most {job().max_tokens // 2} words" in second.instructions
     assert (second.content, second.attempt, clock.slept) == (first.content, 2, [0])
-    assert outer.statistics().refused_replies == 1
-
-
-@pytest.mark.parametrize("second", ["", OSError()])
-async def test_whatever_becomes_of_the_terse_try_no_further_one_is_made(second: object):
-    outer, inner, _ = resilient("", second, GOOD, attempts=5)
+    figures = outer.statistics()
+    assert (figures.refused_replies, figures.model_calls, figures.input_tokens) == (1, 2, 1100)
+    assert (figures.refused_input_tokens, figures.refused_output_tokens) == (500, 5)
     await failure(outer)
-    assert len(inner.asked) == 2
+    assert len(inner.asked) == 4, "whatever becomes of the terse try, no further one is made"
 
 
 @pytest.mark.parametrize("bad", ["", CONTENT, 7, None, reply(truncated=True), "Internal Server Error"])
@@ -210,95 +182,84 @@ async def test_a_reply_refused_twice_gives_the_job_up(bad: object):
     assert (len(inner.asked), outer.statistics().refused_replies) == (2, 2)
 
 
-async def test_refused_replies_are_paid_for_all_the_same():
-    outer, _, _ = resilient(reply("", input_tokens=500, output_tokens=5), reply(input_tokens=600, output_tokens=7))
-    await outer.summarize(job())
-    figures = outer.statistics()
-    assert (figures.model_calls, figures.input_tokens, figures.output_tokens) == (2, 1100, 12)
-    assert (figures.refused_input_tokens, figures.refused_output_tokens) == (500, 5)
+async def test_the_breaker_opens_and_one_probe_at_a_time_closes_it_or_opens_it_again():
+    outer, inner, clock = resilient(OSError(), breaker_failures=1, attempts=5)
+    assert (await failure(outer)).retry_after is None
+    assert (len(inner.asked), outer.ready_in(), outer.statistics().breaker) == (1, 30.0, "open")
+    refused = await failure(outer)
+    assert (type(refused), refused.retry_after, len(inner.asked)) == (SummarizerNotReady, 30.0, 1)
+    clock.time += 30
+    assert outer.statistics().breaker == "half_open"
+    await failure(outer)
+    assert (len(inner.asked), outer.ready_in()) == (2, 30.0)
+
+    async def slowly(_: SummaryJob) -> str:
+        await anyio.sleep(0.001)
+        return GOOD
+
+    clock.time, inner.steps = clock.time + 30, [slowly]
+    outcomes = await at_once(outer, 8)
+    assert sum(isinstance(outcome, SummarizerError) for outcome in outcomes) == 7
+    assert (len(inner.asked), outer.statistics().breaker, outer.ready_in()) == (3, "closed", 0.0)
 
 
-async def test_what_a_refused_reply_took_is_counted_also_where_the_provider_does_not_tell():
-    outer, inner, _ = resilient("- HAT-4711", GOOD)
-    await outer.summarize(job())
-    figures = outer.statistics()
-    assert figures.refused_input_tokens == words(inner.asked[0].prompt) > 0
-    assert (figures.refused_replies, figures.refused_output_tokens) == (1, words("- HAT-4711"))
-
-
-async def test_recipe_and_model_of_the_inner_summarizer_show_through():
-    plain, inner, _ = resilient(GOOD)
-    assert (plain.recipe, plain.model) == (None, None)
-    inner.recipe, inner.model = "mine/1", "m"  # type: ignore[attr-defined]
-    outer = ResilientSummarizer(inner, limits=Limits(), clock=FakeClock(), count=words)
-    assert (outer.recipe, outer.model) == ("mine/1", "m")
-    inner.recipe = 5
-    assert ResilientSummarizer(inner, limits=Limits(), clock=FakeClock(), count=words).recipe is None
-
-
-async def test_a_cancelled_job_counts_as_nothing_and_the_cancellation_goes_on():
-    outer, inner, _ = resilient(never)
-    assert await cancelled_when_it_waits(outer)
-    figures = outer.statistics()
-    assert (figures.failed_jobs, figures.last_error, figures.breaker, len(inner.asked)) == (0, None, "closed", 1)
-
-
-async def test_a_natively_cancelled_job_counts_as_nothing_and_the_cancellation_goes_on():
-    outer, _, _ = resilient(never)
-    task = asyncio.create_task(outer.summarize(job()))
+async def test_a_cancelled_probe_has_proved_nothing():
+    outer, inner, clock = resilient(OSError(), breaker_failures=1)
+    await failure(outer)
+    clock.time, inner.steps = clock.time + 30, [never]
+    probe = asyncio.create_task(outer.summarize(job()))
     await anyio.wait_all_tasks_blocked()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert outer.statistics().failed_jobs == 0
+    assert outer.ready_in()
+    probe.cancel()
+    await asyncio.wait({probe})
+    assert outer.ready_in() == 0.0
 
 
-async def test_a_job_cancelled_in_its_wait_makes_no_further_call():
-    inner = ScriptedSummarizer([OSError()])
-    outer = ResilientSummarizer(
-        inner, limits=Limits(), clock=FakeClock(), count=words, sleep=lambda _: anyio.sleep_forever()
-    )
-    assert await cancelled_when_it_waits(outer)
-    assert len(inner.asked) == 1
+async def test_a_session_cap_ends_the_calls_and_an_hourly_one_has_room_again_after_an_hour():
+    outer, inner, clock = resilient(GOOD, max_calls_per_session=2)
+    await at_once(outer, 5)
+    clock.time += 1e6
+    assert "cap of this session" in str(await failure(outer))
+    assert (len(inner.asked), outer.ready_in()) == (2, None)
+    outer, inner, clock = resilient(GOOD, max_input_tokens_per_hour=SIZE * 3 // 2)
+    for _ in range(2):
+        await at_once(outer, 2)
+        assert outer.ready_in() == 3600
+        clock.time += 3600
+    assert len(inner.asked) == 2
+    outer, inner, _ = resilient(GOOD, max_input_tokens_per_session=SIZE * 5 // 2)
+    await at_once(outer, 8)
+    assert (outer.statistics().input_tokens, outer.ready_in()) == (2 * SIZE, None)
 
 
-class Stop(BaseException):
-    """What no `except Exception` catches."""
+@pytest.mark.parametrize("failing", [OSError(), SummarizerTimeout("late"), SummarizerNotReady("later"), never])
+async def test_a_call_without_a_reply_counts_as_a_call_and_costs_no_tokens(failing: Any):
+    outer, inner, clock = resilient(failing, GOOD, call_timeout=0.01, breaker_cooldown=1, max_calls_per_session=3)
+    await at_once(outer, 1)
+    clock.time += 10
+    await at_once(outer, 1)
+    figures = outer.statistics()
+    assert figures.model_calls == len(inner.asked) > 1
+    assert figures.input_tokens == SIZE * (figures.model_calls - 1)
 
 
-async def test_what_is_no_exception_is_a_failed_attempt_like_any_other():
-    outer, inner, _ = resilient(Stop(), Stop(), Stop())
-    await failure(outer, job())
-    assert len(inner.asked) == 3
+async def test_a_cap_is_warned_of_once_at_four_fifths_and_once_when_it_is_reached(caplog: pytest.LogCaptureFixture):
+    outer, _, _ = resilient(GOOD, max_calls_per_session=5)
+    with caplog.at_level(logging.WARNING):
+        for used in range(1, 6):
+            await outer.summarize(job())
+            assert len(caplog.records) == (used >= 4) + (used >= 5)
+    assert caplog.messages[0] == "summarizer: 4 of 5 used of max_calls_per_session"
+    assert "max_calls_per_session = 5 is reached" in caplog.messages[1]
 
 
-async def test_the_job_s_own_objects_are_left_as_they_are():
-    outer, _, _ = resilient("", OSError())
-    asked = job()
-    await failure(outer, asked)
-    assert asked == job()
-
-
-async def test_a_wait_that_took_too_long_leaves_no_time_for_a_call():
-    inner, clock = ScriptedSummarizer([OSError()]), FakeClock()
-
-    async def oversleep(_: float) -> None:
-        await clock.sleep(1000)
-
-    outer = ResilientSummarizer(inner, limits=Limits(), clock=clock, count=words, sleep=oversleep)
-    assert type(await failure(outer)) is SummarizerError
-    assert len(inner.asked) == 1
-
-
-async def test_tenacity_drives_the_attempts(monkeypatch: pytest.MonkeyPatch):
-    driven: list[object] = []
-    real = tenacity.AsyncRetrying.__call__
-
-    async def watched(self, attempt, *arguments):
-        driven.append(attempt)
-        return await real(self, attempt, *arguments)
-
-    monkeypatch.setattr(tenacity.AsyncRetrying, "__call__", watched)
-    outer, inner, clock = resilient(OSError(), GOOD)
-    await outer.summarize(job())
-    assert (len(driven), len(inner.asked), len(clock.slept)) == (1, 2, 1)
+@pytest.mark.parametrize(("told", "wait"), [(5.0, 5.0), (None, 30.0)])
+async def test_a_summarizer_that_is_not_ready_has_not_failed_and_is_left_in_peace(told: float | None, wait: float):
+    outer, inner, clock = resilient(SummarizerNotReady(retry_after=told), breaker_failures=2)
+    outcomes: Any = await at_once(outer, 4)
+    assert [(type(error), error.retry_after) for error in outcomes] == [(SummarizerNotReady, wait)] * 4
+    figures = outer.statistics()
+    assert (figures.breaker, figures.failed_jobs, figures.last_error) == ("closed", 0, None)
+    assert (outer.ready_in(), clock.slept) == (wait, []), "no attempt is tried again"
+    clock.time, inner.steps = clock.time + wait, [GOOD]
+    assert (await outer.summarize(job())).text == GOOD

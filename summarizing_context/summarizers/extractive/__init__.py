@@ -1,5 +1,5 @@
 """The extractive summarizer: the default, without a key and without a network.
 
-Pure and deterministic. `summarizer` is the door; `segments` and `rollups` make summaries of the lines that the others
-find and rank.
+Pure and deterministic. `summarizer` is the door; `summaries` makes summaries of the lines that the others find and
+rank.
 """

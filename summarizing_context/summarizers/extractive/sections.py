@@ -1,4 +1,4 @@
-"""The sections of a summary: read them, write them, choose what fits; and the blocks of a job's content.
+"""The sections of a summary: read them, and write those lines that fit; and the blocks of a job's content.
 
 Pure.
 """
@@ -6,15 +6,14 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 from summarizing_context.messages.authorship import split_words
 from summarizing_context.messages.text import GONE, clip, shown
-from summarizing_context.summarizers.extractive.figures import STRICT_SHARE
 
 Count = Callable[[str], int]
-
 
 INTENT, CONSTRAINTS, DONE, DECISIONS, ERRORS, STATE, FACTS = range(7)
 
@@ -30,13 +29,9 @@ NAMES = (
 
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
 
-_SECOND = (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT)  # who is asked first for what is left over
-
-_LAST = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, FACTS, DONE)  # who takes what is still left
-
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
 
-_BY_HEADING = {f"## {name}": section for section, name in enumerate(NAMES)}
+_STRICT_SHARE = 70  # percent of the room that strict constraints may take before all others
 
 
 class Line(NamedTuple):
@@ -50,25 +45,24 @@ Sections = list[list[Line]]  # one list for each name, each in the order in whic
 
 
 def empty_sections() -> Sections:
-    """No line in any section."""
+    """Return no line in any section."""
     return [[] for _ in NAMES]
 
 
 def read_sections(summary: str) -> Sections:
-    """The bullets of a summary text. Text outside the fixed sections counts as facts, a line each."""
-    sections = empty_sections()
-    section = FACTS
-    for raw in summary.split("\n"):
-        line = shown(raw)
-        if line in _BY_HEADING:
-            section = _BY_HEADING[line]
+    """Return the bullets of a summary text. Text outside the fixed sections counts as facts, a line each."""
+    by_heading = {f"## {name}": section for section, name in enumerate(NAMES)}
+    sections, section = empty_sections(), FACTS
+    for line in map(shown, summary.split("\n")):
+        if line in by_heading:
+            section = by_heading[line]
         elif len(line) > 2 and not line.startswith("## "):
-            sections[section].append(Line(line[2:] if line.startswith("- ") else line))
+            sections[section].append(Line(line.removeprefix("- ")))
     return sections
 
 
 def without_section(summary: str, section: int) -> str:
-    """A summary text without one of its fixed sections."""
+    """Return a summary text without one of its fixed sections."""
     kept: list[str] = []
     is_kept = True
     for line in summary.split("\n"):
@@ -79,122 +73,74 @@ def without_section(summary: str, section: int) -> str:
 
 
 def nothing_readable(content: str) -> list[Line]:
-    """What to say of a content in which no line can be shown."""
+    """Return what to say of a content in which no line can be shown."""
     kind = "text without words" if content.strip() else "blank text"
     return [Line(f"({kind}: {len(content)} characters)")]
 
 
-def write_sections(sections: Iterable[Sequence[str]]) -> str:
-    """The summary text of these bullets; empty sections are omitted."""
-    parts = [
-        f"## {name}\n" + "\n".join(f"- {text}" for text in texts)
-        for name, texts in zip(NAMES, sections, strict=True)
-        if texts
-    ]
-    return "\n".join(parts)
+def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count) -> str:
+    """Write the summary of the lines that fit. Never empty.
 
+    `shares` are percents for each section; what is left over goes first half as much again to each, then to all, each
+    time in another order. Where no line fits, the most important one is cut at a word's end.
+    """
+    ranked = [sorted(enumerate(lines), key=lambda it: (-it[1].rank, -it[0])) for lines in sections]
+    taken: list[tuple[int, int]] = []  # section and number of each line, in the order of choice
+    used: dict[int, int] = {}  # tokens by section
+    cost_of = cache(count)
 
-class _Room:
-    """What is taken so far, and what is left of the budget."""
-
-    def __init__(self, max_tokens: int, count: Count) -> None:
-        self.left = max_tokens
-        self.used = [0] * len(NAMES)  # tokens by section
-        self.taken: list[dict[int, str]] = [{} for _ in NAMES]
-        self.order: list[tuple[int, int]] = []  # in which the lines were taken
-        self.costs: dict[tuple[int, int], int] = {}
-        self._count = count
-
-    def take(self, section: int, ranked: Sequence[tuple[int, Line]], most: int, least_rank: int = 0) -> None:
-        """Take numbered lines of a section, in order, up to `most` tokens for all; three too long ones end it."""
+    def take(section: int, most: int, least_rank: int = 0) -> None:
+        """Take lines of a section up to `most` tokens for all; three too long ones end it."""
         missed = 0
-        for at, line in ranked:
-            if at in self.taken[section]:
+        for at, line in ranked[section]:
+            if (section, at) in taken:
                 continue
             if line.rank < least_rank:
-                break
-            cost = self._cost(section, at, line.text)
-            if cost > min(most - self.used[section], self.left):
-                missed += 1
-                if missed > 2:
-                    break
-                continue
-            self.taken[section][at] = line.text
-            self.order.append((section, at))
-            self.left -= cost
-            self.used[section] += cost
+                return
+            cost = cost_of(f"- {line.text}\n") + (0 if section in used else cost_of(f"## {NAMES[section]}\n"))
+            if cost <= min(most - used.get(section, 0), max_tokens - sum(used.values())):
+                taken.append((section, at))
+                used[section] = used.get(section, 0) + cost
+            elif (missed := missed + 1) > 2:
+                return
 
-    def write(self) -> str:
-        return write_sections([[texts[at] for at in sorted(texts)] for texts in self.taken])
-
-    def give_back(self) -> None:
-        """Drop the line that was taken last."""
-        section, at = self.order.pop()
-        del self.taken[section][at]
-
-    def _cost(self, section: int, at: int, text: str) -> int:
-        cost = self.costs.get((section, at))
-        if cost is None:
-            cost = self.costs[section, at] = self._count(f"- {text}\n")
-        return cost if self.taken[section] else cost + self._heading_cost(section)
-
-    def _heading_cost(self, section: int) -> int:
-        cost = self.costs.get((section, -1))
-        if cost is None:
-            cost = self.costs[section, -1] = self._count(f"## {NAMES[section]}\n")
-        return cost
-
-
-def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count, *, strict: int = STRICT_SHARE) -> str:
-    """The summary of the lines that fit. `shares` are percents for each section; what is left over goes by priority.
-
-    `strict` is the percentage of the room that strict constraints may take before all others.
-    """
-    room = _Room(max_tokens, count)
-    ranked = [sorted(enumerate(lines), key=lambda it: (-it[1].rank, -it[0])) for lines in sections]
-    room.take(CONSTRAINTS, ranked[CONSTRAINTS], max_tokens * strict // 100, STRICT_RANK)
+    take(CONSTRAINTS, max_tokens * _STRICT_SHARE // 100, STRICT_RANK)
     for section in PRIORITY:
-        room.take(section, ranked[section], max_tokens * shares[section] // 100)
-    for section in _SECOND:
-        room.take(section, ranked[section], max_tokens * shares[section] * 3 // 200)
-    for section in _LAST:
-        room.take(section, ranked[section], max_tokens)
-    while room.order:
-        text = room.write()
-        if count(text) <= max_tokens:
+        take(section, max_tokens * shares[section] // 100)
+    for section in (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT):
+        take(section, max_tokens * shares[section] * 3 // 200)
+    for section in (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, FACTS, DONE):
+        take(section, max_tokens)
+    while taken:
+        parts = {section: f"## {NAMES[section]}" for section, _ in sorted(taken)}
+        for section, at in sorted(taken):
+            parts[section] += f"\n- {sections[section][at].text}"
+        if count(text := "\n".join(parts.values())) <= max_tokens:
             return text
-        room.give_back()
-    return squeeze(sections, max_tokens, count)
-
-
-def squeeze(sections: Sections, max_tokens: int, count: Count) -> str:
-    """The most important line alone, with its heading if both fit, else cut at a word's end; never empty."""
+        taken.pop()
     for section in PRIORITY:
-        for line in sorted(sections[section], key=lambda line: -line.rank)[:1]:
-            text = f"## {NAMES[section]}\n- {line.text}"
-            return text if count(text) <= max_tokens else shorten(line.text, max_tokens, count)
+        if ranked[section]:
+            first = max(sections[section], key=lambda line: line.rank).text
+            text = f"## {NAMES[section]}\n- {first}"
+            return text if count(text) <= max_tokens else shorten(first, max_tokens, count)
     return GONE
 
 
 def shorten(text: str, max_tokens: int, count: Count) -> str:
-    """`text` cut at a word's end so that `count` gives at most `max_tokens`; the mark alone if no word fits."""
+    """Cut `text` at a word's end so that `count` gives at most `max_tokens`; the mark alone if no word fits."""
     text = shown(text)
-    tokens = count(text)
-    while tokens > max_tokens and text != GONE:
+    while (tokens := count(text)) > max_tokens and text != GONE:
         text = clip(text.removesuffix(f" {GONE}"), min(len(text) - 1, max(len(text) * max_tokens // tokens, 1)))
-        tokens = count(text)
     return text
 
 
 BlockKind = Literal["user", "assistant", "thinks", "call", "result", "failed", "note", "system", "media", "other"]
 
 _LABEL = re.compile(
-    r"(?:(?P<outcome>failed |late )?result of (?P<tool>.+)"
+    r"(?:(?P<outcome>failed |late )?result of (?P<tool>.+?)"
     r"|(?P<role>user|assistant|system|developer|tool|function)"
-    r"(?: (?:(?P<what>note|thinks|media)(?: \S+)?|calls (?P<called>.+)))?)\Z"
+    r"(?: (?:(?P<what>note|thinks|media)(?: \S+)?|calls (?P<called>.+?)))?)(?: \(\d+ times\))?\Z"
 )
-
-_TIMES = re.compile(r" \((\d+) times\)\Z")
 
 _SUMMARY_LABEL = re.compile(r"(?:\A|(?<=\n))### summary \d+ of \d+(?:\n|\Z)")
 
@@ -202,9 +148,9 @@ _ESCAPED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )")
 
 _LABEL_LIKE = re.compile(r"^[ \t]*### (.*)$", re.MULTILINE)
 
-_ROLES: dict[str, BlockKind] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+_SAME: tuple[BlockKind, ...] = ("user", "assistant", "system", "note", "thinks", "media")
 
-_PARTS: dict[str, BlockKind] = {"note": "note", "thinks": "thinks", "media": "media"}
+_KINDS: dict[str, BlockKind] = {"developer": "system", **{name: name for name in _SAME}}  # by role or by part
 
 
 class Block(NamedTuple):
@@ -216,44 +162,36 @@ class Block(NamedTuple):
 
 
 def split_blocks(content: str) -> list[Block]:
-    """The blocks of a segment's content, in order; text before the first label is a block of kind `other`."""
-    known: dict[str, tuple[BlockKind, str] | None] = {}
-    blocks: list[Block] = []
-    pieces = ("\n" + content).split("\n### ")
-    if pieces[0].strip():
-        blocks.append(Block("other", pieces[0]))
-    for piece in pieces[1:]:
+    """Return the blocks of a segment's content, in order; text before the first label is a block of kind `other`.
+
+    What a host put beside a user's words is a note of its own; older contents hold both under one label.
+    """
+    first, *pieces = f"\n{content}".split("\n### ")
+    blocks = [Block("other", first)] if first.strip() else []
+    for piece in pieces:
         label, _, body = piece.partition("\n")
-        if label not in known:
-            known[label] = _read_label(label)
-        read = known[label]
-        if read is not None and read[0] == "user":
-            blocks += _user_blocks(body)
+        kind, tool = _read_label(label) or ("other", "")
+        if kind == "user":
+            typed, put_in = split_words(body)
+            blocks += [Block("user", typed)] if typed.strip() or not put_in else []
+            blocks += [Block("note", put_in)] if put_in else []
         else:
-            blocks.append(Block(read[0], body, read[1]) if read else Block("other", piece))
+            blocks.append(Block(kind, body if kind != "other" else piece, tool))
     return blocks
 
 
-def _user_blocks(body: str) -> list[Block]:
-    """The user's words, and what a host put beside them. Older contents hold both under one label."""
-    typed, put_in = split_words(body)
-    blocks = [Block("user", typed)] if typed.strip() or not put_in else []
-    return [*blocks, Block("note", put_in)] if put_in else blocks
-
-
 def split_children(content: str) -> list[str]:
-    """The texts under the `### summary i of n` lines of a rollup's content; all of it, if there is no such line."""
-    pieces = _SUMMARY_LABEL.split(content)
-    return [piece.rstrip("\n") for piece in pieces if piece.strip()]
+    """Return the texts under the `### summary i of n` lines of a rollup's content; all of it, if there is none."""
+    return [piece.rstrip("\n") for piece in _SUMMARY_LABEL.split(content) if piece.strip()]
 
 
 def unescape_labels(text: str) -> str:
-    """A child's text as it was before it was put into a rollup's content."""
+    """Return a child's text as it was before it was put into a rollup's content."""
     return _ESCAPED.sub(r"\1\2", text) if "\\### " in text else text
 
 
 def escape_labels(text: str) -> str:
-    """A model's text in which no line can be taken for the label of a block."""
+    """Return a model's text in which no line can be taken for the label of a block."""
 
     def escaped(found: re.Match[str]) -> str:
         is_label = _read_label(found[1]) is not None or _SUMMARY_LABEL.match(found[0].lstrip())
@@ -263,20 +201,18 @@ def escape_labels(text: str) -> str:
 
 
 def is_rendered(text: str) -> bool:
-    """Whether this is a segment's own content, standing for itself because it is short."""
+    """Say whether this is a segment's own content, standing for itself because it is short."""
     first = text.lstrip().partition("\n")[0]
     return first.startswith("### ") and _read_label(first[4:]) is not None
 
 
 def _read_label(label: str) -> tuple[BlockKind, str] | None:
-    bare = _TIMES.sub("", label) if label.endswith(" times)") else label
-    found = _LABEL.match(bare)
+    """Return the kind of the block under a label, and its tool; None where it is no label."""
+    found = _LABEL.match(label)
     if found is None:
         return None
-    if tool := found["tool"]:
-        return ("failed" if found["outcome"] == "failed " else "result"), tool
-    if called := found["called"]:
-        return "call", called
-    if what := found["what"]:
-        return _PARTS[what], ""
-    return _ROLES.get(found["role"], "result"), ""
+    if found["tool"]:
+        return ("failed" if found["outcome"] == "failed " else "result"), found["tool"]
+    if found["called"]:
+        return "call", found["called"]
+    return _KINDS.get(found["what"] or found["role"], "result"), ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from summarizing_context.extraction.error_lines import error_lines
+from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.text import cleaned, lower_words, shown, split_lines, words_of
-from summarizing_context.summarizers.extractive.figures import FACTS as FACT_FIGURES
 from summarizing_context.summarizers.extractive.lines import (
     STOP_WORDS,
     Vocabulary,
@@ -15,8 +15,7 @@ from summarizing_context.summarizers.extractive.lines import (
     find_in_lines,
     salience,
 )
-
-Count = Callable[[str], int]
+from summarizing_context.summarizers.extractive.sections import Count
 
 _MOST_TERMS = 32
 
@@ -34,21 +33,18 @@ class _Line(NamedTuple):
     words: bytes  # in lower case, with a space before and behind
 
 
-def lines_about(content: str, topic: str, *, max_tokens: int, count: Count) -> str:
-    """The lines that concern a topic as bullets in their order, at most `max_tokens`; empty where none does."""
-    lines = _lines_of(content)
-    scores, with_neighbours = _scored(lines, topic)
-    if not any(scores):
-        return ""
+def lines_about(content: str, topic: str, max_tokens: int, *, count: Count = estimate_text) -> str:
+    """Return the lines that concern a topic as bullets in their order, at most `max_tokens`; empty where none does."""
+    lines, scores = _scored(content, topic)
     bullets = [f"- {line.label}: {shown(line.text)}" for line in lines]
-    return "\n".join(bullets[at] for at in _chosen(bullets, with_neighbours, max_tokens, count))
+    return "\n".join(bullets[at] for at in _chosen(bullets, scores, max_tokens, count))
 
 
-def excerpt_about(content: str, topic: str, *, max_tokens: int, count: Count) -> str:
-    """An excerpt of a content about a topic, for a model: lines that name it, their neighbours, words of the user."""
-    lines = _lines_of(content)
-    _, scores = _scored(lines, topic)
-    texts = [_body_line(line.text) for line in lines]
+def excerpt_about(content: str, topic: str, max_tokens: int, *, count: Count = estimate_text) -> str:
+    """Return an excerpt of a content about a topic, for a model: lines that name it, their neighbours, words of the
+    user. No line can be taken for a label, although it may be a piece of a longer one."""
+    lines, scores = _scored(content, topic)
+    texts = [f"\\{line.text}" if line.text.startswith("### ") else line.text for line in lines]
     weights = [score or int(line.label == "user") for score, line in zip(scores, lines, strict=True)]
     kept: list[str] = []
     label = ""
@@ -60,68 +56,54 @@ def excerpt_about(content: str, topic: str, *, max_tokens: int, count: Count) ->
     return "\n".join(kept)
 
 
-def _lines_of(content: str) -> list[_Line]:
-    """The lines of a content, each with the label that it stands under; a long one in pieces."""
+def _scored(content: str, topic: str) -> tuple[list[_Line], list[int]]:
+    """Return the lines of a content, a long one in pieces, and the score of each for a topic: for its own words by how
+    rare they are, and for those of its neighbours, in the same block or across a block's first line."""
     lines: list[_Line] = []
     block, label = 0, "record"
     for raw in content.split("\n"):
         if raw.startswith("### "):
             block, label = block + 1, raw[4:]
             continue
-        lines += [_Line(block, label, text, _spaced(text)) for text in split_lines(cleaned(raw))]
-    return lines
-
-
-def _spaced(text: str) -> bytes:
-    return b" %b " % lower_words(text.lower().encode("utf-8", "surrogatepass"))
-
-
-def _scored(lines: Sequence[_Line], topic: str) -> tuple[list[int], list[int]]:
-    """The score of each line for a topic: by its own words, and with its neighbours' scores added."""
-    scores = [0] * len(lines)
+        lines.extend(
+            _Line(block, label, text, b" %b " % lower_words(text.lower().encode("utf-8", "surrogatepass")))
+            for text in split_lines(cleaned(raw))
+        )
+    own = [0] * len(lines)
     for term in _terms(topic):
         hits = [at for at, line in enumerate(lines) if term in line.words]
         for at in hits:
-            scores[at] += 12 * rarity(len(lines), len(hits))
-    scores = [score * 3 // 2 if line.label == "user" else score for score, line in zip(scores, lines, strict=True)]
-    with_neighbours = list(scores)
-    for at, score in enumerate(scores):
+            own[at] += 12 * ((len(lines) // len(hits)) ** 4).bit_length()  # about four times the binary logarithm
+    own = [score * 3 // 2 if line.label == "user" else score for score, line in zip(own, lines, strict=True)]
+    scores = list(own)
+    for at, score in enumerate(own):
         for away, part in _NEIGHBOURS if score else ():
-            if 0 <= at + away < len(lines) and _belongs(lines[at], lines[at + away], away):
-                with_neighbours[at + away] = max(with_neighbours[at + away], score // part)
-    return scores, with_neighbours
-
-
-def rarity(total: int, count: int) -> int:
-    """Four times the binary logarithm of total / count, plus one, in integer arithmetic."""
-    power: int = (total // count) ** 4
-    return power.bit_length()
-
-
-def _belongs(line: _Line, other: _Line, away: int) -> bool:
-    """Whether a neighbour of a line about the topic counts too: in the same block, or first in the next one."""
-    return other.block == line.block or (away == 1 and other.block == line.block + 1)
+            if 0 <= (near := at + away) < len(lines):
+                later = lines[near].block - lines[at].block
+                if later == 0 or (later == 1 and away == 1):
+                    scores[near] = max(scores[near], score // part)
+    return lines, scores
 
 
 def _terms(topic: str) -> list[bytes]:
-    """The search terms of a topic: the stems of its words, without stop words."""
-    words = words_of(topic.lower())
-    specific = [word for word in dict.fromkeys(words) if word not in STOP_WORDS] or list(dict.fromkeys(words))
+    """Return the search terms of a topic: the stems of its words, without stop words."""
+    words = list(dict.fromkeys(words_of(topic.lower())))
     terms: dict[bytes, None] = {}
-    for word in specific:
-        terms.update(dict.fromkeys(_needles(word.decode("utf-8", "surrogatepass"))))
+    for raw in [word for word in words if word not in STOP_WORDS] or words:
+        word = raw.decode("utf-8", "surrogatepass")
+        if any(char >= _UNSPACED for char in word):
+            found = [word[at : at + 2] for at in range(max(1, len(word) - 1))]
+        elif len(word) >= _STEM:
+            found = [f" {word[: max(_STEM, len(word) - 3)]}"]
+        else:
+            found = [f" {word} "]
+        terms.update((term.encode("utf-8", "surrogatepass"), None) for term in found)
     return list(terms)[:_MOST_TERMS]
 
 
-def _needles(word: str) -> Iterable[bytes]:
-    if any(char >= _UNSPACED for char in word):
-        return [word[at : at + 2].encode("utf-8", "surrogatepass") for at in range(max(1, len(word) - 1))]
-    stem = word[: max(_STEM, len(word) - 3)].encode("utf-8", "surrogatepass")
-    return [b" %b" % stem if len(word) >= _STEM else b" %b " % stem]
-
-
 def _chosen(texts: Sequence[str], scores: Sequence[int], max_tokens: int, count: Count) -> list[int]:
-    """Indices of the lines with the best scores, the newer first among equals, as far as they fit; in order."""
+    """Return the indices of the lines with the best scores, the newer first among equals, as far as they fit; in
+    order."""
     chosen: list[int] = []
     seen: set[str] = set()
     left = max_tokens
@@ -134,26 +116,18 @@ def _chosen(texts: Sequence[str], scores: Sequence[int], max_tokens: int, count:
     return sorted(chosen)
 
 
-def _body_line(text: str) -> str:
-    """A line that cannot be taken for a label, although it may be a piece of a longer one."""
-    return f"\\{text}" if text.startswith("### ") else text
-
-
-_MOST_ERRORS = 6
-
-
-def key_lines(text: str, *, max_tokens: int, count: Callable[[str], int]) -> list[str]:
-    """The lines of `text` that matter most, on one line each, within `max_tokens` together: errors, then values."""
+def key_lines(text: str, max_tokens: int, *, count: Count = estimate_text) -> list[str]:
+    """Return the lines of `text` that matter most, each on one line, within `max_tokens` together: errors, then
+    values."""
     body = cleaned(text)
-    errors = error_lines(body, _MOST_ERRORS)
+    errors = error_lines(body, 6)
     found = find_in_lines(body, "result")
     vocabulary = Vocabulary(found)
     scores = [salience(one, vocabulary) for one in found]
-    facts = [line for _, line in choose_lines(found, scores, vocabulary, FACT_FIGURES) if line.text not in errors]
-    by_rank = sorted(range(len(facts)), key=lambda at: -facts[at].rank)
+    facts = [line for _, line in choose_lines(found, scores, vocabulary) if line.text not in errors]
     joined, left = "", max_tokens
     taken: set[str] = set()
-    for line in (*errors, *(facts[at].text for at in by_rank)):
+    for line in (*errors, *(fact.text for fact in sorted(facts, key=lambda fact: -fact.rank))):
         if line in taken or count(f"- {line}\n") > left:
             continue
         longer = f"{joined}- {line}\n"

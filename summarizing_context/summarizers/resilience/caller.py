@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
@@ -18,60 +19,66 @@ from summarizing_context.errors import (
     SettingsError,
     SummarizerError,
     SummarizerNotReady,
+    SummarizerRateLimited,
     SummarizerRefused,
     SummarizerTimeout,
 )
+from summarizing_context.extraction.memory_items import encode_items, read_items
 from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits, Spent, Ticket
-from summarizing_context.summarizers.resilience.retries import (
-    JobRun,
-    NotAdmitted,
-    describe_failure,
-    final_error,
-    needs_a_person,
-    retry_after_of,
-)
-from summarizing_context.summarizers.verification.replies import (
-    check_reply,
-    reply_text,
-    reported_cached,
-    reported_usage,
-)
+from summarizing_context.summarizers.resilience.retries import describe_failure, needs_a_person, retry_after_of
+from summarizing_context.summarizers.verification.grounding import keeps_enough, verify
+from summarizing_context.summarizers.verification.replies import Refusal, check_reply, plain_reply
 
 logger = logging.getLogger(__name__)
 
-GRACE = 0.5  # seconds that a cancelled call has to end
-
 Reply = TypeVar("Reply")
-Result = TypeVar("Result")
 
-_left_behind: set[asyncio.Task[Any]] = set()  # asyncio itself keeps only weak references to its tasks
+_under_way: set[asyncio.Task[Any]] = set()  # asyncio itself keeps only weak references to its tasks
 
 
-async def call_within(seconds: float, call: Coroutine[Any, Any, Reply], *, grace: float = GRACE) -> Reply:
-    """What `call` returns or raises; `SummarizerTimeout` after so many seconds.
+async def call_within(seconds: float, call: Coroutine[Any, Any, Reply], *, grace: float = 0.5) -> Reply:
+    """Return or raise what `call` does; `SummarizerTimeout` after so many seconds.
 
-    When the caller is cancelled, so is the call, and the cancellation goes on. A cancellation that nobody asked of
-    the caller (the call awaited something that was cancelled elsewhere) is a failure of the call: `SummarizerError`.
+    A call that takes too long is cancelled, and after `grace` seconds left behind. When the caller is cancelled, so is
+    the call, and the cancellation goes on. A cancellation that nobody asked of the caller (the call awaited something
+    that was cancelled elsewhere) is a failure of the call: `SummarizerError`.
     """
     task = asyncio.create_task(call)
+    _under_way.add(task)
+    task.add_done_callback(_forget)
     try:
         await asyncio.wait({task}, timeout=max(seconds, 0.0))
-    except BaseException:
-        await _end(task, grace)
-        _failure_of(task)  # looked at, or asyncio would complain that nobody did
-        raise
-    in_time = task.done()
-    await _end(task, grace)
-    if task.done() and not task.cancelled() and (in_time or not isinstance(task.exception(), Exception)):
-        return _result_of(task)
+        in_time = task.done()
+    finally:
+        if not task.done():
+            task.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({task}, timeout=grace)
+            if not task.done():
+                logger.warning("a summarizer did not end when it was cancelled; its call was left behind")
+    has_ended = task.done() and not task.cancelled()
+    failure = task.exception() if has_ended else None
+    if failure is not None and not isinstance(failure, Exception | KeyboardInterrupt | SystemExit):
+        raise SummarizerError(
+            "the summarizer raised what is not an Exception; let it raise a SummarizerError"
+        ) from failure
+    if has_ended and (in_time or not isinstance(failure, Exception)):
+        return task.result()
     if not in_time:
-        raise SummarizerTimeout(f"no reply within {seconds:g} seconds") from _failure_of(task)
+        raise SummarizerTimeout(f"no reply within {seconds:g} seconds") from failure
     raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
 
 
+def _forget(task: asyncio.Task[Any]) -> None:
+    """Forget an ended call, and look at its error, or asyncio would complain that nobody did."""
+    _under_way.discard(task)
+    if not task.cancelled():
+        task.exception()
+
+
 def declared(summarizer: object, name: str) -> str | None:
-    """A text that a summarizer tells of itself in an attribute; None if it does not."""
+    """Return a text that a summarizer tells of itself in an attribute; None if it does not."""
     try:
         value = getattr(summarizer, name, None)
     except Exception as error:
@@ -82,51 +89,73 @@ def declared(summarizer: object, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _result_of(task: asyncio.Task[Reply]) -> Reply:
-    """What the call returned or raised. Beside `Exception` only what ends a program passes."""
-    failure = task.exception()
-    if failure is None or isinstance(failure, Exception | KeyboardInterrupt | SystemExit):
-        return task.result()
-    raise SummarizerError("the summarizer raised what is not an Exception; let it raise a SummarizerError") from failure
+_TERSE = (
+    "Your last answer could not be used. Answer with the summary alone, in at most {words} words: "
+    "no preamble, no code fence, no copied passages."
+)
+
+_UNSUPPORTED = (
+    "Your last answer held values that the record does not: {values}. Write the summary again: copy every path, "
+    "number, id, address and quote as it stands in the record, and leave out what does not stand there."
+)
+
+_NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a line, as described, or with [] alone."
+
+_COUNTED_CHARS = 20_000  # a longer reply is estimated, as counting it would hold up the loop
+
+_KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, told apart
 
 
-async def _end(task: asyncio.Task[Any], grace: float) -> None:
-    """Cancel the call and give it a moment; what does not end then is left behind."""
-    if task.done():
-        return
-    task.cancel()
-    task.add_done_callback(_note_end)
-    _left_behind.add(task)
-    with anyio.CancelScope(shield=True):
-        await asyncio.wait({task}, timeout=grace)
-    if not task.done():
-        logger.warning("a summarizer did not end when it was cancelled; its call was left behind")
-
-
-def _note_end(task: asyncio.Task[Any]) -> None:
-    """Forget an ended call, and look at its error, or asyncio would complain that nobody did."""
-    _left_behind.discard(task)
-    _failure_of(task)
-
-
-def _failure_of(task: asyncio.Task[Any]) -> BaseException | None:
-    return task.exception() if task.done() and not task.cancelled() else None
-
-
-COUNTED_CHARS = 20_000  # a longer reply is estimated, as counting it would hold up the loop
-
-_backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
+class NotAdmitted(SummarizerError):
+    """The breaker, a cap or the job's time let no call through. Never leaves this module."""
 
 
 @dataclass(slots=True)
-class _Call:
-    """A call that was let through."""
+class _Run:
+    """One job on its way."""
 
     job: SummaryJob
-    ticket: Ticket
-    spent: Spent
-    seconds: float  # its time limit
-    output_tokens: int = 0  # of its reply
+    deadline: float  # by the clock
+    calls: int = 0
+    failure: Exception | None = None  # of the last call
+    refused: bool = False  # a reply was refused
+    was_terse: bool = False
+    unsupported: tuple[str, ...] = ()  # literals of the last reply, for the model alone
+    salvaged: tuple[SummaryReply, int] | None = None  # what is left of a refused reply, and the lines it lost
+
+    def next_job(self) -> SummaryJob:
+        """Return what to ask now: the job with its attempt's number, and with more instructions after a refusal."""
+        job = replace(self.job, attempt=self.calls + 1)
+        if not self.refused or job.kind == "rules":
+            return job
+        line = _TERSE.format(words=max(job.max_tokens // 2, 1))
+        if job.kind == "memory":
+            line = _NO_ITEMS
+        elif self.unsupported:
+            named = (json.dumps(value[:80], ensure_ascii=False) for value in self.unsupported[:12])
+            line = _UNSUPPORTED.format(values=", ".join(named))
+        return replace(job, instructions=f"{job.instructions}\n\n{line}")
+
+    def check(self, reply: object, count: Callable[[str], int], input_tokens: int) -> tuple[SummaryReply, int]:
+        """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
+        those that the source says. `SummarizerRefused` where too little is left, and what can be kept is."""
+        checked = check_reply(reply, self.job, count)
+        output_tokens = count(checked.text) if checked.output_tokens is None else checked.output_tokens
+        checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
+        if self.job.kind == "rules":  # each of its lines is checked by itself
+            return checked, 0
+        if self.job.kind == "memory":
+            if (items := read_items(checked.text, self.job.content)) is None:
+                raise SummarizerRefused(Refusal.NO_ITEMS)
+            return replace(checked, text=encode_items(items)), 0
+        verified = verify(checked.text, self.job)
+        self.unsupported = verified.unsupported
+        kept = replace(checked, text=verified.text), verified.dropped_lines
+        if not verified.unsupported or keeps_enough(checked.text, verified):
+            return kept
+        if verified.text and (self.salvaged is None or len(verified.text) > len(self.salvaged[0].text)):
+            self.salvaged = kept
+        raise SummarizerRefused(Refusal.UNSUPPORTED)
 
 
 class ResilientSummarizer:
@@ -166,43 +195,38 @@ class ResilientSummarizer:
         self._close = close
         self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
         self._caps = Caps(limits)
-        self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
-        self._dropped_lines = self._refused_input = self._refused_output = 0
+        self._figures = CallStatistics()
         self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()
-        self._held_until = float("-inf")  # the inner one has asked not to be called before
-        self._last_error: str | None = None
+        self._held_until = -inf  # the inner one has asked not to be called before
 
     def ready_in(self) -> float | None:
-        """Seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is reached)."""
+        """Return the seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is
+        reached)."""
         now = self._clock.now()
         room = self._caps.ready_in(now)
         return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
 
     def statistics(self) -> CallStatistics:
-        cap_ends_in = self._caps.ready_in(self._clock.now())
-        return CallStatistics(
+        now = self._clock.now()
+        ends_in = self._caps.ready_in(now)
+        return replace(
+            self._figures,
             model_calls=self._caps.calls,
             input_tokens=self._caps.tokens,
-            output_tokens=self._output_tokens,
-            refused_replies=self._refused_replies,
-            refused_input_tokens=self._refused_input,
-            refused_output_tokens=self._refused_output,
-            failed_jobs=self._failed_jobs,
-            breaker=self._breaker.state(self._clock.now()),
-            last_error=self._last_error,
-            cached_tokens=self._cached_tokens,
-            dropped_lines=self._dropped_lines,
-            cap_ends_in=inf if cap_ends_in is None else cap_ends_in,
+            breaker=self._breaker.state(now),
+            cap_ends_in=inf if ends_in is None else ends_in,
         )
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """A checked summary of the job, its usage filled in.
+        """Return a checked summary of the job, its usage filled in.
 
-        Raises `SummarizerError` or a subclass when the job is given up. When `ready_in` is not 0 it does so at once
-        and without a call, and `retry_after` says when to come back.
+        Raises `SummarizerError` or a subclass when the job is given up: of the kind of its last failure, naming the job
+        by its hash only. Its `retry_after` is the provider's for this job. When `ready_in` is not 0 it raises at once
+        and without a call, and `retry_after` says when to come back. So a job that fails again and again can be put off
+        for longer than the others, and is not each time the probe.
         """
-        run = JobRun(job, self._clock.now() + self._limits.job_timeout)
+        run = _Run(job, self._clock.now() + self._limits.job_timeout)
         retrying = AsyncRetrying(
             sleep=self._sleep,
             retry=retry_if_exception_type(Exception),
@@ -211,166 +235,157 @@ class ResilientSummarizer:
             reraise=True,
         )
         try:
-            self._refuse_unless_ready()
+            wait = self.ready_in()
+            if wait is None:
+                raise NotAdmitted("a cap of this session is reached; raise it to go on")
+            if wait > 0:
+                raise NotAdmitted(
+                    f"calls are held back for {wait:.1f} seconds by the breaker, an hourly cap or the host"
+                )
             return await retrying(self._attempt, run)
         except Exception as error:
             if run.salvaged is not None:
-                self._dropped_lines += run.salvaged.dropped
-                return run.salvaged.reply
-            self._failed_jobs += run.calls > 0 and not isinstance(error, SummarizerNotReady)
-            raise final_error(run, error, ready_in=self.ready_in()) from (run.failure or error)
+                reply, dropped = run.salvaged
+                self._figures.dropped_lines += dropped
+                return reply
+            is_ready = not isinstance(error, SummarizerNotReady)
+            self._figures.failed_jobs += run.calls > 0 and is_ready
+            failure = (run.failure or error) if is_ready else error
+            kind = next((kind for kind in _KINDS if isinstance(failure, kind)), SummarizerError)
+            kind = kind if run.calls else SummarizerNotReady
+            reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
+            calls = "1 call" if run.calls == 1 else f"{run.calls} calls"
+            raise kind(
+                f"no summary of {job.kind} {job.range_hash[:8]} after {calls}: {reason}; "
+                "the log is safe, a stand-in is shown until it is tried again",
+                retry_after=(self.ready_in() if kind is SummarizerNotReady else retry_after_of(failure)) or None,
+            ) from (run.failure or error)
 
     async def close(self) -> None:
         """Close the summarizer, if it was made for this one."""
         if self._close is not None:
             await self._close()
 
-    async def _attempt(self, run: JobRun) -> SummaryReply:
-        call = self._begin(run)
+    async def _attempt(self, run: _Run) -> SummaryReply:
+        """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
+        now, job = self._clock.now(), run.next_job()
+        if now >= run.deadline:
+            raise NotAdmitted("the job's time is used up")
+        no_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
+        ticket = None if no_probe else self._breaker.begin(now)
+        if ticket is None:
+            raise NotAdmitted("the breaker is open")
+        spent = self._caps.admit(now, self._count(job.prompt))
+        self._warn_of_caps(now)
+        if spent is None:
+            self._breaker.abandoned(ticket)
+            raise NotAdmitted("a cap on calls or input tokens has no room for it")
+        run.calls += 1
+        run.was_terse = run.refused
+        output_tokens = 0
         try:
-            reply = await self._answer(call)
-            call.output_tokens = self._note_usage(call, reply)
-            checked = await self._in_thread(lambda: check_reply(reply, run.job, self._count))
-            output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
-            usage = replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens)
-            found = await self._in_thread(lambda: run.check_against_source(usage))
-        except SummarizerNotReady as error:
-            self._note_held(call, error)
+            try:
+                seconds = min(self._limits.call_timeout, run.deadline - now)
+                reply: object = await call_within(seconds, self._ask(job))
+            except SummarizerRefused:
+                raise
+            except BaseException:
+                self._caps.correct(spent, 0)  # input is paid for where a reply came, also one that cannot serve
+                raise
+            output_tokens = self._note_usage(spent, reply)
+            # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
+            # event loop would have to wait for many of them before its turn comes.
+            async with self._checking:
+                kept, dropped = await anyio.to_thread.run_sync(
+                    run.check, reply, self._count, spent.tokens, abandon_on_cancel=True
+                )
+        except SummarizerNotReady as error:  # no failure, but it is not called again before it says so
+            self._breaker.abandoned(ticket)
+            wait = retry_after_of(error) or self._limits.breaker_cooldown
+            self._held_until = max(self._held_until, self._clock.now() + wait)
             raise
         except Exception as error:
-            self._note_failure(run, call, error)
+            if isinstance(error, SummarizerRefused):
+                self._figures.refused_replies += 1
+                self._figures.refused_input_tokens += spent.tokens
+                self._figures.refused_output_tokens += output_tokens
+            self._note_failure(run, ticket, error)
             raise
         except BaseException:
-            self._breaker.abandoned(call.ticket)
+            self._breaker.abandoned(ticket)
             raise
-        if call.job.kind == "rules":  # says nothing of summaries, well or ill
-            self._breaker.abandoned(call.ticket)
+        if job.kind == "rules":  # says nothing of summaries, well or ill
+            self._breaker.abandoned(ticket)
         else:
-            self._note_success(call)
-        self._dropped_lines += found.dropped
-        return found.reply
-
-    async def _answer(self, call: _Call) -> object:
-        """The reply to a call. Input is paid for where one came, also one that cannot serve; else it is not counted."""
-        try:
-            return await call_within(call.seconds, self._ask(call.job))
-        except SummarizerRefused:
-            raise
-        except BaseException:
-            self._caps.correct(call.spent, 0)
-            raise
+            self._note_success(ticket)
+        self._figures.dropped_lines += dropped
+        return kept
 
     async def _ask(self, job: SummaryJob) -> object:
         return await self._inner.summarize(job)
 
-    async def _in_thread(self, check: Callable[[], Result]) -> Result:
-        """What a check says. It reads the whole source, which takes milliseconds, so a thread does it; one at a time,
-        or the event loop would have to wait for many of them before its turn comes."""
-        async with self._checking:
-            return await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
-
-    def _refuse_unless_ready(self) -> None:
-        wait = self.ready_in()
-        if wait is None:
-            raise NotAdmitted("a cap of this session is reached; raise it to go on")
-        if wait > 0:
-            raise NotAdmitted(f"calls are held back for {wait:.1f} seconds by the breaker, an hourly cap or the host")
-
-    def _begin(self, run: JobRun) -> _Call:
-        """Let a call through and count it, or raise `NotAdmitted`."""
-        now, job = self._clock.now(), run.next_job()
-        if now >= run.deadline:
-            raise NotAdmitted("the job's time is used up")
-        tokens = self._count(job.prompt)
-        is_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
-        ticket = None if is_probe else self._breaker.begin(now)
-        if ticket is None:
-            raise NotAdmitted("the breaker is open")
-        spent = self._caps.admit(now, tokens)
-        if spent is None:
-            self._breaker.abandoned(ticket)
-            self._warn_of_caps(now)
-            raise NotAdmitted("a cap on calls or input tokens has no room for it")
-        run.note_call()
-        self._warn_of_caps(now)
-        return _Call(job, ticket, spent, min(self._limits.call_timeout, run.deadline - now))
-
-    def _is_over(self, state: RetryCallState, run: JobRun) -> bool:
-        """Whether to give the job up rather than sleep and try again."""
+    def _is_over(self, state: RetryCallState, run: _Run) -> bool:
+        """Say whether to give the job up rather than sleep and try again."""
+        error = state.outcome.exception() if state.outcome is not None else None
         if run.calls >= self._limits.attempts or run.was_terse or self._breaker.tripped:
             return True
-        if isinstance(_error_of(state), NotAdmitted | SummarizerNotReady):
-            return True
         now = self._clock.now()
-        return self._caps.ready_in(now) != 0.0 or now + state.upcoming_sleep >= run.deadline
+        has_time = now + state.upcoming_sleep < run.deadline
+        return isinstance(error, NotAdmitted | SummarizerNotReady) or self._caps.ready_in(now) != 0.0 or not has_time
 
-    def _wait(self, state: RetryCallState, run: JobRun) -> float:
-        """Seconds before the next attempt: a refused reply is answered at once, a failure after a while."""
-        backoff = 0.0 if run.refused else _backoff(state)
+    def _wait(self, state: RetryCallState, run: _Run) -> float:
+        """Return the seconds before the next attempt: a refused reply is answered at once, a failure after a while."""
+        backoff = 0.0 if run.refused else wait_random_exponential(multiplier=1, min=0.5, max=8)(state)
         return max(backoff, self._breaker.ready_in(self._clock.now()))
 
-    def _note_usage(self, call: _Call, reply: object) -> int:
+    def _note_usage(self, spent: Spent, reply: object) -> int:
         """Count what the call cost, whether or not its reply will do, and return the output tokens."""
-        input_tokens, output_tokens = reported_usage(reply)
-        self._cached_tokens += reported_cached(reply) or 0
-        if input_tokens is not None:
-            self._caps.correct(call.spent, input_tokens)
+        said = plain_reply(reply)
+        self._figures.cached_tokens += said.cached_tokens or 0
+        if said.input_tokens is not None:
+            self._caps.correct(spent, said.input_tokens)
             self._warn_of_caps(self._clock.now())
+        output_tokens = said.output_tokens
         if output_tokens is None:
-            text = reply_text(reply) or ""
-            output_tokens = self._count(text) if len(text) <= COUNTED_CHARS else len(text) // 4
-        self._output_tokens += output_tokens
+            output_tokens = self._count(said.text) if len(said.text) <= _COUNTED_CHARS else len(said.text) // 4
+        self._figures.output_tokens += output_tokens
         return output_tokens
 
-    def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
-        run.note_failure(error)
-        self._last_error = describe_failure(error)
+    def _note_failure(self, run: _Run, ticket: Ticket, error: Exception) -> None:
         refused, is_final = isinstance(error, SummarizerRefused), needs_a_person(error)
-        known = refused and call.job.range_hash in self._refused_jobs
-        if refused:
-            self._refused_replies += 1
-            self._refused_input += call.spent.tokens
-            self._refused_output += call.output_tokens
-        if (call.job.kind == "rules" or (refused and call.job.kind == "memory")) and not is_final:  # no summary waits
-            return self._breaker.abandoned(call.ticket)
+        run.failure = error
+        run.refused = run.refused or refused
+        self._figures.last_error = describe_failure(error)
+        if (run.job.kind == "rules" or (refused and run.job.kind == "memory")) and not is_final:
+            return self._breaker.abandoned(ticket)  # no summary waits
         if refused and run.salvaged is not None:  # enough of it serves
-            return self._note_success(call)
-        if known and not self._breaker.tripped:  # what is refused again says nothing of other contents
-            return self._breaker.abandoned(call.ticket)
+            return self._note_success(ticket)
+        if refused and run.job.range_hash in self._refused_jobs and not self._breaker.tripped:
+            return self._breaker.abandoned(ticket)  # what is refused again says nothing of other contents
         if refused:
-            self._refused_jobs.add(call.job.range_hash)
+            self._refused_jobs.add(run.job.range_hash)
         wait = retry_after_of(error)
-        if self._breaker.failed(call.ticket, self._clock.now(), wait, at_once=is_final):
+        if self._breaker.failed(ticket, self._clock.now(), wait, at_once=is_final):
             self._warn(
-                f"no summaries by {self._name}: {self._last_error}. Views show stand-ins; it is asked again after "
-                f"{max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
+                f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked again "
+                f"after {max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
             )
         return None
 
-    def _note_success(self, call: _Call) -> None:
-        self._breaker.succeeded(call.ticket)
+    def _note_success(self, ticket: Ticket) -> None:
+        self._breaker.succeeded(ticket)
         self._refused_jobs.clear()
 
-    def _note_held(self, call: _Call, error: SummarizerNotReady) -> None:
-        """The inner one can answer nobody now: no failure, but it is not called again before it says so."""
-        self._breaker.abandoned(call.ticket)
-        wait = retry_after_of(error) or self._limits.breaker_cooldown
-        self._held_until = max(self._held_until, self._clock.now() + wait)
-
     def _warn_of_caps(self, now: float) -> None:
-        for warning in self._caps.new_warnings(now):
-            if warning.is_reached:
+        for name, used, cap in self._caps.new_warnings(now):
+            if used >= cap:
                 self._warn(
-                    f"{warning.name} = {warning.cap} is reached. {self._name} is not asked until that allows more; "
+                    f"{name} = {cap} is reached. {self._name} is not asked until that allows more; "
                     "views show stand-ins. Raise this setting, or set it to none"
                 )
             else:
-                logger.warning("summarizer: %d of %d used of %s", warning.used, warning.cap, warning.name)
+                logger.warning("summarizer: %d of %d used of %s", used, cap, name)
 
     def _warn(self, text: str) -> None:
         logger.warning("summarizer: %s", text)
         self.on_trouble(text)
-
-
-def _error_of(state: RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome is not None else None

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from math import inf
 
 from summarizing_context.summarizers.base import BreakerState
 
-PROBE_CHECK = 1.0  # seconds after which to ask again while a probe is under way
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long, how often and how much. None means without a limit. The names are those of settings."""
+
+    call_timeout: float = 60.0  # seconds
+    job_timeout: float = 180.0  # seconds, all calls and waits of one job
+    attempts: int = 3  # calls for one job
+    breaker_failures: int = 4  # failed calls in a row that open the breaker
+    breaker_cooldown: float = 30.0  # seconds
+    max_calls_per_hour: int | None = None
+    max_input_tokens_per_hour: int | None = None
+    max_calls_per_session: int | None = None
+    max_input_tokens_per_session: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,26 +45,21 @@ class Breaker:
         self._cooldown = cooldown
         self._failures = 0
         self._epoch = 0
-        self._tripped = False
+        self.tripped = False  # it has opened and no probe has closed it since
         self._probe: Ticket | None = None
-        self._quiet_until = float("-inf")
-
-    @property
-    def tripped(self) -> bool:
-        """Whether it has opened and no probe has closed it since."""
-        return self._tripped
+        self._quiet_until = -inf
 
     def state(self, now: float) -> BreakerState:
-        """`open` also while a single `retry_after` is waited for: no job may start."""
+        """Return the state; `open` also while a single `retry_after` is waited for: no job may start."""
         if now < self._quiet_until:
             return "open"
-        return "half_open" if self._tripped else "closed"
+        return "half_open" if self.tripped else "closed"
 
     def ready_in(self, now: float) -> float:
-        """Seconds until a job may start; 0.0 is now."""
+        """Return the seconds until a job may start; 0.0 is now. While a probe is under way, ask again in a second."""
         if now < self._quiet_until:
             return self._quiet_until - now
-        return 0.0 if self._probe is None else PROBE_CHECK
+        return 0.0 if self._probe is None else 1.0
 
     def begin(self, now: float) -> Ticket | None:
         """Let a call through, or None. Every ticket ends in `succeeded`, `failed` or `abandoned`.
@@ -58,17 +67,17 @@ class Breaker:
         A closed breaker lets the next attempt of a started job through: that job has waited for its own
         `retry_after`, and need not wait for those that other jobs have met since.
         """
-        if self._tripped and (now < self._quiet_until or self._probe is not None):
+        if self.tripped and (now < self._quiet_until or self._probe is not None):
             return None
         ticket = Ticket(self._epoch)
-        if self._tripped:
+        if self.tripped:
             self._probe = ticket
         return ticket
 
     def succeeded(self, ticket: Ticket) -> None:
-        if ticket.epoch != self._epoch:
-            return
-        self._failures, self._tripped, self._probe = 0, False, None
+        """Note a good call."""
+        if ticket.epoch == self._epoch:
+            self._failures, self.tripped, self._probe = 0, False, None
 
     def failed(self, ticket: Ticket, now: float, retry_after: float = 0.0, *, at_once: bool = False) -> bool:
         """Note a failed call; `at_once` opens a closed breaker without waiting for more. Return whether a closed
@@ -76,41 +85,23 @@ class Breaker:
         self._quiet_until = max(self._quiet_until, now + retry_after)
         if ticket.epoch != self._epoch:
             return False
+        was_closed = not self.tripped
         self._failures += 1
-        was_closed = not self._tripped
-        if self._tripped or at_once or self._failures >= self._failures_allowed:
-            self._open(now)
-        return was_closed and self._tripped
+        if self.tripped or at_once or self._failures >= self._failures_allowed:
+            self.tripped, self._probe, self._failures = True, None, 0
+            self._epoch += 1
+            self._quiet_until = max(self._quiet_until, now + self._cooldown)
+        return was_closed and self.tripped
 
     def abandoned(self, ticket: Ticket) -> None:
-        """The call was cancelled from outside: it proves nothing, and the next probe may go."""
+        """Note a call that proves nothing, as one that was cancelled from outside; the next probe may go."""
         if self._probe is ticket:
             self._probe = None
-
-    def _open(self, now: float) -> None:
-        self._tripped, self._probe, self._failures = True, None, 0
-        self._epoch += 1
-        self._quiet_until = max(self._quiet_until, now + self._cooldown)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long, how often and how much. None means without a limit."""
-
-    call_timeout: float = 60.0  # seconds
-    job_timeout: float = 180.0  # seconds, all calls and waits of one job
-    attempts: int = 3  # calls for one job
-    breaker_failures: int = 4  # failed calls in a row that open the breaker
-    breaker_cooldown: float = 30.0  # seconds
-    max_calls_per_hour: int | None = None
-    max_input_tokens_per_hour: int | None = None
-    max_calls_per_session: int | None = None
-    max_input_tokens_per_session: int | None = None
 
 
 HOUR = 3600.0  # seconds
 
-WARN_AT = 0.8  # share of a cap
+_WARN_AT = 0.8  # share of a cap
 
 
 @dataclass(slots=True, eq=False)
@@ -119,20 +110,6 @@ class Spent:
 
     at: float
     tokens: int  # input tokens: the estimate, then what the provider reported
-    in_hour: bool  # counted in the sliding hour
-
-
-@dataclass(frozen=True, slots=True)
-class CapWarning:
-    """A cap of which more than `WARN_AT` is used, or all."""
-
-    name: str  # of the setting
-    used: int
-    cap: int
-
-    @property
-    def is_reached(self) -> bool:
-        return self.used >= self.cap
 
 
 class Caps:
@@ -144,40 +121,39 @@ class Caps:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._hourly = limits.max_calls_per_hour is not None or limits.max_input_tokens_per_hour is not None
-        self._hour: deque[Spent] = deque()  # oldest first
-        self._hour_tokens = 0
+        names = ("calls_per_hour", "input_tokens_per_hour", "calls_per_session", "input_tokens_per_session")
+        self._caps = {f"max_{name}": getattr(limits, f"max_{name}") for name in names}
+        self._hour: deque[Spent] = deque()  # the calls of the last hour, oldest first
         self._held_back = 0  # input tokens of the call that found no room
         self._warned: set[tuple[str, bool]] = set()
         self.calls = 0
         self.tokens = 0
 
     def ready_in(self, now: float) -> float | None:
-        """Seconds until a call may be sent; 0.0 is now, None is never again in this session."""
+        """Return the seconds until a call may be sent; 0.0 is now, None is never again in this session."""
         return self.room_in(now, self._held_back)
 
     def room_in(self, now: float, tokens: int) -> float | None:
-        """Seconds until a call with so many input tokens fits; None is never."""
+        """Return the seconds until a call with so many input tokens fits; None is never."""
         tokens = max(tokens, 1)
-        limits = self._limits
-        if _exceeds(self.calls + 1, limits.max_calls_per_session):
+        hour_calls, hour_tokens, most_calls, most_tokens = (inf if cap is None else cap for cap in self._caps.values())
+        if self.calls >= most_calls or self.tokens + tokens > most_tokens or hour_calls < 1 or tokens > hour_tokens:
             return None
-        if _exceeds(self.tokens + tokens, limits.max_input_tokens_per_session):
-            return None
-        if _exceeds(1, limits.max_calls_per_hour) or _exceeds(tokens, limits.max_input_tokens_per_hour):
-            return None
-        return self._hour_room_in(now, tokens)
+        self._forget_before(now)
+        calls, used, wait = len(self._hour), sum(spent.tokens for spent in self._hour), 0.0
+        for spent in self._hour:  # until enough of the oldest are more than an hour old
+            if calls < hour_calls and used + tokens <= hour_tokens:
+                break
+            calls, used, wait = calls - 1, used - spent.tokens, spent.at + HOUR - now
+        return wait
 
     def admit(self, now: float, tokens: int) -> Spent | None:
         """Count a call that is about to be sent, or None if it may not be."""
         if self.room_in(now, tokens) != 0.0:
             self._held_back = tokens
             return None
-        spent = Spent(now, tokens, self._hourly)
-        if self._hourly:
-            self._hour.append(spent)
-            self._hour_tokens += tokens
+        spent = Spent(now, tokens)
+        self._hour.append(spent)
         self._held_back = 0
         self.calls += 1
         self.tokens += tokens
@@ -185,46 +161,24 @@ class Caps:
 
     def correct(self, spent: Spent, tokens: int) -> None:
         """Put what the provider reported in place of the estimate."""
-        change = tokens - spent.tokens
+        self.tokens += tokens - spent.tokens
         spent.tokens = tokens
-        self.tokens += change
-        if spent.in_hour:
-            self._hour_tokens += change
 
-    def new_warnings(self, now: float) -> list[CapWarning]:
-        """The caps that calls have come near, or reached, since the last time; each is named once for either."""
+    def new_warnings(self, now: float) -> list[tuple[str, int, int]]:
+        """Return the caps (setting, used, cap) that calls have come near, or reached, since the last time.
+
+        Each is named once for either.
+        """
         self._forget_before(now)
-        limits = self._limits
-        uses = (
-            ("max_calls_per_hour", len(self._hour), limits.max_calls_per_hour),
-            ("max_input_tokens_per_hour", self._hour_tokens + self._held_back, limits.max_input_tokens_per_hour),
-            ("max_calls_per_session", self.calls, limits.max_calls_per_session),
-            ("max_input_tokens_per_session", self.tokens + self._held_back, limits.max_input_tokens_per_session),
-        )
-        near = [CapWarning(name, used, cap) for name, used, cap in uses if cap is not None and used >= WARN_AT * cap]
-        new = [warning for warning in near if (warning.name, warning.is_reached) not in self._warned]
-        self._warned.update((warning.name, warning.is_reached) for warning in new)
+        hour_tokens = sum(spent.tokens for spent in self._hour)
+        used_up = (len(self._hour), hour_tokens + self._held_back, self.calls, self.tokens + self._held_back)
+        new: list[tuple[str, int, int]] = []
+        for (name, cap), used in zip(self._caps.items(), used_up, strict=True):
+            if cap is not None and used >= _WARN_AT * cap and (name, used >= cap) not in self._warned:
+                self._warned.add((name, used >= cap))
+                new.append((name, used, cap))
         return new
-
-    def _hour_room_in(self, now: float, tokens: int) -> float:
-        """Seconds until enough of the oldest calls are more than an hour old."""
-        self._forget_before(now)
-        limits = self._limits
-        calls, used, wait = len(self._hour), self._hour_tokens, 0.0
-        for spent in self._hour:
-            if not _exceeds(calls + 1, limits.max_calls_per_hour) and not _exceeds(
-                used + tokens, limits.max_input_tokens_per_hour
-            ):
-                break
-            calls, used, wait = calls - 1, used - spent.tokens, spent.at + HOUR - now
-        return wait
 
     def _forget_before(self, now: float) -> None:
         while self._hour and self._hour[0].at + HOUR <= now:
-            spent = self._hour.popleft()
-            spent.in_hour = False
-            self._hour_tokens -= spent.tokens
-
-
-def _exceeds(used: int, cap: int | None) -> bool:
-    return cap is not None and used > cap
+            self._hour.popleft()

@@ -15,16 +15,13 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.verification.attribution import LEAD
 
 GROUNDING_VERSION = "1"  # another one when summaries that it let through must not stand
 
-_ENOUGH = 2 / 3  # of the words of a reply: what a second call adds to them is not worth reading the source once more
-
-_FEWEST_WORDS = 4
+_FEWEST_WORDS = 4  # of a line, and of a summary
 
 _HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
-
-_LEAD = re.compile(r"\s*(?:(?:[-*+•>]|\d{1,3}[.)])\s+)*")
 
 _ENDS_OF_CLAUSES = re.compile(r"(?<=[.!?;])\s+(?=\S)")
 
@@ -42,7 +39,7 @@ class Verified(NamedTuple):
 def verify(reply: str, job: SummaryJob) -> Verified:
     """Return a model's summary as far as what it was given bears it out."""
     told = (job.range_hash, job.start, job.stop, job.stop - 1, job.stop - job.start)
-    source = Source(f"{job.content}\n{' '.join(map(str, told))}")
+    source = _Source(f"{job.content}\n{' '.join(map(str, told))}")
     lines: list[str] = []
     bad: dict[str, None] = {}
     dropped = 0
@@ -51,8 +48,7 @@ def verify(reply: str, job: SummaryJob) -> Verified:
             lines.append(line)
             continue
         bad |= dict.fromkeys(found)
-        lead = _LEAD.match(line)
-        start = lead.end() if lead else 0
+        start = lead.end() if (lead := LEAD.match(line)) else 0
         clauses = _clauses(line[start:])
         kept = [clause for clause in clauses if not source.lacks(clause)]
         rest = line[:start] + " ".join(kept).removesuffix(";")
@@ -63,18 +59,26 @@ def verify(reply: str, job: SummaryJob) -> Verified:
             dropped += len(clauses)
     if not bad:
         return Verified(reply, 0, ())
-    text = "\n".join(_without_empty_sections(lines)).strip()
+    filled: list[str] = []  # without the headings under which nothing is left
+    is_filled = False
+    for line in reversed(lines):
+        is_heading = _HEADING.match(line) is not None
+        filled += [line] if is_filled or not is_heading else []
+        is_filled = not is_heading and (is_filled or bool(line.strip()))
+    text = "\n".join(reversed(filled)).strip()
     words = sum(len(_WORDS.findall(line)) for line in text.split("\n") if not _HEADING.match(line))
     return Verified(text if words >= _FEWEST_WORDS else "", dropped, tuple(bad))
 
 
 def keeps_enough(reply: str, verified: Verified) -> bool:
-    """Whether so much of a reply is left that another one need not be asked for."""
-    return len(_WORDS.findall(verified.text)) >= _ENOUGH * len(_WORDS.findall(reply)) > 0
+    """Say whether two thirds of the words of a reply are left: what another one adds to that is not worth reading the
+    source once more."""
+    return len(_WORDS.findall(verified.text)) >= 2 / 3 * len(_WORDS.findall(reply)) > 0
 
 
 def _clauses(line: str) -> list[str]:
-    """Sentences, and what semicolons part; what stands in brackets or between marks of code stays in one piece."""
+    """Return sentences, and what semicolons part; what stands in brackets or between marks of code stays in one
+    piece."""
     clauses: list[str] = []
     is_open = False
     for piece in _ENDS_OF_CLAUSES.split(line):
@@ -82,17 +86,6 @@ def _clauses(line: str) -> list[str]:
         opened, closed = (sum(map(clauses[-1].count, marks)) for marks in ("([{", ")]}"))
         is_open = clauses[-1].count("`") % 2 == 1 or opened > closed
     return clauses
-
-
-def _without_empty_sections(lines: list[str]) -> list[str]:
-    kept: list[str] = []
-    is_filled = False
-    for line in reversed(lines):
-        if _HEADING.match(line) and not is_filled:
-            continue
-        is_filled = not _HEADING.match(line) and (is_filled or bool(line.strip()))
-        kept.append(line)
-    return kept[::-1]
 
 
 _MARKS = str.maketrans(
@@ -116,7 +109,22 @@ _EDGE_OF_SCRIPTS = re.compile(rf"(?<={_FOREIGN})(?=[a-zA-Z0-9])|(?<=[a-zA-Z0-9])
 
 _ESCAPES = re.compile(r"(?<!\\)\\++([nrt]|[^\w\s])")  # of JSON strings, as which arguments are written, and of patterns
 
-_BACKSLASHES = re.compile(r"\\+")
+
+def _readable(text: str) -> str:
+    """Return text with plain marks and digits."""
+    if text.isascii():
+        return text.replace("*", "")
+    text = unicodedata.normalize("NFKC", _THIN_SPACES.sub("", text).translate(_MARKS)).translate(_MARKS)
+    return _EDGE_OF_SCRIPTS.sub(" ", _OTHER_DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text))
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPES.sub(lambda found: "\n" if found[1] in "nrt" else found[1], text)
+
+
+def _slashed(text: str) -> str:
+    return re.sub(r"\\+", "/", text)
+
 
 _VALUE = re.compile(
     r"""
@@ -137,39 +145,11 @@ _VALUE = re.compile(
 
 _SPANS = re.compile(r'`([^`\n]*)`|"([^"\n]*)"')
 
-_GAPS = re.compile(r"\.{3}|…|\[[^\[\]]{0,80}\]")  # of a quote
-
-_HOLE = re.compile(
-    r"<[\w -]{1,40}>|\$?\{[\w -]{1,40}\}|\$\w+|(?<=/):\w+|\.{3}|…"
-)  # what a command or a path leaves open
-
-_JOINTS = re.compile(r"[/:=,|()\[\]{}<>\"';&+]+|\.\.+|-(?=[a-z]*\d)|(?<=\d)-(?=[a-z])|\s+")
-
-_EDGES = " .,:;!?'\"~_=<>(){}[]|&^%$€£+-/\\"
-
-_CHOICE = re.compile(r"[a-z][a-z-]*(?:/[a-z][a-z-]*){1,3}\Z")  # and/or, read/write
-
-_INFLECTED = re.compile(r"(?<=\w{4})(?:ing|ed|e?s|er?)\Z")
-
-_SERIES = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.x)?\Z")  # of versions: 4.40.x, or the beginning of one
-
-_SPAN = re.compile(r"(\d+)(?:-[a-z]+)+\Z")
-
-_MEMBER = re.compile(r"\w+(?:\.\w+)*\.(?:\w{6,}|[A-Z]\w+|\w+\(\))")  # what ends in a short word is a file's name
-
-_HASH = re.compile(r"[0-9a-f]{7,64}\Z")
-
-_AMOUNT = re.compile(r"[$€£]?(\d+(?:[.,'_]\d+)*) ?([a-zµμ%°]{0,8})\Z")
-
 _WITH_UNIT = re.compile(
     r"(?<![\w.,':-])\d+(?:[.,'_]\d+)*"
     r"(?: ?[%°€]| (?:[nµμm]?s|sec(?:ond)?s?|min(?:ute)?s?|h(?:ou)?rs?|[kmg]i?b|bytes?|percent|prozent)\b)",
     re.IGNORECASE,
 )
-
-_SCALES = (1, 1e3, 1e6, 1e9, 60, 3600, 60_000, 1024, 1024**2, 1024**3, 100)  # of units, either way
-
-_NUMBER = re.compile(r"\d+(?:[.,'_]\d+)*")
 
 _NAMES_OF_MONTHS = ("jan", "feb", "mar|mär", "apr", "may|mai", "jun", "jul", "aug", "sep", "oct|okt", "nov", "dec|dez")
 
@@ -189,22 +169,6 @@ _TIME = re.compile(
     r"(?<![\w:.-])t?(\d{1,2})(?:(?::| ?時 ?)(\d\d)(?: ?分)?(?::(\d\d))?(?:[.,]\d+)?)?(?: ?([ap])\.?m\b)?z?(?!:?\d)",
     re.IGNORECASE,
 )
-
-
-def _readable(text: str) -> str:
-    """Text with plain marks and digits."""
-    if text.isascii():
-        return text.replace("*", "")
-    text = unicodedata.normalize("NFKC", _THIN_SPACES.sub("", text).translate(_MARKS)).translate(_MARKS)
-    return _EDGE_OF_SCRIPTS.sub(" ", _OTHER_DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text))
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPES.sub(lambda found: "\n" if found[1] in "nrt" else found[1], text)
-
-
-def _slashed(text: str) -> str:
-    return _BACKSLASHES.sub("/", text)
 
 
 class _Value(NamedTuple):
@@ -231,7 +195,7 @@ def _find_values(line: str) -> Iterator[_Value]:
 
 
 def _days(text: str) -> Iterator[_Value]:
-    """The dates of a text; one that can be read in two ways is told twice."""
+    """Find the dates of a text; one that can be read in two ways is told twice."""
     for found in _DAY.finditer(text):
         year, month, day, one, other, year_2, name, day_2, year_3, day_4, name_4, year_4, year_5, month_5, day_5 = (
             group or "0" for group in found.groups()
@@ -239,23 +203,66 @@ def _days(text: str) -> Iterator[_Value]:
         dates = [(year_5, month_5, day_5)] if year == "0" else [(year, month, day)]
         if year_2 != "0":
             dates = [(year_2, one, other), (year_2, other, one)]
-        elif name != "0" or name_4 != "0":
-            at = _MONTHS[(name if name != "0" else name_4).lower()]
-            dates = [(year_3 if name != "0" else year_4, str(at), day_2 if name != "0" else day_4)]
+        elif name != "0":
+            dates = [(year_3, str(_MONTHS[name.lower()]), day_2)]
+        elif name_4 != "0":
+            dates = [(year_4, str(_MONTHS[name_4.lower()]), day_4)]
         for date in dates:
             if int(date[1]) <= 12 and int(date[2]) <= 31:
                 yield _Value("day", found[0], (int(date[0]), int(date[1]), int(date[2])))
 
 
 def _times(text: str) -> Iterator[_Value]:
-    """The times of day of a text. Of the two halves of a day either will do."""
+    """Find the times of day of a text. Of the two halves of a day either will do."""
     for found in _TIME.finditer(text):
         hour, minute, second = int(found[1]), int(found[2] or 0), int(found[3] or -1)
         if (found[2] or found[4]) and hour < 25 and minute < 60:
             yield _Value("time", found[0], (hour % 12, minute, second))
 
 
-class Source:
+_NUMBER = re.compile(r"\d+(?:[.,'_]\d+)*")
+
+
+def _digits(number: str) -> str:
+    return re.sub(r"\D", "", number)
+
+
+def _readings(number: str) -> list[float]:
+    """Return what a number may mean: with a point or a comma before its decimals, or between groups of digits."""
+    *whole, last = re.split(r"\D", number)
+    if not whole:
+        return [float(last)]
+    decimal = float(f"{''.join(whole)}.{last}")
+    is_grouped = all(len(run) == 3 for run in (*whole[1:], last))
+    return [float(f"{''.join(whole)}{last}"), decimal] if is_grouped else [decimal]
+
+
+_GAPS = re.compile(r"\.{3}|…|\[[^\[\]]{0,80}\]")  # of a quote
+
+_HOLE = re.compile(r"<[\w -]{1,40}>|\$?\{[\w -]{1,40}\}|\$\w+|(?<=/):\w+|\.{3}|…")  # what a command or path leaves open
+
+_JOINTS = re.compile(r"[/:=,|()\[\]{}<>\"';&+]+|\.\.+|-(?=[a-z]*\d)|(?<=\d)-(?=[a-z])|\s+")
+
+_EDGES = " .,:;!?'\"~_=<>(){}[]|&^%$€£+-/\\"
+
+_CHOICE = re.compile(r"[a-z][a-z-]*(?:/[a-z][a-z-]*){1,3}\Z")  # and/or, read/write
+
+_INFLECTED = re.compile(r"(?<=\w{4})(?:ing|ed|e?s|er?)\Z")
+
+_SERIES = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.x)?\Z")  # of versions: 4.40.x, or the beginning of one
+
+_SPAN = re.compile(r"(\d+)(?:-[a-z]+)+\Z")  # 3-step, 120-line
+
+_MEMBER = re.compile(r"\w+(?:\.\w+)*\.(?:\w{6,}|[A-Z]\w+|\w+\(\))")  # what ends in a short word is a file's name
+
+_HASH = re.compile(r"[0-9a-f]{7,64}\Z")
+
+_AMOUNT = re.compile(r"[$€£]?(\d+(?:[.,'_]\d+)*) ?([a-zµμ%°]{0,8})\Z")
+
+_SCALES = (1, 1e3, 1e6, 1e9, 60, 3600, 60_000, 1024, 1024**2, 1024**3, 100)  # of units, either way
+
+
+class _Source:
     """What a summary was made of, ready to be asked for the values of its lines."""
 
     def __init__(self, text: str) -> None:
@@ -309,27 +316,9 @@ class Source:
             return value.meaning in self._moments or self._stands(value.text.casefold().strip())
         if value.kind == "quote":
             return all(len(_WORDS.findall(part)) < 2 or self._has_words(part) for part in _GAPS.split(value.text))
-        if value.kind == "code":
-            return self._has_code(value.text)
-        return self._has_token(value.text, is_code=False)
-
-    def _stands(self, wanted: str) -> bool:
-        """Whether it stands there as whole words."""
-        text, at = self._text, -1
-        while (at := text.find(wanted, at + 1)) >= 0:
-            end = at + len(wanted)
-            begins = not (wanted[0].isalnum() and at and text[at - 1].isalnum())
-            if begins and not (wanted[-1].isalnum() and end < len(text) and text[end].isalnum()):
-                return True
-        return False
-
-    def _has_words(self, text: str) -> bool:
-        """Whether these words stand there one after the other, whatever is between them."""
-        return f" {' '.join(_WORDS.findall(text.casefold()))} " in self._words
-
-    def _has_code(self, code: str) -> bool:
-        """Whether what stands between marks of code stands there, or each of its words. Escapes may be meant or not."""
-        for reading in dict.fromkeys((_slashed(code), _unescaped(code))):
+        if value.kind == "token":
+            return self._has_token(value.text, is_code=False)
+        for reading in dict.fromkeys((_slashed(value.text), _unescaped(value.text))):  # escapes may be meant or not
             text = " ".join(reading.casefold().split()).strip(_EDGES)
             if len(text) < 3 or self._stands(text) or (len(_WORDS.findall(text)) > 1 and self._has_words(text)):
                 return True
@@ -339,8 +328,25 @@ class Source:
                 return True
         return False
 
+    def _stands(self, wanted: str) -> bool:
+        """Say whether it stands there as whole words."""
+        text, at = self._text, -1
+        while (at := text.find(wanted, at + 1)) >= 0:
+            end = at + len(wanted)
+            begins = not (wanted[0].isalnum() and at and text[at - 1].isalnum())
+            if begins and not (wanted[-1].isalnum() and end < len(text) and text[end].isalnum()):
+                return True
+        return False
+
+    def _has_words(self, text: str) -> bool:
+        """Say whether these words stand there one after the other, whatever is between them."""
+        return f" {' '.join(_WORDS.findall(text.casefold()))} " in self._words
+
+    def _is_in_path(self, part: str) -> bool:
+        return self._stands(f"/{part}") or self._stands(f"{part}/")
+
     def _has_token(self, token: str, *, is_code: bool) -> bool:
-        """Whether one value stands there: as it is, in another way of writing, or part by part."""
+        """Say whether one value stands there: as it is, in another way of writing, or part by part."""
         bare = _slashed(token).strip(_EDGES)
         text = bare.casefold()
         if text and token.startswith(f".{bare[0]}"):
@@ -350,14 +356,15 @@ class Source:
         if amount := _AMOUNT.match(token.casefold().strip(" .,:;!?'\"()")):
             return self._has_amount(amount[1], bool(amount[2]) or token[0] in "$€£")
         if _CHOICE.match(text) and token[0] != "/":
-            choices = text.split("/")
-            if not is_code and (not self._stands(f"{choices[0]}/") or all(map(self._stands_alone, choices))):
+            words = text.split("/")
+            alone = (rf"(?<![\w/.-]){re.escape(word)}(?![\w/-]|\.\w)" for word in words)  # and not a part of a path
+            if not is_code and (not self._stands(f"{words[0]}/") or all(re.search(word, self._text) for word in alone)):
                 return True
-            if is_code and all(map(self._stands, choices)) and not any(map(self._is_in_path, choices)):
+            if is_code and all(map(self._stands, words)) and not any(map(self._is_in_path, words)):
                 return True
         if (len(_WORDS.findall(text)) > 1 and self._has_words(text)) or (_HASH.match(text) and text in self._text):
             return True
-        if span := _SPAN.match(text):  # 3-step, 120-line
+        if span := _SPAN.match(text):
             return len(span[1]) < 3 or span[1] in self._numbers
         if series := _SERIES.match(text):
             begins = any(f"{mark}{series[1]}." in self._text for mark in " v")
@@ -378,15 +385,8 @@ class Source:
             for part in parts
         )
 
-    def _stands_alone(self, word: str) -> bool:
-        """Whether it stands there as a word, and not as a part of a path."""
-        return re.search(rf"(?<![\w/.-]){re.escape(word)}(?![\w/-]|\.\w)", self._text) is not None
-
-    def _is_in_path(self, part: str) -> bool:
-        return self._stands(f"/{part}") or self._stands(f"{part}/")
-
     def _sets_otherwise(self, key: str, value: str) -> bool:
-        """Whether the source gives a setting other values, and does not tell this one soon after its name."""
+        """Say whether the source gives a setting other values, and does not tell this one soon after its name."""
         name = rf"(?<![\w-]){re.escape(key)}(?![\w-])"
         given = re.findall(rf"{name}[\"']? ?[:=] ?[\"']?([\w./-]+)", self._text)
         is_told = any(one.startswith(value) for one in given)
@@ -394,36 +394,21 @@ class Source:
         return bool(given) and not is_told and re.search(near, self._text) is None
 
     def _has_amount(self, number: str, has_unit: bool) -> bool:
-        """Whether a number stands there, or what it rounds or tells in another unit."""
+        """Say whether a number stands there, or what it rounds or tells in another unit."""
         digits, runs = _digits(number), re.split(r"\D", number)
         if digits in self._numbers or (len(digits) < 3 and not has_unit):
             return True
         is_list = len(runs) > 1 and not all(len(run) == 3 for run in runs[1:])  # of lines: 12,300,1700
         if is_list and len(max(runs, key=len)) > 2 and all(len(run) < 3 or run in self._numbers for run in runs):
             return True
-        is_rounded = has_unit or not number.isdigit() or (len(digits) > 3 and digits.endswith("00"))
-        return is_rounded and any(self._rounds(value, digits, runs[-1]) for value in _readings(number))
-
-    def _rounds(self, value: float, digits: str, decimals: str) -> bool:
+        if not (has_unit or not number.isdigit() or (len(digits) > 3 and digits.endswith("00"))):
+            return False
         zeros = len(digits) - len(digits.rstrip("0"))
-        last = max(0, min(zeros, len(digits) - 2, 15)) if value.is_integer() else -min(len(decimals), 15)
-        reach = 0.5 * 10.0**last
-        for scale in (*_SCALES, *(1 / scale for scale in _SCALES[1:])):
-            low, high = (value - reach) * scale * (1 - 1e-9), (value + reach) * scale * (1 + 1e-9)
-            if bisect_left(self._amounts, low) < bisect_right(self._amounts, high):
-                return True
+        for value in _readings(number):
+            last = max(0, min(zeros, len(digits) - 2, 15)) if value.is_integer() else -min(len(runs[-1]), 15)
+            low, high = value - 0.5 * 10.0**last, value + 0.5 * 10.0**last
+            for scale in (*_SCALES, *(1 / scale for scale in _SCALES[1:])):
+                first = bisect_left(self._amounts, low * scale * (1 - 1e-9))
+                if first < bisect_right(self._amounts, high * scale * (1 + 1e-9)):
+                    return True
         return False
-
-
-def _digits(number: str) -> str:
-    return re.sub(r"\D", "", number)
-
-
-def _readings(number: str) -> list[float]:
-    """What a number may mean: with a point or a comma before its decimals, or between groups of digits."""
-    first, *others = re.split(r"\D", number)
-    if not others:
-        return [float(first)]
-    whole = "".join((first, *others))
-    decimal = float(f"{''.join((first, *others[:-1]))}.{others[-1]}")
-    return [float(whole), decimal] if all(len(run) == 3 for run in others) else [decimal]

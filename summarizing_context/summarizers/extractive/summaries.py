@@ -1,0 +1,347 @@
+"""The extractive summary of a segment, thorough or quick by plain searches, and of neighbouring summaries.
+
+Pure. The thorough one reads the blocks of a segment in one pass, then each section takes its lines. The quick one is
+for hundreds of segments that must be shown at once. `lines` says how much a line is worth, `sections` selects what
+fits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from summarizing_context.concurrency import YieldNow, never_yield
+from summarizing_context.extraction.error_lines import first_error_line
+from summarizing_context.extraction.tool_calls import looks_only, verb_of
+from summarizing_context.messages.text import cleaned, clip, list_whole, shown, split_prose, words_of
+from summarizing_context.summarizers.extractive.actions import (
+    Listings,
+    Step,
+    add_up,
+    base_name,
+    find_actions,
+    read_steps,
+    render_call,
+)
+from summarizing_context.summarizers.extractive.lines import (
+    PROSE,
+    Candidate,
+    Place,
+    Vocabulary,
+    choose_lines,
+    find_in_lines,
+    find_names,
+    newest_of_each_pattern,
+    salience,
+    sentence,
+    without_count,
+    worth,
+)
+from summarizing_context.summarizers.extractive.sections import (
+    CONSTRAINTS,
+    DECISIONS,
+    DONE,
+    ERRORS,
+    FACTS,
+    INTENT,
+    STATE,
+    STRICT_RANK,
+    Block,
+    Count,
+    Line,
+    Sections,
+    empty_sections,
+    fit,
+    is_rendered,
+    nothing_readable,
+    read_sections,
+    split_blocks,
+    split_children,
+    unescape_labels,
+)
+from summarizing_context.summarizers.extractive.statements import find_constraints, find_fix, find_intent, is_choice
+
+PASSING = ("in progress: ", "to do: ", "called, no result yet: ")  # a state that a later one replaces
+
+
+def leaf_sections(content: str, yield_now: YieldNow = never_yield) -> Sections:
+    """Return all lines that a segment's summary may hold, ranked within their sections.
+
+    `yield_now` is called all along.
+    """
+    blocks = split_blocks(content)
+    steps = read_steps(blocks)
+    found = _read_lines(blocks, steps, yield_now)
+    vocabulary = Vocabulary(found)
+    yield_now(len(content))
+    scores = [salience(one, vocabulary) if one.kind != "user" else 0 for one in found]
+    yield_now(len(content))
+    spoken = [(score, one) for score, one in zip(scores, found, strict=True) if one.kind in ("assistant", "thinks")]
+    human = [one for one in found if one.kind == "user"]
+    sections = empty_sections()
+    sections[CONSTRAINTS] = find_constraints(block.body for block in blocks if block.kind == "user")
+    sections[INTENT] = find_intent(human, {line.text for line in sections[CONSTRAINTS]})
+    sections[ERRORS] = _error_lines(blocks, steps, [one for _, one in spoken])
+    sections[STATE] = _state_lines(steps, spoken)
+    sections[DONE] = find_actions(steps)
+    told = "\n".join(line.text for section in sections for line in section)
+    sections[FACTS] = find_names(found)
+    worths = [worth(score, one) for score, one in zip(scores, found, strict=True)]
+    for one, line in choose_lines(found, worths, vocabulary):
+        if without_count(line.text) not in told:
+            sections[DECISIONS if is_choice(one) else FACTS].append(line)
+    if not any(sections):
+        sections[FACTS] = nothing_readable(content)
+    return sections
+
+
+def _read_lines(blocks: Sequence[Block], steps: Sequence[Step], yield_now: YieldNow) -> list[Candidate]:
+    """Return the sentences and lines of all blocks that say something, in order."""
+    calls = {step.at: step for step in steps}
+    answers = {step.answered: step for step in steps}
+    newest = {block.kind: at for at, block in enumerate(blocks)}
+    found: list[Candidate] = []
+    for at, block in enumerate(blocks):
+        yield_now(len(block.body))
+        if block.kind == "call":  # without path and command, which the section of actions shows
+            step = calls[at]
+            items = [(key, value) for key, value in step.items if value not in (step.path, step.command)]
+            values = "\n".join(value if len(value) > 60 else f"{key}={value}" for key, value in items)
+            found += find_in_lines(values if step.items else step.body, "arguments", at)
+        elif block.kind in ("result", "failed"):
+            answer = answers.get(at)
+            source = base_name(answer.path) if answer and answer.path and answer.looks else ""
+            found += find_in_lines(cleaned(block.body), block.kind, at, source)
+        else:
+            prose, code = split_prose(cleaned(block.body))
+            kind = block.kind if block.kind in PROSE else "other"
+            closing = at + 1 == len(blocks) or blocks[at + 1].kind == "user"
+            for number, text in enumerate(prose):
+                ends = number == 0, number == len(prose) - 1
+                found.append(sentence(text, at, kind, Place(*ends, len(prose) > 6, closing, newest[block.kind] == at)))
+            for part in code:
+                found += find_in_lines(part, "code", at)
+    return found
+
+
+def _error_lines(blocks: Sequence[Block], steps: Sequence[Step], agent: Sequence[Candidate]) -> list[Line]:
+    """Return each error once, with its fix if the agent reports one, or the note that the same call passed later."""
+    went_well = {
+        (step.tool, step.command, step.path): at
+        for at, step in enumerate(steps)
+        if step.answered >= 0 and not step.error
+    }
+    lines: dict[str, Line] = {}
+    for at, step in [(at, step) for at, step in enumerate(steps) if step.error][-16:]:
+        fix = find_fix(agent, frozenset(words_of(step.error)), step.answered)
+        later = went_well.get((step.tool, step.command, step.path), -1) > at
+        text = f"{render_call(step, 70)}: {step.error}"
+        text += f" → {clip(fix, 160)}" if fix else " → passed later" if later else ""
+        lines.pop(step.error, None)
+        lines[step.error] = Line(text, (3 if step.looks else 6) + (0 if later else 3))
+    pasted = (first_error_line(block.body, False) for block in blocks if block.kind == "user")
+    return [*lines.values(), *(Line(f"user: {error}", 5) for error in [*dict.fromkeys(filter(None, pasted))][-4:])]
+
+
+_TODO = re.compile(r"\{[^{}]{1,600}\}")
+
+_TODO_TEXT = ("content", "step", "title", "task", "text", "description")
+
+_DONE_WORDS = frozenset({"completed", "complete", "done", "cancelled", "canceled", "closed"})
+
+
+def _state_lines(steps: Sequence[Step], spoken: Sequence[tuple[int, Candidate]]) -> list[Line]:
+    """Return the tasks that are open, the last sentence and the two best of the newest message, and a call without
+    result."""
+    newest = [(score, at) for at, (score, one) in enumerate(spoken) if one.block == spoken[-1][1].block]
+    best = sorted({at for _, at in sorted(newest)[-2:]} | {len(spoken) - 1}) if spoken else []
+    texts = dict.fromkeys(shown(spoken[at][1].text) for at in best)
+    lines = [Line(text, 7 + place) for place, text in enumerate(texts)]
+    plans = (_todo_lines(step.body) for step in reversed(steps) if '"status"' in step.body)
+    lines = [*next(filter(None, plans), ()), *lines]
+    if steps and steps[-1].answered < 0:
+        lines.append(Line(f"called, no result yet: {render_call(steps[-1])}", 9))
+    return lines
+
+
+def _todo_lines(body: str) -> list[Line]:
+    """Return the unfinished tasks of a to-do list: `in progress` and `to do`."""
+    doing: list[str] = []
+    waiting: list[str] = []
+    for item in _TODO.findall(body[:20_000]):
+        try:
+            task = json.loads(item)
+        except ValueError:
+            continue
+        text = next((str(task[key]) for key in _TODO_TEXT if task.get(key)), "")
+        status = str(task.get("status", ""))
+        if text and status and status not in _DONE_WORDS:
+            (doing if "progress" in status else waiting).append(clip(shown(text), 120))
+    tasks = [Line(f"in progress: {text}", 12) for text in doing[:3]]
+    return [*tasks, Line(clip("to do: " + "; ".join(waiting), 300), 11)] if waiting else tasks
+
+
+_FAILURES = ("Traceback (most", "\nFAILED", "\n--- FAIL", "rror: ", "xit code ", "fatal: ", "panic: ", "ERROR")
+
+_PATH = re.compile(r'path":\s?"([^"\\\n]{1,300})"')
+
+_END = 1_000  # characters of a block that are read
+
+
+def skim_sections(content: str) -> Sections:
+    """Return the few lines that plain searches find."""
+    blocks = split_blocks(content)
+    sections = empty_sections()
+    human = [block.body for block in blocks if block.kind == "user" and block.body]
+    sections[CONSTRAINTS] = find_constraints(human)
+    if human:
+        known = {line.text for line in sections[CONSTRAINTS]}
+        sections[INTENT] = find_intent(_last_sentences(human[-1]), known)[-1:]
+    failures: dict[str, Line] = {}
+    changed: dict[str, None] = {}
+    looked: dict[str, None] = {}
+    for block in blocks:
+        failed = block.kind == "failed"
+        if failed or (block.kind == "result" and not looks_only(block.tool) and _names_failure(block.body)):
+            if line := first_error_line(block.body, failed):
+                failures.pop(line, None)
+                failures[line] = Line(f"{block.tool}: {line}", 2 if failed else 1)
+        elif block.kind == "call" and 'path":' in block.body:
+            names = changed if verb_of(block.tool) else looked
+            names.update((found[1], None) for found in islice(_PATH.finditer(block.body), 8))
+    sections[ERRORS] = list(failures.values())[-6:]
+    sections[DONE] += [Line(f"changed {list_whole(changed, 240)}", 2)] if changed else []
+    sections[DONE] += [Line(f"looked at {list_whole(looked, 160)}", 1)] if looked else []
+    spoken = [block.body for block in blocks if block.kind in ("assistant", "thinks")]
+    if spoken and (told := [one for one in _last_sentences(spoken[-1]) if len(one.words) > 3]):
+        sections[STATE] = [Line(shown(told[-1].text))]
+    if not any(sections):  # the first words of the newest block that has some
+        bodies = (clip(shown(cleaned(block.body[:2000])), 200) for block in reversed(blocks))
+        words = next((words for words in bodies if len(words) > 1), "")
+        sections[FACTS] = [Line(words)] if words else nothing_readable(content)
+    return sections
+
+
+def _names_failure(result: str) -> bool:
+    return any(mark in result for mark in _FAILURES)
+
+
+def _last_sentences(body: str) -> list[Candidate]:
+    """Return the sentences of the last lines of a body, or of the whole words near its end."""
+    if len(body) > _END:
+        low = len(body) - _END
+        at = body.find("\n", low)
+        body = body[at if at >= 0 else max(body.find(" ", low), low) :]
+    return [sentence(text, 0) for text in split_prose(cleaned(body))[0]]
+
+
+LEAF_SHARES = (18, 30, 14, 12, 14, 10, 40)  # percent of the room for each section of a segment's summary
+
+_POOL = 64  # lines of one section that compete
+
+_SPOKEN = frozenset(b"the a an is are was to of and in it for that with on not but so der die das und ist".split())
+
+
+def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: YieldNow = never_yield) -> Sections:
+    """Return all lines that a merge of neighbouring summaries may hold, section by section, oldest first.
+
+    Constraints stay before everything else; of the states the latest wins; what repeats is said once. A line that tells
+    a value which a human has taken back tells the correction in its place: what was said wrong often outlives its
+    correction. A segment so short that its own text stands for it is summarized first.
+    """
+    texts = split_children(content)
+    children: list[Sections] = []
+    for text in map(unescape_labels, texts):
+        yield_now(len(text))
+        if is_rendered(text):
+            text = fit(leaf_sections(text, yield_now), LEAF_SHARES, max(max_tokens // len(texts), 40), count)
+        children.append(read_sections(text))
+
+    def told(section: int) -> list[str]:
+        return [line.text for child in children for line in child[section]]
+
+    asked = told(INTENT)
+    _correct(children, [*(line.text for child in children for line in (*child[CONSTRAINTS], *child[INTENT]))])
+    sections = empty_sections()
+    texts = list(dict.fromkeys(asked))  # the first request, then the newest
+    sections[INTENT] = newest_of_each_pattern(Line(text, at or len(texts)) for at, text in enumerate(texts))
+    sections[CONSTRAINTS] = [Line(text, STRICT_RANK) for text in _last_of_each(told(CONSTRAINTS))]
+    texts = _last_of_each(told(ERRORS))  # the newest is kept longest, and longer than it those without a known fix
+    sections[ERRORS] = [Line(text, at + (0 if " → " in text else len(texts))) for at, text in enumerate(texts)]
+    stated = [child[STATE] for child in children if child[STATE]]
+    sections[STATE] = [Line(line.text, at) for at, line in enumerate(stated[-1])] if stated else []
+    listed = Listings()
+    done = [text for text in told(DONE) if not listed.read(text)]
+    decided, facts = told(DECISIONS), told(FACTS)
+    facts += [line.text for lines in stated[:-1] for line in lines if not line.text.startswith(PASSING)]
+    vocabulary = Vocabulary([*(sentence(text, 0) for text in asked), *_candidates((*done, *decided, *facts))])
+    sections[DONE] = [*listed.lines(), *_thin(add_up(done), vocabulary)]
+    sections[DECISIONS] = _thin(decided, vocabulary)
+    sections[FACTS] = _thin(facts, vocabulary)
+    if not any(sections):
+        sections[FACTS] = nothing_readable(content)
+    return sections
+
+
+def _candidates(texts: Iterable[str]) -> list[Candidate]:
+    found = [sentence(text, 0, "assistant") for text in texts]
+    return [one if not _SPOKEN.isdisjoint(one.words) else one._replace(kind="result") for one in found]
+
+
+def _thin(texts: Iterable[str], vocabulary: Vocabulary) -> list[Line]:
+    """Return each line once, ranked by worth, news and age; what says nothing new is left out.
+
+    The oldest line counts four parts where the newest counts five. A line that a child kept has some worth already.
+    """
+    found = _candidates(_last_of_each(texts))
+    scores = [worth(1_000 + salience(one, vocabulary), one) * (4 * len(found) + at) for at, one in enumerate(found)]
+    chosen = choose_lines(found, scores, vocabulary, most=_POOL, pool=_POOL, others=_POOL, merges=True)
+    return [line for _, line in chosen]
+
+
+def _last_of_each(texts: Iterable[str]) -> list[str]:
+    kept: dict[str, None] = {}
+    for text in texts:
+        kept.pop(text, None)
+        kept[text] = None
+    return list(kept)
+
+
+_VALUE = re.compile(r"(?<![\w./:+-])[\w./:+-]*\d[\w./:+-]*")
+
+_TAKEN_BACK = re.compile(
+    r"(?:\b(?:not|no longer|instead of|rather than|nicht(?: mehr)?|statt|anstatt)\s+|!=\s*)"
+    r"(?:(?:on|at|in|by|the|auf|bei|in|die|der|das)\s+)?[`'\"]?(?P<value>[\w./:+-]*\d[\w./:+-]*)",
+    re.IGNORECASE,
+)
+
+
+def _correct(children: Sequence[Sections], quotes: Iterable[str]) -> None:
+    """Put each quote in which a human takes a value back in the place of the lines that tell this value.
+
+    Such a line is about the same thing, by two words besides small ones, and does not tell all the values of the
+    quote, as one of a change from one to the other would.
+    """
+    for quote in quotes:
+        if (found := _TAKEN_BACK.search(quote)) is None:
+            continue
+        text, wrong = quote.strip('"'), found["value"].rstrip(".:-")
+        values = _values(text) - {wrong}
+        if not values:  # nothing is told in its place
+            continue
+        for child in children:
+            for section in (DONE, DECISIONS, STATE, FACTS):
+                for at, line in enumerate(child[section]):
+                    told = _values(line.text) if wrong in line.text else frozenset()
+                    if wrong in told and not values <= told and len(_about(line.text) & _about(text)) >= 2:
+                        child[section][at] = line._replace(text=text)
+
+
+def _values(text: str) -> frozenset[str]:
+    return frozenset(value.rstrip(".:-") for value in _VALUE.findall(text))
+
+
+def _about(text: str) -> frozenset[bytes]:
+    return frozenset(word for word in words_of(text) if len(word) > 3)
