@@ -48,7 +48,7 @@ def make_caller(
         return ExtractiveSummarizer(count=estimate_text, thread=background)
     limits = Limits(
         call_timeout=settings.call_timeout,
-        job_timeout=settings.job_timeout,
+        job_timeout=3 * settings.call_timeout,
         attempts=settings.attempts,
         breaker_failures=settings.breaker_failures,
         breaker_cooldown=settings.breaker_cooldown,

@@ -50,7 +50,6 @@ def test_no_options_mean_our_defaults() -> None:
             {"semantic_memory": {"enabled": True, "similarity_threshold": 0.7}},
             {"memory_include": "auto", "memory_extract": True, "similarity_threshold": 0.7},
         ),
-        ({"memory": {"max_tokens": 500}}, {"memory_max_tokens": 500}),
         ({"storage_path": "~/a.db"}, {"store": str(Path("~/a.db").expanduser())}),
         (
             {"max_tokens": 1000, "max_messages": 40, "keep_recent": 10},
@@ -88,7 +87,7 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
         ({"persistence": {"path": "x", "retain_days": 0}}, "persistence.retain_days = 0 is refused"),
         ({"persistence": {"path": "x", "enabled": "yes"}}, "persistence.enabled = 'yes' is refused"),
         ({"persistence": {"path": 5}}, "persistence.path = 5 is refused"),
-        ({"hooks": "later"}, "hooks = 'later' is refused; allowed: 'background' or 'await'"),
+        ({"hooks": "later"}, "hooks = 'later' is refused; allowed: one of background, await"),
         ({"preserve_system": "no"}, "preserve_system = 'no' is refused"),
         ({"preserve_system": False, "header_role": "system"}, "needs header_role = 'user'"),
         ({"compact_threshold": 2}, "compact_threshold = 2 is refused"),

@@ -88,9 +88,9 @@ def test_all_problems_are_told_at_once_with_the_place_and_the_nearest_name():
                 "summarize_threshold": 0,
                 "strategy": "hierarchic",
                 "semantic_memory": {"similarity_treshold": 0.7, "vector_store": "croma", "strategy": "truncate"},
-                "memory": 5,
             },
             "context_managment": {},
+            "semantic_memory": 5,
         }
     )
     for said in (
@@ -100,7 +100,7 @@ def test_all_problems_are_told_at_once_with_the_place_and_the_nearest_name():
         "semantic_memory.similarity_treshold = 0.7; did you mean context_management.semantic_memory.similarity_thresh",
         "context_management.semantic_memory.vector_store = 'croma' is refused (did you mean chroma?)",
         "unknown setting context_management.semantic_memory.strategy",
-        "context_management.memory = 5 is refused; allowed: a group of settings",
+        "semantic_memory = 5 is refused; allowed: a group of settings",
         "unknown setting context_managment = {}; did you mean context_management?",
     ):
         assert said in told

@@ -257,10 +257,10 @@ SETTINGS, PROMPTS = "settings.json", "prompts"
 _PATHS = ("prompts", "prices")
 _SHAPE_NO_VIEW = (  # of the session, the machine and the model; the budget is that of the case
     *("session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "allow_download", "idle_after"),
-    *("concurrency", "call_timeout", "job_timeout", "attempts", "breaker_failures", "breaker_cooldown"),
+    *("concurrency", "call_timeout", "attempts", "breaker_failures", "breaker_cooldown"),
     *("max_calls_per_hour", "max_input_tokens_per_hour", "max_calls_per_session", "max_input_tokens_per_session"),
     *("embedding", "embedding_model", "vector_store", "similarity_threshold", "checkpoint_interval_messages"),
-    *("memory_include", "memory_max_tokens", "memory_extract", "max_wait"),
+    *("memory_include", "memory_extract", "max_wait"),
 )
 
 
