@@ -310,24 +310,18 @@ class Events(Protocol):
         """Emit one event. Its data are finite JSON values, never message text."""
 
 
-class MonotonicClock:
-    """The monotonic clock of the machine."""
-
-    now = staticmethod(time.monotonic)
-
-
-class CalledClock:
+@dataclass(frozen=True, slots=True)
+class _ReadClock:
     """A function as a clock."""
 
-    def __init__(self, read: Callable[[], float]) -> None:
-        self.now = read
+    now: Callable[[], float]
 
 
 def choose_clock(clock: Clock | Callable[[], float] | None) -> Clock:
-    """The clock of a session, called once to check it. Raises `SettingsError` if it gives no seconds."""
+    """Return the clock of a session, called once to check it. Raise `SettingsError` if it gives no seconds."""
     if clock is None:
-        return MonotonicClock()
-    ours: Clock = clock if hasattr(clock, "now") else CalledClock(clock)
+        return _ReadClock(time.monotonic)
+    ours: Clock = clock if hasattr(clock, "now") else _ReadClock(clock)
     try:
         reading = ours.now()
     except Exception as error:

@@ -48,7 +48,7 @@ def text_of(content: str | Sequence[Message]) -> str:
     return "\n".join(block["text"] for block in blocks if isinstance(block.get("text"), str) and block["text"])
 
 
-def digest_of(data: bytes) -> str:
+def digest_of(data: bytes | bytearray) -> str:
     """Return what stands for content in names of rows and in place of the bytes of files."""
     return hashlib.blake2b(data, digest_size=12).hexdigest()
 

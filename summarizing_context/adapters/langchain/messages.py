@@ -45,8 +45,11 @@ class History:
         found: list[BaseMessage] = []
         for row in reversed(view):
             known = places.get(row.get(KEY, ""))
-            at = None if known is None else known.pop() if len(known) > 1 else known[0]
-            found.append(_new(row) if at is None else _shown(row, self.rows[at], self._messages[at]))
+            if known is None:
+                found.append(_new(row))
+            else:
+                place = known.pop() if len(known) > 1 else known[0]
+                found.append(_shown(row, self.rows[place], self._messages[place]))
         return found[::-1]
 
 
