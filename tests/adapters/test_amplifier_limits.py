@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 from amplifier_core import ContextLengthError
@@ -15,7 +12,6 @@ from summarizing_context.assembly import Options
 from summarizing_context.messages.estimate import budget_tokens
 from tests.adapters.host import Row, cost
 from tests.adapters.validity import refusals
-from tests.exact_counts import exact_counter
 
 pytestmark = pytest.mark.anyio
 
@@ -29,13 +25,6 @@ SMALL = {
 }
 HUGE = "a fact about the project that is long " * 20_000
 CALL = {"type": "tool_call", "id": "c1", "name": "read", "input": {"path": "a"}}
-SAMPLES = {
-    "chinese": "我们需要在部署之前检查所有的配置文件，并且确认数据库的连接是否正常。" * 20,
-    "japanese": "設定ファイルを確認してから、データベースの接続をテストしてください。" * 20,
-    "korean": "배포하기 전에 모든 설정 파일을 확인하고 데이터베이스 연결을 테스트하세요. " * 20,
-    "code": Path(sys.modules[SummarizingContextManager.__module__].__file__ or "").read_text(encoding="utf-8"),
-    "json": '{"id": 18273, "path": "src/a_b.py", "ok": true, "delta": -0.25, "tags": ["x1", "y2"]}\n' * 20,
-}
 
 
 @pytest.mark.parametrize(
@@ -79,11 +68,6 @@ async def test_a_huge_system_prompt_is_the_hosts_own_error() -> None:
     with pytest.raises(ContextLengthError, match="message 0"):
         await manager.get_messages_for_request(token_budget=4_000)
     await manager.close()
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_other_scripts_and_code_are_not_estimated_a_quarter_too_low(name: str) -> None:
-    assert budget_tokens(SAMPLES[name]) >= 0.75 * exact_counter().count(SAMPLES[name])
 
 
 async def test_a_thousand_turns_are_counted_once() -> None:
@@ -148,14 +132,6 @@ def uncached(views: list[list[Row]]) -> int:
         same = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), len(old))
         total += cost(new[same:])
     return total
-
-
-async def test_without_a_provider_and_without_options_there_is_a_budget() -> None:
-    manager = SummarizingContextManager()
-    row: dict[str, Any] = {"role": "user", "content": "Hello"}
-    await manager.add_message(row)
-    assert [shown["content"] for shown in await manager.get_messages_for_request(provider=None)] == ["Hello"]
-    await manager.close()
 
 
 @pytest.mark.parametrize(("calls", "answered", "budget"), [(30, 1, 150), (300, 0, 2_000), (2_000, 1, 8_000)])

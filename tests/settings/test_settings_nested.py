@@ -54,14 +54,6 @@ def test_a_group_around_all_settings_is_taken_apart():
     assert "enabled = 'yes' is refused; allowed: true or false" in problems({"semantic_memory": {"enabled": "yes"}})
 
 
-@pytest.mark.parametrize(
-    ("name", "ours"),
-    [("summarization", "summarize"), ("hierarchical", "hierarchical"), ("sliding_window", "truncate")],
-)
-def test_strategies_have_the_names_of_other_documents_too(name: str, ours: str):
-    assert Settings.from_mapping({"context_management": {"strategy": name}}).strategy == ours
-
-
 def test_a_json_file_is_read_whole_or_by_a_table(tmp_path: Path):
     file = tmp_path / "agent.json"
     file.write_text(json.dumps({"context_management": MANAGED}))
