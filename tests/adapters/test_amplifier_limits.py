@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from amplifier_core import ContextLengthError
 
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.assembly import Options
 from summarizing_context.messages.estimate import budget_tokens
 from tests.adapters.host import Row, cost

@@ -16,8 +16,8 @@ from amplifier_core.testing import MockCoordinator
 
 import summarizing_context
 from summarizing_context import ContextClosedError, SettingsError, mount, on_session_ready
+from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.adapters.amplifier import manager as amplifier
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
 from summarizing_context.assembly import open_store
 from summarizing_context.errors import MessageError, WrongEventLoopError
 from tests.adapters.host import unstamped

@@ -13,7 +13,7 @@ import pytest
 from amplifier_core import ContextLengthError, Message
 
 from summarizing_context import BudgetError, Settings, open_context
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.adapters.amplifier import SummarizingContextManager
 from tests.adapters.host import Model, session_of, unstamped, until
 
 pytestmark = pytest.mark.anyio
