@@ -42,6 +42,17 @@ def read_arguments(
     return None, settings or Settings(), Options(**options)
 
 
+class Window:
+    """A model as `get_messages_for_request` reads providers: its name, and its window where the host knows it."""
+
+    def __init__(self, name: str, model: str, context_window: int | None, max_output_tokens: int | None) -> None:
+        self.name = name
+        self._info = {"id": model, "context_window": context_window, "max_output_tokens": max_output_tokens}
+
+    def get_model_info(self) -> dict[str, Any]:
+        return self._info
+
+
 def text_of(content: str | Sequence[Message]) -> str:
     """Return the texts of a message's content."""
     blocks = [{"text": content}] if isinstance(content, str) else content

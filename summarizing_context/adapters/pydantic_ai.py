@@ -11,10 +11,16 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
-from summarizing_context.adapters.open_sessions import Sessions, digest_of, read_arguments, session_id_from, text_of
+from summarizing_context.adapters.open_sessions import (
+    Sessions,
+    Window,
+    digest_of,
+    read_arguments,
+    session_id_from,
+    text_of,
+)
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.validation import Message, canonical_json
@@ -92,11 +98,12 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Called by the host before each attempt: the messages of the request become those of a view."""
-        rows = list(_rows(request_context.messages))
+        rows, model = list(_rows(request_context.messages)), request_context.model
+        output = (request_context.model_settings or {}).get("max_tokens")
         async with self._used(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
             view = await context.get_messages_for_request(
-                provider=_Window(request_context.model, request_context.model_settings),
+                provider=Window(str(model.system), model.model_name, model.profile.get("context_window"), output),
                 tools=_beside(request_context.model_request_parameters),
             )
         return replace(request_context, messages=_messages(view, rows))
@@ -109,18 +116,6 @@ class SummarizingCapability(AbstractCapability[Any]):
             fresh = max(0, usage.input_tokens - read - written)
             await context.observe_usage(fresh, cache_read=read, cache_write=written)
         return response
-
-
-class _Window:
-    """A model as what tells its window to `get_messages_for_request`."""
-
-    def __init__(self, model: Any, settings: Mapping[str, Any] | None) -> None:
-        self.name = str(model.system)
-        window, output = model.profile.get("context_window"), (settings or {}).get("max_tokens")
-        self._info = SimpleNamespace(id=model.model_name, context_window=window, max_output_tokens=output)
-
-    def get_model_info(self) -> SimpleNamespace:
-        return self._info
 
 
 def _beside(parameters: Any) -> list[dict[str, Any]]:
@@ -144,12 +139,16 @@ class _Row(NamedTuple):
 def _rows(messages: Sequence[ModelMessage]) -> Iterator[_Row]:
     """Yield rows with names made of their content: the same in every process, whatever stands before them."""
     for message in messages:
-        is_response = isinstance(message, ModelResponse)
-        origin = None if is_response else message
-        for part in [message] if is_response else message.parts:
-            row = _response_row(part) if is_response else _request_row(part)
-            ids = [getattr(one, "id", None) for one in part.parts] if is_response else []  # refused if one comes twice
-            yield _Row({**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}, part, origin)
+        if isinstance(message, ModelResponse):
+            ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
+            yield _Row(_named(_response_row(message), ids), message, None)
+        else:
+            for part in message.parts:
+                yield _Row(_named(_request_row(part)), part, message)
+
+
+def _named(row: Message, ids: Sequence[str | None] = ()) -> Message:
+    return {**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}
 
 
 def _request_row(part: Any) -> Message:

@@ -160,7 +160,7 @@ class SummarizingContextManager:
         hooks = getattr(coordinator, "hooks", None)
         if callable(emit := getattr(hooks, "emit", None)) and self._options.events is None:
             self._events = HostEvents(emit)
-            announce = self._events.announce if self._plan.awaits_hooks else self._options.announce
+            announce = self._events.announce if self._plan.hooks == "await" else self._options.announce
             self._options = replace(self._options, events=self._events, announce=announce)
         if callable(register := getattr(hooks, "register", None)):
             self._meter.listen(register)

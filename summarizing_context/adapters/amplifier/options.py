@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.ledger_rules import LedgerRule
 from summarizing_context.settings.rules import KEY_ALIASES, Source, accepted, declared, flattened, shown
 from summarizing_context.settings.values import Settings, ToolTable
 
@@ -28,16 +27,16 @@ _SAME_AS = {
 _ProviderName = Annotated[str, Meta(pattern=r"\S", title="the name of a mounted provider")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Own:
     """The options that are no settings."""
 
-    preserve_system: bool = True
-    recall_tool: bool = False
-    memory_tools: bool = False
-    hooks: Literal["background", "await"] = "background"
-    summary_provider: _ProviderName | None = None
-    ledger_rules: ToolTable = ()
+    preserve_system: bool = True  # else leading system rows are left out of views that stand on summaries
+    recall_tool: bool = False  # mount the tool `context_recall`
+    memory_tools: bool = False  # mount the tools that remember, search and forget
+    hooks: Literal["background", "await"] = "background"  # of a compaction
+    summary_provider: _ProviderName | None = None  # that makes the summaries; else the one of lowest priority
+    ledger_rules: ToolTable = ()  # what tools of the host do
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +52,14 @@ class _Persistence:
 _NAMES = [*declared(Settings), *_SAME_AS, *declared(_Own), "persistence"]
 
 
-@dataclass(frozen=True, slots=True)
-class MountOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountOptions(_Own):
     """What a mount plan asks for."""
 
     settings: Settings
     names_session: bool = False  # otherwise the host's session gives the name
-    preserve_system: bool = True  # else leading system rows are left out of views that stand on summaries
     required: bool = False  # no falling back to memory when the file cannot be used
     retain_days: int | None = None  # sessions unused for longer are deleted from the file
-    ledger_rules: tuple[LedgerRule, ...] = ()  # what tools of the host do
-    awaits_hooks: bool = False  # before a compaction
-    recall_tool: bool = False  # mount the tool `context_recall`
-    memory_tools: bool = False  # mount the tools that remember, search and forget
-    summary_provider: str | None = None  # mounted provider that makes the summaries; else the one of lowest priority
 
 
 def read_options(config: Mapping[str, Any] | None) -> MountOptions:
@@ -134,16 +127,11 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     if problems:
         raise SettingsError(problems)
     return MountOptions(
-        settings,
+        **own,
+        settings=settings,
         names_session="session_id" in given,
-        preserve_system=own["preserve_system"],
         required=kept_in["required"],
         retain_days=kept_in["retain_days"],
-        ledger_rules=own["ledger_rules"],
-        awaits_hooks=own["hooks"] == "await",
-        recall_tool=own["recall_tool"],
-        memory_tools=own["memory_tools"],
-        summary_provider=own["summary_provider"],
     )
 
 

@@ -72,7 +72,8 @@ def _shown(row: Message, before: Message, message: BaseMessage) -> BaseMessage:
         if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
             args = {call["id"]: call["args"] for call in message.tool_calls}
             stayed = {call["id"] for call in update["tool_calls"] if args.get(call["id"]) == call["args"]}
-            blocks = [one for one in message.content if _is_call(one) and one.get("call_id", one.get("id")) in stayed]
+            content_blocks: list[Any] = message.content
+            blocks = [one for one in content_blocks if _is_call(one) and one.get("call_id", one.get("id")) in stayed]
             if blocks:
                 texts = [{"type": "text", "text": content}] if isinstance(content, str) and content else content or []
                 update["content"] = [*texts, *blocks]
@@ -95,7 +96,9 @@ def _row_of(message: BaseMessage, at: int) -> Message:
     if message.name:
         row["name"] = message.name
     if isinstance(message, AIMessage):
-        listed = [(call, json.dumps(call["args"], ensure_ascii=False, default=str)) for call in message.tool_calls]
+        listed: list[tuple[Any, str]] = [
+            (call, json.dumps(call["args"], ensure_ascii=False, default=str)) for call in message.tool_calls
+        ]
         listed += [(call, call["args"] or "") for call in message.invalid_tool_calls]  # no JSON, and sent all the same
         calls = [
             {

@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from summarizing_context.adapters.langchain.messages import KEY, History, plain
-from summarizing_context.adapters.open_sessions import Sessions, session_id_from
+from summarizing_context.adapters.open_sessions import Sessions, Window, session_id_from
 from summarizing_context.assembly import Options
 from summarizing_context.errors import ContextClosedError, SettingsError, briefly
 from summarizing_context.sessions.statistics import Statistics
@@ -165,12 +165,18 @@ class SummarizingMiddleware(AgentMiddleware):
         if prompt is not None and not isinstance(prompt, str):  # blocks that are objects
             texts = [{"type": "text", "text": block} if isinstance(block, str) else block for block in plain(prompt)]
             prompt = texts
+        profile: Mapping[str, Any] = getattr(request.model, "profile", None) or {}
         tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
 
         async def view() -> list[Any]:
             async with self._sessions.use(session) as context:
                 await context.follow(history.rows, keys=history.keys)
-                window = _Window(request.model)
+                window = Window(
+                    type(request.model).__name__,
+                    model_name(request.model),
+                    profile.get("max_input_tokens"),
+                    profile.get("max_output_tokens"),
+                )
                 rows = await context.get_messages_for_request(provider=window, system=prompt, tools=tools)
             return history.messages_of(rows[bool(prompt) :])  # without the prompt, which the request carries
 
@@ -207,22 +213,6 @@ class SummarizingMiddleware(AgentMiddleware):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _Window:
-    """A chat model as `get_messages_for_request` reads providers: its name, and its window if its profile tells."""
-
-    def __init__(self, model: BaseChatModel) -> None:
-        profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
-        self.name = type(model).__name__
-        self._info = {
-            "id": model_name(model),
-            "context_window": profile.get("max_input_tokens"),
-            "max_output_tokens": profile.get("max_output_tokens"),
-        }
-
-    def get_model_info(self) -> dict[str, Any]:
-        return self._info
 
 
 def _session_of(request: ModelRequest, history: History, name: str) -> str:
