@@ -43,8 +43,6 @@ _REMOVED = (  # their defaults hold
 
 _SHOWN_CHARACTERS = 60  # of a refused value or name
 
-_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-
 
 class Refused(Exception):
     """A value that a setting does not accept; `shown` stands for a value that a message may not show."""
@@ -100,22 +98,20 @@ class Setting:
         raise Refused
 
     def parse(self, text: str) -> Any:
-        """Return what a text of the environment says, still to be accepted, or raise `Refused`."""
+        """Return what a text of the environment says, still to be accepted; the text where it says nothing."""
         word = text.strip().lower()
         if self.optional and word in ("", "none"):
             return None
-        try:
-            if self.kind in (int, float):
-                return self.kind(text)
-            if self.kind is tuple:
-                return json.loads(text)
-        except (ValueError, RecursionError):
-            raise Refused from None
         if self.kind is bool:
-            if word not in (*_YES, *_NO):
-                raise Refused
-            return word in _YES
-        return text.strip() if self.words else text
+            return (
+                True if word in ("1", "true", "yes", "on") else False if word in ("0", "false", "no", "off") else text
+            )
+        if self.words:
+            return text.strip()
+        try:
+            return {int: int, float: float, tuple: json.loads}.get(self.kind, str)(text)
+        except (ValueError, RecursionError):
+            return text
 
 
 _declared: dict[type, dict[str, Setting]] = {}
@@ -162,7 +158,6 @@ class Source:
 
     values: Mapping[Any, Any]
     label: Callable[[str], str] = str  # how a problem names one of them
-    is_text: bool = False  # every value is text that is still to be parsed
     problems: Sequence[str] = ()  # that were seen when it was read
 
 
@@ -202,7 +197,7 @@ def accepted(known: Mapping[str, Setting], sources: Iterable[Source]) -> dict[st
             continue
         setting = known[name]
         try:
-            kept[name] = setting.accept(setting.parse(one.value) if one.source.is_text else one.value)
+            kept[name] = setting.accept(one.value)
         except Refused as refusal:
             value = f"<{type(one.value).__name__}, not shown>" if setting.secret else refusal.shown or shown(one.value)
             reason = f" ({refusal})" if str(refusal) else ""

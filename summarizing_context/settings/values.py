@@ -23,9 +23,11 @@ from summarizing_context.settings.addresses import StoreAddress, is_address, sho
 from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
 from summarizing_context.settings.providers import SUMMARIZERS
 from summarizing_context.settings.rules import (
+    KEY_ALIASES,
     SUMMARIES_PER_SEGMENT,
     DefaultNumber,
     Refused,
+    Setting,
     Source,
     accepted,
     declared,
@@ -272,7 +274,7 @@ class Settings:
     @classmethod
     def from_env(cls, prefix: str = ENV_PREFIX, environ: Mapping[str, str] | None = None) -> Self:
         """Return settings from the environment: `<prefix><NAME>`; an unknown variable with the prefix is refused."""
-        return cls(**accepted(declared(cls), [_env_source(prefix, environ)]))
+        return cls(**accepted(declared(cls), [_env_source(declared(cls), prefix, environ)]))
 
     @classmethod
     def load(
@@ -286,7 +288,7 @@ class Settings:
         **arguments: Any,
     ) -> Self:
         """Return settings from all places: argument over environment over file, TOML or `.json`, over default."""
-        sources = [_env_source(prefix, environ), _mapping_source(arguments)]
+        sources = [_env_source(declared(cls), prefix, environ), _mapping_source(arguments)]
         if file is not None and str(file).lower().endswith(".json"):
             sources.insert(0, _table_source(file, json.load, table))
         elif file is not None:
@@ -310,16 +312,17 @@ def _mapping_source(mapping: Mapping[str, Any]) -> Source:
     return Source(flat.values, label=flat.label, problems=flat.problems)
 
 
-def _env_source(prefix: str, environ: Mapping[str, str] | None) -> Source:
+def _env_source(known: Mapping[str, Setting], prefix: str, environ: Mapping[str, str] | None) -> Source:
     if not isinstance(prefix, str) or not prefix:
         raise SettingsError("the prefix of environment variables must be a string, and not empty")
     found = os.environ if environ is None else environ
-    named = {name.removeprefix(prefix): text for name, text in found.items() if name.startswith(prefix)}
-    return Source(
-        {name.lower(): text for name, text in named.items() if name not in TOKENS},
-        label=lambda key: f"environment variable {prefix}{key.upper()}",
-        is_text=True,
-    )
+    texts = {name.removeprefix(prefix): text for name, text in found.items() if name.startswith(prefix)}
+    texts = {name.lower(): text for name, text in texts.items() if name not in TOKENS}
+    values = {}
+    for name, text in texts.items():
+        setting = known.get(KEY_ALIASES.get(name, name))
+        values[name] = text if setting is None else setting.parse(text)
+    return Source(values, label=lambda key: f"environment variable {prefix}{key.upper()}")
 
 
 def _table_source(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any], table: str | None) -> Source:

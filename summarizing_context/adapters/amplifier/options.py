@@ -95,9 +95,8 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     kept_in, allowed = checked(_Persistence, {}), list(declared(_Persistence))
     store: Any = None
     if isinstance(persistence, Mapping):
-        problems += [
-            _unknown(key, persistence[key], allowed, "persistence.") for key in persistence.keys() - {*allowed}
-        ]
+        strange = [key for key in persistence if key not in allowed]
+        problems += [_unknown(key, persistence[key], allowed, "persistence.") for key in strange]
         known = {key: value for key, value in persistence.items() if key in allowed}
         kept_in = checked(_Persistence, known, "persistence.")
         if not kept_in["enabled"]:
