@@ -108,8 +108,9 @@ class Setting:
             )
         if self.words:
             return text.strip()
+        reads: dict[type, Callable[[str], Any]] = {int: int, float: float, tuple: json.loads}
         try:
-            return {int: int, float: float, tuple: json.loads}.get(self.kind, str)(text)
+            return reads.get(self.kind, str)(text)
         except (ValueError, RecursionError):
             return text
 
