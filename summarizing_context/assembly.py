@@ -14,7 +14,6 @@ from summarizing_context.concurrency import (
     Events,
     Foreground,
     Pace,
-    Steps,
     WorkerThread,
     choose_clock,
     running_loop,
@@ -165,7 +164,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
 
     # how summaries are made
     foreground = Foreground()
-    background = WorkerThread("background", Steps(foreground).yield_now)  # one: several would hold the event loop up
+    background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
     asks_only = options.read_only or settings.workers == "pool"  # then it calls nobody, and needs no key
     own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
     is_extractive = isinstance(own_caller, ExtractiveSummarizer)
