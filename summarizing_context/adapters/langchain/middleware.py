@@ -38,8 +38,7 @@ class LoopThread:
         self._leave = leave
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()  # the loop, and its end
         self._closed = False
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Future[Result]:
@@ -47,19 +46,24 @@ class LoopThread:
         with self._starting:
             if self._closed:
                 raise ContextClosedError("the middleware was closed; make another one")
-            if self._loop is None:
-                self._start()
-            # an empty context: the caller's would hand the agent's callbacks on to summarizers
-            future: Future[Result] = Context().run(asyncio.run_coroutine_threadsafe, work(), self._loop)  # type: ignore[arg-type]
+            # in an empty context: the caller's would hand the agent's callbacks on to summarizers
+            if self._thread is None:
+                run = Context().run
+                self._thread = threading.Thread(
+                    target=run, args=(asyncio.run, self._run()), name="summarizing-context", daemon=True
+                )
+                self._thread.start()
+            loop, _ = self._running.result()
+            future: Future[Result] = Context().run(asyncio.run_coroutine_threadsafe, work(), loop)
         return future
 
     def end(self) -> None:
-        """End the loop soon, from any thread, without waiting for it."""
+        """End the loop soon, from any thread, without waiting for it. May be called twice."""
         with self._starting:
+            if self._thread is not None and not self._closed:
+                loop, stop = self._running.result()
+                loop.call_soon_threadsafe(stop.set)
             self._closed = True
-            if self._loop is not None and self._stop is not None:
-                self._loop.call_soon_threadsafe(self._stop.set)
-                self._loop = None
 
     def close(self) -> None:
         """End the loop and wait for it. May be called twice."""
@@ -67,18 +71,10 @@ class LoopThread:
         if self._thread is not None:
             self._thread.join()
 
-    def _start(self) -> None:
-        started = threading.Event()
-        self._thread = threading.Thread(
-            target=Context().run, args=(asyncio.run, self._run(started)), name="summarizing-context", daemon=True
-        )
-        self._thread.start()
-        started.wait()
-
-    async def _run(self, started: threading.Event) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        started.set()
-        await self._stop.wait()
+    async def _run(self) -> None:
+        stop = asyncio.Event()
+        self._running.set_result((asyncio.get_running_loop(), stop))
+        await stop.wait()
         await self._leave()
 
 
