@@ -35,11 +35,13 @@ _IN_GROUP = {  # the names in it, and what the settings call them
     "similarity_threshold": "similarity_threshold",
 }
 
-_REMOVED = (  # their defaults hold
+REMOVED = (  # settings of before
     *("band", "cache_read_price", "cache_write_price", "group_share", "header_share", "header_target"),
     *("instructions_share", "job_timeout", "keep_plan", "keep_share", "memory_max_tokens"),
     *("memory_wait", "merge_max_tokens", "message_share", "min_free", "pin_share"),
 )
+
+WHY_REMOVED = "it was removed, and what was its default holds; leave it out"
 
 _SHOWN_CHARACTERS = 60  # of a refused value or name
 
@@ -238,8 +240,8 @@ def _unknown(one: _Given, known: Iterable[str]) -> str:
         return f"unknown setting {one.label}: a name is a string"
     near = difflib.get_close_matches(one.key[:100], [*known, *KEY_ALIASES, WHOLE, GROUP], n=1, cutoff=0.4)
     hint = "the configuration page lists all settings"
-    if one.key in _REMOVED:
-        hint = "it was removed, and what was its default holds; leave it out"
+    if one.key in REMOVED:
+        hint = WHY_REMOVED
     elif near:  # called as its source would call it
         beside = one.label.endswith(one.key)
         called = one.label.removesuffix(one.key) + near[0] if beside else one.source.label(near[0])

@@ -10,7 +10,16 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.rules import KEY_ALIASES, Source, accepted, declared, flattened, shown
+from summarizing_context.settings.rules import (
+    KEY_ALIASES,
+    REMOVED,
+    WHY_REMOVED,
+    Source,
+    accepted,
+    declared,
+    flattened,
+    shown,
+)
 from summarizing_context.settings.values import Settings, ToolTable
 
 MEMORY = ":memory:"
@@ -144,6 +153,7 @@ def _unknown(key: Any, value: Any, names: list[str], where: str = "") -> str:
         return f"unknown option {where}({shown(key)}): a name is a string"
     near = difflib.get_close_matches(key[:100], names, n=1, cutoff=0.4)
     hint = f"did you mean {where}{near[0]}?" if near else "the Amplifier page lists all options"
+    hint = WHY_REMOVED if key in REMOVED else hint
     said = "" if isinstance(value, str | bytes) else f" = {shown(value)}"  # a text may be a misspelt key's
     return f"unknown option {where}{key[:100]}{said}; {hint}"
 
