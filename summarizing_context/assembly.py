@@ -14,7 +14,6 @@ from summarizing_context.concurrency import (
     Events,
     Foreground,
     Pace,
-    Steps,
     WorkerThread,
     choose_clock,
     running_loop,
@@ -27,7 +26,7 @@ from summarizing_context.log.intake import Intake
 from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
-from summarizing_context.messages.counters import TokenCounter, choose_counter
+from summarizing_context.messages.counters import choose_counter
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder, check_embedder
 from summarizing_context.retrieval.memory_extraction import (
@@ -131,30 +130,14 @@ class Options:
     flushes_behind: bool = False  # a commit does not wait for the disk: the host sends its whole history again
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
-    """What is there before the session is."""
-
-    settings: Settings
-    options: Options
-    clock: Clock
-    counter: TokenCounter
-    caller: AnyCaller | PoolCaller
-    recipe: Recipe
-    redact: Redaction | None
-    foreground: Foreground
-    store: SessionStore
-
-
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
-    """An open context that the caller closes. A given store is closed too when this raises."""
+    """Return an open context that the caller closes. A given store is closed too when this raises."""
     running_loop()
     if options.store is not None and not callable(getattr(options.store, "claim", None)):
         raise SettingsError(
             f"store is {type(options.store).__name__}; it is an open store of yours; a path goes into Settings(store=)"
         )
     try:
-        _check(settings, options)
         return await _start(settings, options)
     except BaseException:
         if options.store is not None:
@@ -163,120 +146,191 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
 
 
 async def _start(settings: Settings, options: Options) -> SummarizingContext:
+    # what was given
+    if not isinstance(settings, Settings):
+        raise SettingsError(f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping")
+    if options.summarizer is not None and not callable(getattr(options.summarizer, "summarize", None)):
+        name = type(options.summarizer).__name__
+        raise SettingsError(f"summarizer is {name}; it needs a method `async def summarize(job) -> str`")
+    ledger_rules = (*check_rules(options.ledger_rules), *settings.ledger_rules)
+    if options.embedder is not None:
+        check_embedder(options.embedder)
+    if options.redact is not None and not callable(options.redact):
+        raise SettingsError(f"redact is {type(options.redact).__name__}; it is a function from text to text, or None")
     clock = choose_clock(options.clock)
     counter = await choose_counter(
         settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
     )
+
+    # how summaries are made
     foreground = Foreground()
-    background = WorkerThread(
-        "background", Steps(foreground).yield_now
-    )  # one: several that compute hold the event loop up
+    background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
     asks_only = options.read_only or settings.workers == "pool"  # then it calls nobody, and needs no key
-    caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
+    own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
+    is_extractive = isinstance(own_caller, ExtractiveSummarizer)
     prices = load_prices(settings.prices)  # a wrong file is told on opening, with every summarizer
-    price = FREE if isinstance(caller, ExtractiveSummarizer) else prices.price_of(caller.model)
+    price = FREE if isinstance(own_caller, ExtractiveSummarizer) else prices.price_of(own_caller.model)
     redact = None if options.redact is None else Redaction(options.redact)
-    recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=redact)
+    recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)
     store = options.store
     if store is None:
-        store = await open_store(
-            settings.store,
-            read_only=options.read_only,
-            flushes_behind=options.flushes_behind,
-        )
+        store = await open_store(settings.store, read_only=options.read_only, flushes_behind=options.flushes_behind)
     try:
-        base = _Base(settings, options, clock, counter, caller, recipe, redact, foreground, store)
-        if settings.workers != "own":
-            base = _with_pool(base, caller)
-        embedding_search = make_embedding_search(base)
+        caller: AnyCaller | PoolCaller = own_caller
+        if settings.workers != "own":  # a pool of workers makes the summaries, alone or beside this process
+            from summarizing_context.pool.client import make_asking
+
+            caller = make_asking(settings, store, None if isinstance(own_caller, ExtractiveSummarizer) else own_caller)
+            recipe = replace(recipe, asks_pool=True)
+        embedding_search = _embedding_search(settings, options, store, redact)
+
+        # the session
+        notify = make_notify(options.events, settings.session_id)
         counting = WorkerThread("counting")
-        session = make_session(base, counting, background)
+
+        async def in_thread(work: Callable[[], Any]) -> Any:
+            with foreground.call():  # else background work beside it leaves the event loop no turn
+                return await counting.run(work)
+
+        rules = RuleReader(CueRules())
+        limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
+        plans = PlanTools(ledger_rules)
+        log = MessageLog(limits, settings.image_tokens, keep_system=options.keep_system, reader=rules, plans=plans)
+        sizes = summary_sizes(settings)
+        counted = settings.max_messages or settings.summarize_threshold
+        every = None if counted is None else max(1, counted // 2)
+        summaries = SummaryCache(log, make_extracts(), maker=recipe.maker, sizes=sizes, every=every)
+        ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), Detectors(error_line, quotes)))
+
+        # what makes the summaries, in the background
+        start_messages = settings.summarize_threshold
+        if start_messages is None and settings.max_messages is not None:
+            start_messages = int(settings.start_at * settings.max_messages)
+        rule_calls = None
+        if recipe.maker == "model":
+            rule_calls = RuleCalls(
+                log=log,
+                store=store,
+                session_id=settings.session_id,
+                caller=caller,
+                recipe=recipe,
+                clock=clock,
+                cooldown=settings.breaker_cooldown,
+                background=background,
+            )
+        origin = Origin("extractive")
+        if not isinstance(caller, ExtractiveSummarizer):
+            provider = None if options.summarizer is not None else settings.summarizer
+            origin = Origin(recipe.maker, provider, caller.model)
+        worker = Worker(
+            log=log,
+            summaries=summaries,
+            store=store,
+            session_id=settings.session_id,
+            caller=caller,
+            recipe=recipe,
+            clock=clock,
+            concurrency=settings.concurrency
+            if settings.workers == "own"
+            else max(settings.concurrency, _ASKED_AT_ONCE),
+            cooldown=settings.breaker_cooldown,
+            start_messages=start_messages,
+            foreground=foreground,
+            background=background,
+            rollups=settings.strategy == "hierarchical",
+            notify=notify,
+            ledger=ledger if settings.ledger_share else None,
+            rules=rule_calls,
+            origin=origin,
+            makes_summaries=not options.read_only and settings.strategy != "truncate",
+        )
+        if isinstance(caller, ResilientSummarizer):
+            caller.on_trouble = worker.note_trouble
+
+        # what learns memories: the model that makes the summaries, or rules where there is none
+        learner = None
+        if settings.memory_extract and not options.read_only:
+            from summarizing_context.retrieval.offline_memories import OfflineMemoryReader
+
+            pieces = UnreadPieces(log, summaries, recipe.redact)
+            offline = OfflineMemoryReader(log, ledger, summaries, sizes.leaf, redact)
+            reader: MemoryReader = offline
+            if recipe.maker == "model":
+                reader = ModelMemoryReader(
+                    pieces, store=store, session_id=settings.session_id, caller=caller, recipe=recipe
+                )
+            learner = MemoryExtractor(
+                pieces,
+                (reader, offline),
+                store.memories,
+                MemoryScope(settings.project, settings.session_id),
+                clock=clock,
+                cooldown=settings.breaker_cooldown,
+                notify=notify,
+            )
+        session = Session(
+            settings=settings,
+            log=log,
+            summaries=summaries,
+            ledger=ledger,
+            views=Viewer(
+                log,
+                summaries,
+                policy_of(settings),
+                Price(remembering(counter.count), settings.image_tokens, Pace()),
+                counter.name,
+                ledger=ledger,
+            ),
+            worker=worker,
+            learner=learner,
+            store=store,
+            intake=Intake(counter, in_thread, rules),
+            counter=counter,
+            in_thread=in_thread,
+            foreground=foreground,
+            clock=clock,
+            notify=notify,
+            announce=options.announce,
+            read_only=options.read_only,
+        )
         await session.load()
     except BaseException:
         await store.close()
         raise
-    closing = [caller.close, counting.close, background.close, store.close]
     return SummarizingContext(
         session,
-        calls=caller.statistics,
+        calls=own_caller.statistics,
         price=price,
         redact=recipe.redact,
         embedding_search=embedding_search,
-        closing=closing,
-    )
-
-
-def _with_pool(base: _Base, caller: AnyCaller) -> _Base:
-    """The same with a pool of workers that makes the summaries, alone or beside this process."""
-    from summarizing_context.pool.client import make_asking
-
-    asking = make_asking(base.settings, base.store, None if isinstance(caller, ExtractiveSummarizer) else caller)
-    return replace(base, caller=asking, recipe=replace(base.recipe, asks_pool=True))
-
-
-def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) -> Session:
-    """A session that is not loaded yet; the one thread counts long messages, the other does the background work."""
-    settings, options, counter = base.settings, base.options, base.counter
-    rules = RuleReader(CueRules())
-    limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
-    plans = PlanTools(_own_rules(settings, options))
-    log = MessageLog(limits, settings.image_tokens, keep_system=options.keep_system, reader=rules, plans=plans)
-    summaries = make_summaries(settings, log, base.recipe)
-    ledger = make_ledger(settings, options, log)
-    price = Price(remembering(counter.count), settings.image_tokens, Pace())
-
-    async def in_thread(work: Callable[[], Any]) -> Any:
-        with base.foreground.call():  # else background work beside it leaves the event loop no turn
-            return await counting.run(work)
-
-    return Session(
-        settings=settings,
-        log=log,
-        summaries=summaries,
-        ledger=ledger,
-        views=Viewer(log, summaries, policy_of(settings), price, counter.name, ledger=ledger),
-        worker=make_worker(base, log, summaries, ledger, background),
-        learner=make_learner(base, log, summaries, ledger),
-        store=base.store,
-        intake=Intake(counter, in_thread, rules),
-        counter=counter,
-        in_thread=in_thread,
-        foreground=base.foreground,
-        clock=base.clock,
-        notify=make_notify(options.events, settings.session_id),
-        announce=options.announce,
-        read_only=options.read_only,
+        closing=[own_caller.close, counting.close, background.close, store.close],
     )
 
 
 def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | None:
-    """The embedder that the settings name."""
+    """Return the embedder that the settings name.
+
+    Its address and key are its own, or both of a summarizer of the same provider; never one of each.
+    """
     if settings.embedding is None or read_only:  # what only reads sends nothing anywhere
         return None
-    address, key = _place_of_embedding(settings)
+    address, key = settings.embedding_base_url, settings.embedding_api_key
+    if address is None and (settings.base_url or settings.api_key):
+        if settings.summarizer == settings.embedding and key is None:
+            address, key = settings.base_url, settings.api_key
+        elif settings.base_url is not None or (key is None and settings.summarizer not in PROVIDERS):
+            raise SettingsError(
+                f"api_key and base_url belong to summarizer = {settings.summarizer!r}, and embedding = "
+                f"{settings.embedding!r} would send messages to another server; set embedding_base_url, or "
+                "embedding_api_key without a base_url"
+            )
     shares = settings.summarizer == settings.embedding and address == settings.base_url and not settings.api_key
     timeout = settings.call_timeout
     return OpenAIEmbedder(settings.embedding_model, base_url=address, api_key=key, shares_key=shares, timeout=timeout)
 
 
-def _place_of_embedding(settings: Settings) -> tuple[str | None, str | None]:
-    """Address and key of the embedding: its own, or both of a summarizer of the same provider; never one of each."""
-    own = settings.embedding_base_url, settings.embedding_api_key
-    given = settings.base_url, settings.api_key
-    if own[0] is not None or not any(given):
-        return own
-    if settings.summarizer == settings.embedding and own[1] is None:
-        return given
-    if settings.base_url is None and (own[1] is not None or settings.summarizer in PROVIDERS):
-        return own
-    raise SettingsError(
-        f"api_key and base_url belong to summarizer = {settings.summarizer!r}, and embedding = {settings.embedding!r} "
-        "would send messages to another server; set embedding_base_url, or embedding_api_key without a base_url"
-    )
-
-
 def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool) -> VectorStore:
-    """Where the settings say that vectors are kept. A Chroma folder stands beside the file, under its name."""
+    """Return where the settings say that vectors are kept. A Chroma folder stands beside the file, under its name."""
     if settings.vector_store == "sqlite":
         return in_sqlite
     if read_only:
@@ -291,137 +345,22 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
     return ChromaVectors(in_sqlite, None if path == ":memory:" else Path(f"{path}.chroma"))
 
 
-def refuse_vectors_without_embedding(settings: Settings, *, read_only: bool) -> None:
-    """Raise where a vector store is asked for that would have nothing to keep."""
-    if settings.vector_store == "chroma" and not read_only:
-        raise SettingsError(
-            "vector_store = 'chroma' needs an embedding, for its own is not used; set embedding_model (with "
-            "embedding = 'openai'), pass embedder=, or take vector_store = 'sqlite'"
-        )
-
-
-def make_embedding_search(base: _Base) -> EmbeddingSearch | None:
-    """What finds by meaning, where there is an embedder."""
-    settings, given, read_only = base.settings, base.options.embedder, base.options.read_only
-    own = make_embedder(settings, read_only=read_only) if given is None else None
-    embedder = own if given is None else given
+def _embedding_search(
+    settings: Settings, options: Options, store: SessionStore, redact: Redaction | None
+) -> EmbeddingSearch | None:
+    """Return what finds by meaning, where there is an embedder."""
+    own = make_embedder(settings, read_only=options.read_only) if options.embedder is None else None
+    embedder = own if options.embedder is None else options.embedder
     if embedder is None:
-        refuse_vectors_without_embedding(settings, read_only=read_only)
+        if settings.vector_store == "chroma" and not options.read_only:
+            raise SettingsError(
+                "vector_store = 'chroma' needs an embedding, for its own is not used; set embedding_model (with "
+                "embedding = 'openai'), pass embedder=, or take vector_store = 'sqlite'"
+            )
         return None
-    vectors = make_vectors(settings, base.store.vectors, read_only=read_only)
+    vectors = make_vectors(settings, store.vectors, read_only=options.read_only)
     vectors.check_usable()
-    timeout = settings.call_timeout
-    return EmbeddingSearch(embedder, vectors, redact=base.redact, timeout=timeout, owned=own is not None)
-
-
-def make_summaries(settings: Settings, log: MessageLog, recipe: Recipe) -> SummaryCache:
-    """What is known of the summaries of a log, with extractive ones in the place of those that are missing."""
-    counted = settings.max_messages or settings.summarize_threshold
-    every = None if counted is None else max(1, counted // 2)
-    return SummaryCache(log, make_extracts(), maker=recipe.maker, sizes=summary_sizes(settings), every=every)
-
-
-def make_ledger(settings: Settings, options: Options, log: MessageLog) -> SessionLedger:
-    """The ledger of a log, which reads by the program's rules first."""
-    rules = LedgerRules(_own_rules(settings, options))
-    return SessionLedger(log, CallReader(rules, Detectors(error_line, quotes)))
-
-
-def _own_rules(settings: Settings, options: Options) -> tuple[LedgerRule, ...]:
-    """What tools of a host's own do, as the program says and as the settings do."""
-    return (*check_rules(options.ledger_rules), *settings.ledger_rules)
-
-
-def make_learner(
-    base: _Base, log: MessageLog, summaries: SummaryCache, ledger: SessionLedger
-) -> MemoryExtractor | None:
-    """What learns memories from a session: the model that makes its summaries, or rules where there is none."""
-    settings, store, recipe = base.settings, base.store, base.recipe
-    if not settings.memory_extract or base.options.read_only:
-        return None
-    from summarizing_context.retrieval.offline_memories import OfflineMemoryReader
-
-    pieces = UnreadPieces(log, summaries, recipe.redact)
-    rules = OfflineMemoryReader(log, ledger, summaries, summary_sizes(settings).leaf, base.redact)
-    reader: MemoryReader = rules
-    if recipe.maker == "model":
-        reader = ModelMemoryReader(
-            pieces, store=store, session_id=settings.session_id, caller=base.caller, recipe=recipe
-        )
-    return MemoryExtractor(
-        pieces,
-        (reader, rules),
-        store.memories,
-        MemoryScope(settings.project, settings.session_id),
-        clock=base.clock,
-        cooldown=settings.breaker_cooldown,
-        notify=make_notify(base.options.events, settings.session_id),
-    )
-
-
-def make_worker(
-    base: _Base, log: MessageLog, summaries: SummaryCache, ledger: SessionLedger, background: WorkerThread
-) -> Worker:
-    """What makes the summaries, in the background."""
-    settings = base.settings
-    start_messages = settings.summarize_threshold
-    if start_messages is None and settings.max_messages is not None:
-        start_messages = int(settings.start_at * settings.max_messages)
-    rules = None
-    if base.recipe.maker == "model":
-        rules = RuleCalls(
-            log=log,
-            store=base.store,
-            session_id=settings.session_id,
-            caller=base.caller,
-            recipe=base.recipe,
-            clock=base.clock,
-            cooldown=settings.breaker_cooldown,
-            background=background,
-        )
-    worker = Worker(
-        log=log,
-        summaries=summaries,
-        store=base.store,
-        session_id=settings.session_id,
-        caller=base.caller,
-        recipe=base.recipe,
-        clock=base.clock,
-        concurrency=settings.concurrency if settings.workers == "own" else max(settings.concurrency, _ASKED_AT_ONCE),
-        cooldown=settings.breaker_cooldown,
-        start_messages=start_messages,
-        foreground=base.foreground,
-        background=background,
-        rollups=settings.strategy == "hierarchical",
-        notify=make_notify(base.options.events, settings.session_id),
-        ledger=ledger if settings.ledger_share else None,
-        rules=rules,
-        origin=_origin(base),
-        makes_summaries=not base.options.read_only and settings.strategy != "truncate",
-    )
-    if isinstance(base.caller, ResilientSummarizer):
-        base.caller.on_trouble = worker.note_trouble
-    return worker
-
-
-def _origin(base: _Base) -> Origin:
-    """What makes the summaries, for observers."""
-    if isinstance(base.caller, ExtractiveSummarizer):
-        return Origin("extractive")
-    own = base.options.summarizer is not None
-    return Origin(base.recipe.maker, None if own else base.settings.summarizer, base.caller.model)
-
-
-def _make_store(path: str | Path, *, read_only: bool, flushes_behind: bool) -> SqliteStore | PostgresStore:
-    check_scheme(path)
-    if not is_address(path):
-        engine = shared_engine(path, read_only=read_only, flushes_behind=flushes_behind)
-        return SqliteStore(path, read_only=read_only, engine=engine)
-    if find_spec("psycopg") is None:
-        raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
-    from summarizing_context.stores.postgres.store import PostgresStore
-
-    return PostgresStore(str(path), read_only=read_only)
+    return EmbeddingSearch(embedder, vectors, redact=redact, timeout=settings.call_timeout, owned=own is not None)
 
 
 async def open_store(path: str | Path, *, read_only: bool = False, flushes_behind: bool = False) -> SessionStore:
@@ -432,7 +371,17 @@ async def open_store(path: str | Path, *, read_only: bool = False, flushes_behin
 
     `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
-    store = _make_store(path, read_only=read_only, flushes_behind=flushes_behind)
+    check_scheme(path)
+    store: SqliteStore | PostgresStore
+    if not is_address(path):
+        engine = shared_engine(path, read_only=read_only, flushes_behind=flushes_behind)
+        store = SqliteStore(path, read_only=read_only, engine=engine)
+    else:
+        if find_spec("psycopg") is None:
+            raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
+        from summarizing_context.stores.postgres.store import PostgresStore
+
+        store = PostgresStore(str(path), read_only=read_only)
     try:
         await store.open()
     except BaseException:
@@ -442,19 +391,6 @@ async def open_store(path: str | Path, *, read_only: bool = False, flushes_behin
 
 
 def recipe_of(settings: Settings) -> Recipe:
-    """How the summaries of these settings would be made. Needs no key, and calls nobody."""
+    """Return how the summaries of these settings would be made. Needs no key, and calls nobody."""
     caller = make_caller(settings, None, choose_clock(None), read_only=True)
     return make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=None)
-
-
-def _check(settings: Settings, options: Options) -> None:
-    if not isinstance(settings, Settings):
-        raise SettingsError(f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping")
-    if options.summarizer is not None and not callable(getattr(options.summarizer, "summarize", None)):
-        name = type(options.summarizer).__name__
-        raise SettingsError(f"summarizer is {name}; it needs a method `async def summarize(job) -> str`")
-    check_rules(options.ledger_rules)
-    if options.embedder is not None:
-        check_embedder(options.embedder)
-    if options.redact is not None and not callable(options.redact):
-        raise SettingsError(f"redact is {type(options.redact).__name__}; it is a function from text to text, or None")

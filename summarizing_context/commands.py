@@ -6,75 +6,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from math import ceil
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from summarizing_context.errors import SettingsError, SummarizingContextError
-from summarizing_context.extraction.ledger import Fact
-from summarizing_context.log.pins import Pin
-from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.text import inert, text_facts, text_table
-from summarizing_context.retrieval.memory import Memory
-from summarizing_context.retrieval.pages import Detail, Page
-from summarizing_context.sessions.budget import BudgetReport
 from summarizing_context.sessions.statistics import Statistics
-from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, told_reason
 
-
-class CommandTarget(Protocol):
-    """A session, as far as commands ask it."""
-
-    @property
-    def memory(self) -> Memory: ...
-
-    def statistics(self) -> Statistics: ...
-
-    def budget(self) -> BudgetReport: ...
-
-    def explain(self) -> list[HeaderNode]: ...
-
-    def ledger(self) -> list[Fact]: ...
-
-    async def summarize(self, keep_recent: int = 10, *, focus: str | None = None) -> ActivationReport: ...
-
-    async def compress(self, importance_threshold: float) -> ActivationReport: ...
-
-    async def pin(self, index_or_text: int | str) -> str: ...
-
-    async def unpin(self, id: str) -> None: ...
-
-    def pins(self) -> list[Pin]: ...
-
-    async def checkpoint(self, name: str | None = None) -> str: ...
-
-    async def restore(self, id: str) -> str: ...
-
-    async def fork(self, id: str, session_id: str) -> str: ...
-
-    async def list_checkpoints(self) -> list[Checkpoint]: ...
-
-    def activations(self) -> list[ActivationRecord]: ...
-
-    async def undo_activation(self) -> ActivationReport: ...
-
-    async def search(
-        self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
-    ) -> list[SearchHit]: ...
-
-    async def expand(
-        self, node_or_range: str, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None
-    ) -> Page: ...
-
-    async def recall(self, query: str, max_tokens: int = 2_000) -> Page: ...
-
+if TYPE_CHECKING:
+    from summarizing_context.context import SummarizingContext
 
 PREFIX = "/context"
 
-Scope = Literal["session", "project", "all"]
-
 _KEEP, _THRESHOLD = 10, 0.6  # messages; importance
 
-_SCOPES: Mapping[str, Scope] = {"--session": "session", "--project": "project", "--all": "all"}
+_SCOPES: Mapping[str, Literal["session", "project", "all"]] = {
+    "--session": "session",
+    "--project": "project",
+    "--all": "all",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +36,24 @@ class CommandResult:
     ok: bool = True
 
 
-Run = Callable[[CommandTarget, str], Awaitable[CommandResult]]
-
-
 class Command(NamedTuple):
     """One command: how it is called, what it does."""
 
     usage: str
     about: str
-    run: Run
+    run: Callable[[SummarizingContext, str], Awaitable[CommandResult]]
     example: str = ""  # of its arguments
     writes: bool = False
 
 
-async def run_command(context: CommandTarget, text: object) -> CommandResult:
+async def run_command(context: SummarizingContext, text: object) -> CommandResult:
     """Run what somebody typed, with or without `/context` in front. Its text is inert in a terminal, its data is as it
     is."""
     result = await _run(context, text)
     return replace(result, text=inert(result.text))
 
 
-async def _run(context: CommandTarget, text: object) -> CommandResult:
+async def _run(context: SummarizingContext, text: object) -> CommandResult:
     if not isinstance(text, str):
         return _wrong(f"a command is a text such as '{PREFIX} status', not {type(text).__name__}")
     name, rest = _parted(text)
@@ -122,7 +69,7 @@ async def _run(context: CommandTarget, text: object) -> CommandResult:
         return _wrong(str(error), usage=f"{PREFIX} {command.usage}")
 
 
-async def _status(context: CommandTarget, rest: str) -> CommandResult:
+async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     figures, budget, records = context.statistics(), context.budget(), context.activations()
     ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments, {figures.summaries_pending} pending"
     failed = f", {figures.summaries_failed} failed" if figures.summaries_failed else ""
@@ -143,18 +90,20 @@ async def _status(context: CommandTarget, rest: str) -> CommandResult:
         rows.append(("last error", figures.last_error))
     if figures.last_error_at:
         rows.append(("failed last", figures.last_error_at))
-    nodes = [[node.name, node.form, node.made_by, node.tokens] for node in context.explain()]
-    shown = "\n\n" + text_table(("node", "form", "made by", "tokens"), nodes) if nodes else ""
-    data = {"budget": asdict(budget), "statistics": _plain(asdict(figures)), "nodes": _nodes_data(context)}
+    nodes = context.explain()
+    table = [[node.name, node.form, node.made_by, node.tokens] for node in nodes]
+    shown = "\n\n" + text_table(("node", "form", "made by", "tokens"), table) if nodes else ""
+    described = [{"name": node.name, **_plain(node._asdict())} for node in nodes]
+    data = {"budget": asdict(budget), "statistics": _plain(asdict(figures)), "nodes": described}
     return CommandResult(text_facts(rows) + shown, data)
 
 
-async def _summarize(context: CommandTarget, rest: str) -> CommandResult:
+async def _summarize(context: SummarizingContext, rest: str) -> CommandResult:
     keep, topic = (int(rest), None) if _is_count(rest) else (_KEEP, rest or None)
     return activated(await context.summarize(keep, focus=topic), context.statistics())
 
 
-async def _compress(context: CommandTarget, rest: str) -> CommandResult:
+async def _compress(context: SummarizingContext, rest: str) -> CommandResult:
     try:
         threshold = float(rest or _THRESHOLD)
     except ValueError:
@@ -193,7 +142,7 @@ def _when_made(figures: Statistics) -> str:
     return f"A cap on calls or tokens is reached{failed}: the model's own are made {when}."
 
 
-async def _activations(context: CommandTarget, rest: str) -> CommandResult:
+async def _activations(context: SummarizingContext, rest: str) -> CommandResult:
     return activations_told(context.activations())
 
 
@@ -216,7 +165,7 @@ def activations_told(records: Sequence[ActivationRecord]) -> CommandResult:
     return CommandResult(text, {"activations": [one._asdict() for one in records]})
 
 
-async def _undo(context: CommandTarget, rest: str) -> CommandResult:
+async def _undo(context: SummarizingContext, rest: str) -> CommandResult:
     report = await context.undo_activation()
     record = context.activations()[-1]
     said = (
@@ -226,42 +175,42 @@ async def _undo(context: CommandTarget, rest: str) -> CommandResult:
     return CommandResult(said, {**report._asdict(), "undid": record.undoes})
 
 
-async def _pin(context: CommandTarget, rest: str) -> CommandResult:
+async def _pin(context: SummarizingContext, rest: str) -> CommandResult:
     what = _needed(rest, "a message's number, or a text to keep in every view")
     id = await context.pin(int(what) if _is_count(what) else what)
     return CommandResult(f"Pinned as {id}. To give it up: {PREFIX} unpin {id}", {"id": id})
 
 
-async def _unpin(context: CommandTarget, rest: str) -> CommandResult:
+async def _unpin(context: SummarizingContext, rest: str) -> CommandResult:
     await context.unpin(_needed(rest, "the id of a pin, as 'pins' lists it"))
     return CommandResult(f"Unpinned {rest}.", {"unpinned": rest})
 
 
-async def _pins(context: CommandTarget, rest: str) -> CommandResult:
+async def _pins(context: SummarizingContext, rest: str) -> CommandResult:
     found = context.pins()
     rows = [[pin.id, "" if pin.index is None else pin.index, pin.text or ""] for pin in found]
     text = text_table(("id", "message", "text"), rows) if rows else "Nothing is pinned by a call."
     return CommandResult(text, {"pins": [{"id": pin.id, "message": pin.index, "text": pin.text} for pin in found]})
 
 
-async def _checkpoint(context: CommandTarget, rest: str) -> CommandResult:
+async def _checkpoint(context: SummarizingContext, rest: str) -> CommandResult:
     id = await context.checkpoint(rest or None)
     return CommandResult(f"Checkpoint {id}. To return: {PREFIX} restore {id}", {"id": id, "name": rest or None})
 
 
-async def _checkpoints(context: CommandTarget, rest: str) -> CommandResult:
+async def _checkpoints(context: SummarizingContext, rest: str) -> CommandResult:
     found = await context.list_checkpoints()
     rows = [[one.id, one.seq, one.created_at[:19].replace("T", " "), one.name] for one in found]
     text = text_table(("id", "messages", "made", "name"), rows) if rows else "No checkpoints yet."
     return CommandResult(text, {"checkpoints": [asdict(one) for one in found]})
 
 
-async def _restore(context: CommandTarget, rest: str) -> CommandResult:
+async def _restore(context: SummarizingContext, rest: str) -> CommandResult:
     before = await context.restore(_needed(rest, "the id or the name of a checkpoint"))
     return CommandResult(f"Restored {rest}. To return: {PREFIX} restore {before}", {"restored": rest, "before": before})
 
 
-async def _fork(context: CommandTarget, rest: str) -> CommandResult:
+async def _fork(context: SummarizingContext, rest: str) -> CommandResult:
     id, _, session_id = rest.rpartition(" ")
     made = await context.fork(
         _needed(id.strip(), "a checkpoint's id or name, and the id of the new session"), session_id
@@ -269,7 +218,7 @@ async def _fork(context: CommandTarget, rest: str) -> CommandResult:
     return CommandResult(f"Session {made} goes on from {id.strip()}.", {"from": id.strip(), "fork": made})
 
 
-async def _search(context: CommandTarget, rest: str) -> CommandResult:
+async def _search(context: SummarizingContext, rest: str) -> CommandResult:
     first, words = _parted(rest)
     scope = _SCOPES.get(first)
     query = _needed(rest if scope is None else words, "words to look for")
@@ -279,7 +228,7 @@ async def _search(context: CommandTarget, rest: str) -> CommandResult:
     return CommandResult(text, {"query": query, "hits": [asdict(hit) for hit in hits]})
 
 
-async def _expand(context: CommandTarget, rest: str) -> CommandResult:
+async def _expand(context: SummarizingContext, rest: str) -> CommandResult:
     words = _needed(rest, "a node, such as 12-47, or a message's number").split()
     details = [word for word in words[1:] if word in ("line", "paragraph", "full")]
     cursors = [word for word in words[1:] if ":" in word]
@@ -291,33 +240,41 @@ async def _expand(context: CommandTarget, rest: str) -> CommandResult:
     return CommandResult(page.text + more, asdict(page))
 
 
-async def _recall(context: CommandTarget, rest: str) -> CommandResult:
+async def _recall(context: SummarizingContext, rest: str) -> CommandResult:
     page = await context.recall(_needed(rest, "words to look for"))
     return CommandResult(page.text, asdict(page))
 
 
-async def _memory(context: CommandTarget, rest: str) -> CommandResult:
+async def _memory(context: SummarizingContext, rest: str) -> CommandResult:
     found = await context.memory.retrieve(_needed(rest, "words to look for in the project's memories"), limit=10)
     rows = [[entry.id, entry.content] for entry in found]
     text = text_table(("id", "memory"), rows) if rows else "No memory holds any of these words."
     return CommandResult(text, {"query": rest, "memories": [_plain(asdict(entry)) for entry in found]})
 
 
-async def _ledger(context: CommandTarget, rest: str) -> CommandResult:
+async def _ledger(context: SummarizingContext, rest: str) -> CommandResult:
     found = [fact for fact in context.ledger() if rest.lower() in f"{fact.kind} {fact.value}".lower()]
-    rows = [[fact.kind, _operation(fact), _messages(fact.start, fact.stop), fact.value] for fact in found]
+    rows = [
+        [
+            fact.kind,
+            f"{fact.operation} (superseded)" if fact.superseded else fact.operation,
+            _messages(fact.start, fact.stop),
+            fact.value,
+        ]
+        for fact in found
+    ]
     text = text_table(("kind", "last", "messages", "what"), rows) if rows else "The ledger holds nothing like that."
     return CommandResult(text, {"facts": [fact._asdict() for fact in found]})
 
 
-async def _budget(context: CommandTarget, rest: str) -> CommandResult:
+async def _budget(context: SummarizingContext, rest: str) -> CommandResult:
     budget = context.budget()
     free = budget.max_tokens - budget.used_tokens
     rows = [("budget", budget.max_tokens), ("used", budget.used_tokens), ("free", free)]
     return CommandResult(text_facts([*rows, ("percent", f"{budget.percent_used:.1%}")]), asdict(budget))
 
 
-async def _help(context: CommandTarget, rest: str) -> CommandResult:
+async def _help(context: SummarizingContext, rest: str) -> CommandResult:
     rows = [[f"{PREFIX} {command.usage}", command.about] for command in COMMANDS.values()]
     return CommandResult(text_table(("command", "what it does"), rows), {"commands": list(COMMANDS)})
 
@@ -360,10 +317,6 @@ def _messages(start: int, stop: int) -> str:
     return str(start) if stop == start + 1 else f"{start}-{stop - 1}"
 
 
-def _operation(fact: Fact) -> str:
-    return f"{fact.operation} (superseded)" if fact.superseded else fact.operation
-
-
 def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 10
 
@@ -372,10 +325,6 @@ def _needed(rest: str, what: str) -> str:
     if not rest:
         raise SettingsError(f"give {what}")
     return rest
-
-
-def _nodes_data(context: CommandTarget) -> list[dict[str, Any]]:
-    return [{"name": node.name, **_plain(node._asdict())} for node in context.explain()]
 
 
 def _plain(value: Any) -> Any:

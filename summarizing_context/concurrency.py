@@ -10,8 +10,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio.to_thread import current_default_thread_limiter
@@ -99,32 +100,20 @@ class WorkerThread:
             thread.shutdown(wait=True)  # no work is left, so this does not block the loop
 
 
-@dataclass(slots=True)
-class _KeyLock:
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-    users: int = 0
-
-
-_key_locks: dict[tuple[int, Hashable], _KeyLock] = {}  # by event loop and key; only those in use
+_key_locks: WeakValueDictionary[tuple[int, Hashable], asyncio.Lock] = WeakValueDictionary()  # by event loop and key
 
 
 @asynccontextmanager
 async def single_flight(key: Hashable) -> AsyncIterator[None]:
     """Hold `key` for this task. Other tasks of this event loop that want it wait."""
-    place = id(asyncio.get_running_loop()), key
-    key_lock = _key_locks.setdefault(place, _KeyLock())
-    key_lock.users += 1
-    try:
-        async with key_lock.lock:
-            yield
-    finally:
-        key_lock.users -= 1
-        if not key_lock.users:
-            _key_locks.pop(place, None)
+    async with _key_locks.setdefault((id(asyncio.get_running_loop()), key), asyncio.Lock()):
+        yield
 
 
 _PAUSE = 0.0002  # seconds
 _MOST_PAUSES = 8  # between two pieces of work, so that the background also runs under a host that always calls
+
+_STEP = 4_000  # characters that a background thread reads between two pauses, about a millisecond
 
 SHARE = 128  # calls for each piece of background work, while a call is always running
 
@@ -167,6 +156,19 @@ class Foreground:
                 return
             time.sleep(_PAUSE)
 
+    def steps(self) -> YieldNow:
+        """Return what one background thread calls all along: it yields to the calls after each step."""
+        left = 0
+
+        def yield_now(characters: int) -> None:
+            nonlocal left
+            if left <= 0:
+                self.yield_to_calls()
+                left = _STEP
+            left -= characters
+
+        return yield_now
+
     async def wait_gap(self) -> None:
         """Wait until background work may begin: no call is running, or `SHARE` calls were served.
 
@@ -175,24 +177,6 @@ class Foreground:
         async with self._asking:
             if self._under_way:
                 await self._gap.wait()
-
-
-STEP = 4_000  # characters that a background thread reads between two pauses, about a millisecond
-
-
-class Steps:
-    """The steps of one background thread, which yields to the calls of a session after each."""
-
-    def __init__(self, foreground: Foreground) -> None:
-        self._foreground = foreground
-        self._left = 0
-
-    def yield_now(self, characters: int) -> None:
-        """Yield if the present step is over. `characters` will be read next."""
-        if self._left <= 0:
-            self._foreground.yield_to_calls()
-            self._left = STEP
-        self._left -= characters
 
 
 Made = TypeVar("Made")
@@ -310,24 +294,18 @@ class Events(Protocol):
         """Emit one event. Its data are finite JSON values, never message text."""
 
 
-class MonotonicClock:
-    """The monotonic clock of the machine."""
-
-    now = staticmethod(time.monotonic)
-
-
-class CalledClock:
+@dataclass(frozen=True, slots=True)
+class _ReadClock:
     """A function as a clock."""
 
-    def __init__(self, read: Callable[[], float]) -> None:
-        self.now = read
+    now: Callable[[], float]
 
 
 def choose_clock(clock: Clock | Callable[[], float] | None) -> Clock:
-    """The clock of a session, called once to check it. Raises `SettingsError` if it gives no seconds."""
+    """Return the clock of a session, called once to check it. Raise `SettingsError` if it gives no seconds."""
     if clock is None:
-        return MonotonicClock()
-    ours: Clock = clock if hasattr(clock, "now") else CalledClock(clock)
+        return _ReadClock(time.monotonic)
+    ours: Clock = clock if hasattr(clock, "now") else _ReadClock(clock)
     try:
         reading = ours.now()
     except Exception as error:

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Literal
 
 import anyio
+import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
-from summarizing_context.compactor import Compactor
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
@@ -37,10 +37,11 @@ from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.provider_window import NO_PROVIDER, read_provider
-from summarizing_context.views.activation import ActivationRecord, ActivationReport
+from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View
+from summarizing_context.worker.topic_notes import check_focus
 
 _LEAVE_WITHIN = 1.0  # seconds
 
@@ -80,7 +81,7 @@ class SummarizingContext:
         self._follower = Follower(session)
         self._memory = Memory(session, store.memories, embedding_search)
         self._shows_memories = settings.memory_include == "auto"
-        self._compactor = Compactor(session, self._memory, redact)
+        self._redact = redact  # what of a topic no model may read
         self._memory_tools = MemoryTools(self._memory)
         self._search = Search(settings, store.index, embedding_search, self._memory)
         self._expander = Expander(log, session.summaries, count)
@@ -214,7 +215,7 @@ class SummarizingContext:
         low water, all but the newest 10 messages are. Raises `SettingsError` for a focus that names nothing, or where
         nothing is summarized."""
         self._check()
-        return await self._compactor.compact(focus)
+        return await self._activate(None, focus)
 
     def activations(self) -> list[ActivationRecord]:
         """Each activation of this session, oldest first, those of earlier processes included."""
@@ -341,7 +342,9 @@ class SummarizingContext:
         it is made, and asking again shows it. Raises `SettingsError`.
         """
         self._check()
-        return await self._compactor.summarize(keep_recent, focus)
+        if isinstance(keep_recent, bool) or not isinstance(keep_recent, int) or keep_recent < 1:
+            raise SettingsError(f"keep_recent is {briefly(keep_recent)}; it is a number of messages, at least 1")
+        return await self._activate(ActivationRequest(keep_messages=keep_recent), focus)
 
     async def compress(self, importance_threshold: float) -> ActivationReport:
         """Activate now and cover all but the newest group, or `keep_recent` messages: what is at least so important
@@ -351,12 +354,16 @@ class SummarizingContext:
         threshold too, until another call sets one or the log is replaced. Raises `SettingsError`.
         """
         self._check()
-        return await self._compactor.compress(importance_threshold)
+        threshold = importance_threshold
+        wrong = isinstance(threshold, bool) or not isinstance(threshold, int | float)
+        if wrong or not 0 <= threshold <= 1:
+            raise SettingsError(f"importance_threshold is {briefly(threshold)}; it is a number from 0 to 1")
+        return await self._activate(ActivationRequest(keep_from=float(threshold)))
 
     def should_compress(self) -> bool:
         """As `should_compact`, in a plain function: it knows the memories that were looked up last."""
         self._check()
-        return self._compactor.should_compress()
+        return self._session.would_compact(self._memory.chosen)
 
     async def pin(self, index_or_text: int | str) -> str:
         """Keep a message, by its index in the log, or a text in every view; the id to unpin it with.
@@ -484,6 +491,20 @@ class SummarizingContext:
         self._check()
         latest = self._session.views.latest
         return 0 if latest is None else self._session.summaries.unseen_tokens(latest.state.leaves)
+
+    async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
+        session = self._session
+        topic = None if focus is None else await anyio.to_thread.run_sync(check_focus, focus, self._redact)
+        if topic is not None and session.settings.strategy == "truncate":
+            raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
+        memories = await self._memory.choose()
+        report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, request=request)
+        session.wake()
+        if report is None:
+            now, _ = session.views.tokens(session.key, session.budget)
+            raw = session.views.raw_messages(session.key, session.budget, request)
+            return ActivationReport(False, "explicit", now, now, 0, raw)
+        return report
 
     async def _checkpoint_if_due(self) -> None:
         if self._makes_checkpoints and self._checkpoints.is_due:

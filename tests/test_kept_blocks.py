@@ -142,7 +142,6 @@ async def test_a_ledger_rule_names_tools_that_plan():
     ("changed", "tags"),
     [
         ({}, ["current_plan", "project_instructions"]),
-        ({"instructions_share": 0}, ["current_plan"]),
         ({"strategy": "truncate"}, []),
     ],
 )
@@ -170,9 +169,6 @@ async def test_an_opening_row_of_instructions_alone_goes_into_the_block_and_leav
         assert file not in view
         assert user("Build the shop.") in view
         assert "Use tabs." in block(view, "project_instructions")
-    async with open_context(small(instructions_share=0), count_tokens=count) as context:
-        await context.add_message(file)
-        assert file in await filled(context)
 
 
 async def test_human_messages_stay_word_for_word_the_newest_first():

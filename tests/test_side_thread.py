@@ -37,20 +37,14 @@ async def test_it_starts_with_the_first_piece_and_nothing_is_left_of_it():
     side = WorkerThread("side")
     assert set(threading.enumerate()) == before
     assert await side.run(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await side.run(lambda: 1 / 0)
     assert len(set(threading.enumerate()) - before) == 1
     await side.close()
     await side.close()
     assert set(threading.enumerate()) == before
     with pytest.raises(ContextClosedError):
         await side.run(lambda: 7)
-
-
-async def test_a_fault_of_the_work_is_the_caller_s():
-    side = WorkerThread("side")
-    with pytest.raises(ZeroDivisionError):
-        await side.run(lambda: 1 / 0)
-    assert await side.run(lambda: 1) == 1
-    await side.close()
 
 
 async def test_closing_drops_what_waits_and_is_not_held_up_by_a_long_piece():

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,34 +15,43 @@ import typer.main
 
 from summarizing_context import Settings
 from summarizing_context.cli.app import build_app
+from summarizing_context.settings.rules import declared
 
 ROOT = Path(__file__).parents[2]
-MEANINGS = Path(__file__).with_name("settings.toml")
 PROGRAM = "summarizing-context"
 MARKUP = re.compile(r"\[/?(?:bold|dim)\]")
 CODE = re.compile(r"(`[^`]*`)")
 NO_LIMIT = " to 1,000,000,000"  # the bound of every count
 
 
+# The groups of the page, each by its first setting; they follow the order of `Settings`.
+GROUPS = {
+    "store": ("Where the log is", ""),
+    "summarizer": ("What stands for the past", ""),
+    "max_tokens": ("Budget", "All values are tokens."),
+    "high_water": (
+        "When a view changes, and what it holds",
+        "A share is a share of *room*: the budget without the leading system rows.",
+    ),
+    "segment_min": ("Segments and summaries", "Tokens by the built-in estimate."),
+    "workers": ("Background work and its limits", ""),
+    "token_counter": ("Counting tokens", ""),
+    "embedding": ("Search and memory", ""),
+    "checkpoint_interval_messages": ("Checkpoints", ""),
+}
+
+
 def configuration() -> str:
     """The page of settings: its introduction, then a table for each group."""
-    groups = tomllib.loads(MEANINGS.read_text(encoding="utf-8"))["group"]
-    known = {setting.name: setting for setting in fields(Settings)}
-    named = [name for group in groups for name in group["settings"]]
-    if sorted(named) != sorted(known):
-        raise SystemExit(f"{MEANINGS.name}: these names differ from Settings: {sorted(set(named) ^ set(known))}")
-    head = (Path(__file__).parent / "configuration_head.md").read_text(encoding="utf-8")
-    return "\n".join([head.rstrip(), *(line for group in groups for line in _group(group, known))]) + "\n"
-
-
-def _group(group: dict[str, Any], known: dict[str, Field[Any]]) -> Iterator[str]:
-    yield from ("", f"## {group['title']}", "")
-    if "note" in group:
-        yield from (group["note"], "")
-    yield from ("| setting | default | meaning |", "|---|---|---|")
-    for name, meaning in group["settings"].items():
-        setting = known[name]
-        yield f"| `{name}` | {_default(setting.default)} | {_cell(meaning)} Allowed: {_allowed(setting)}. |"
+    lines = [(Path(__file__).parent / "configuration_head.md").read_text(encoding="utf-8").rstrip()]
+    for name, setting in declared(Settings).items():
+        if name in GROUPS:
+            title, note = GROUPS[name]
+            lines += ["", f"## {title}", "", *([note, ""] if note else [])]
+            lines += ["| setting | default | meaning |", "|---|---|---|"]
+        allowed = _cell(setting.allowed.replace(NO_LIMIT, ""))
+        lines.append(f"| `{name}` | {_default(setting.default)} | {_cell(setting.description)} Allowed: {allowed}. |")
+    return "\n".join(lines) + "\n"
 
 
 def _default(value: Any) -> str:
@@ -55,10 +62,6 @@ def _default(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
-
-
-def _allowed(setting: Field[Any]) -> str:
-    return _cell(setting.metadata["rule"].allowed.replace(NO_LIMIT, ""))
 
 
 def _cell(text: str) -> str:

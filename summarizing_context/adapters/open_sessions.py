@@ -1,4 +1,4 @@
-"""Sessions that a host keeps open at once, and names for them that a store can keep.
+"""What adapters share: their arguments, the sessions that a host keeps open at once, and names that a store can keep.
 
 Each session has one user at a time, and those unused for longest are closed.
 """
@@ -8,20 +8,64 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
+from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.messages.validation import Message
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer
 
 _LONGEST_ID = 200
 
 
+def read_arguments(
+    settings: Settings | SummarizingContext | None, options: Mapping[str, Any], *refused: str
+) -> tuple[SummarizingContext | None, Settings, Options]:
+    """Return the open context that an adapter was given, if it was, else the settings and options to open one with.
+
+    Raise `SettingsError` for wrong arguments; options by the names of `refused` are wrong too.
+    """
+    if isinstance(settings, SummarizingContext):
+        if options:
+            raise SettingsError(f"an open context takes no options; leave out {', '.join(sorted(options))}")
+        return settings, Settings(), Options()
+    if settings is not None and not isinstance(settings, Settings):
+        raise SettingsError(f"{briefly(settings)} is neither Settings nor an open context")
+    if unknown := sorted(options.keys() - (Options.__dataclass_fields__.keys() - set(refused))):
+        but = f" but {', '.join(refused)}" if refused else ""
+        raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context{but}")
+    return None, settings or Settings(), Options(**options)
+
+
+class Window:
+    """A model as `get_messages_for_request` reads providers: its name, and its window where the host knows it."""
+
+    def __init__(self, name: str, model: str, context_window: int | None, max_output_tokens: int | None) -> None:
+        self.name = name
+        self._info = {"id": model, "context_window": context_window, "max_output_tokens": max_output_tokens}
+
+    def get_model_info(self) -> dict[str, Any]:
+        return self._info
+
+
+def text_of(content: str | Sequence[Message]) -> str:
+    """Return the texts of a message's content."""
+    blocks = [{"text": content}] if isinstance(content, str) else content
+    return "\n".join(block["text"] for block in blocks if isinstance(block.get("text"), str) and block["text"])
+
+
+def digest_of(data: bytes | bytearray) -> str:
+    """Return what stands for content in names of rows and in place of the bytes of files."""
+    return hashlib.blake2b(data, digest_size=12).hexdigest()
+
+
 def session_id_from(host_id: str) -> str:
-    """The host's session id in the characters that a session id may have; other hosts' ids stay different."""
+    """Return the host's session id in the characters that a session id may have; other ids stay different."""
     plain = re.sub(r"[^A-Za-z0-9._:-]", "-", host_id)
     if plain == host_id and len(plain) <= _LONGEST_ID:
         return plain
@@ -48,7 +92,7 @@ class Sessions:
 
     @asynccontextmanager
     async def use(self, name: str, summarizer: Summarizer | None = None) -> AsyncIterator[SummarizingContext]:
-        """The session for one user after the other, opened where it is not. Raises as `open_context` does.
+        """Lend the session to one user after the other, opened where it is not. Raise as `open_context` does.
 
         A session that is opened now has this `summarizer`, if one is given, in place of that of the options.
         """
@@ -67,14 +111,14 @@ class Sessions:
                 self._closing = asyncio.create_task(self._close_oldest())
 
     def contexts(self) -> dict[str, SummarizingContext]:
-        """The sessions that are open."""
+        """Return the sessions that are open."""
         return {name: each.context for name, each in self._sessions.items() if each.context is not None}
 
-    async def close(self) -> None:
-        """Close all of them, at once."""
+    async def close(self, *names: str) -> None:
+        """Close the sessions of these names, or all, at once."""
         if self._closing is not None:
             await self._closing
-        closed = await asyncio.gather(*map(self._close, list(self._sessions)), return_exceptions=True)
+        closed = await asyncio.gather(*map(self._close, names or list(self._sessions)), return_exceptions=True)
         for error in filter(None, closed):
             raise error
 
@@ -84,7 +128,7 @@ class Sessions:
                 await self._close(name)
 
     async def _close(self, name: str) -> None:
-        session = self._sessions[name]
+        session = self._sessions.get(name, _Session())
         async with session.turn:  # who wants it meanwhile waits, and opens it again
             if session.context is not None:
                 await session.context.close()

@@ -11,8 +11,9 @@ from typing import Any, Self
 
 import anyio
 
+from summarizing_context.adapters.open_sessions import read_arguments
 from summarizing_context.adapters.response_items import NAME, Row, items_of, rows_of
-from summarizing_context.assembly import Options, start_context
+from summarizing_context.assembly import start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 from summarizing_context.messages.validation import Message
@@ -46,19 +47,11 @@ class SummarizingFilter:
     """What `summarizing_filter` makes."""
 
     def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
-        self._context = settings if isinstance(settings, SummarizingContext) else None
+        self._context, self._settings, self._options = read_arguments(settings, options)
         self._owns = self._context is None
-        self._settings = settings if isinstance(settings, Settings) else Settings()
         self._known: set[str] | None = None  # names of the messages that the next input may go on from
         self._agent = ""  # the name of the one that asked last
         self._turn = anyio.Lock()
-        if not isinstance(settings, Settings | SummarizingContext | None):
-            raise SettingsError(f"{briefly(settings)} is neither Settings nor an open context")
-        if options and not self._owns:
-            raise SettingsError(f"an open context takes no options; leave out {', '.join(sorted(options))}")
-        if unknown := sorted(options.keys() - set(Options.__dataclass_fields__)):
-            raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context")
-        self._options = Options(**options)
 
     async def __aenter__(self) -> Self:
         return self

@@ -14,7 +14,7 @@ from summarizing_context.errors import MissingExtraError
 
 try:
     from opentelemetry.context import Context
-    from opentelemetry.metrics import Histogram, Meter, MeterProvider, get_meter
+    from opentelemetry.metrics import Histogram, MeterProvider, get_meter
     from opentelemetry.trace import SpanKind, Status, StatusCode, TracerProvider, get_tracer
 except ImportError as error:
     raise MissingExtraError("opentelemetry", "OpenTelemetryEvents needs opentelemetry-api") from error
@@ -46,102 +46,88 @@ class OpenTelemetryEvents:
     ) -> None:
         release = version("summarizing-context")
         self._tracer = get_tracer(_OURS, release, tracer_provider)
-        self._metrics = _Metrics(get_meter(_OURS, release, meter_provider))
         self._traced = frozenset(traced)
         self._base = {} if session_id is None else {"gen_ai.conversation.id": session_id}
+        # attributes of metrics have few values: a session's name is none of them
+        meter = get_meter(_OURS, release, meter_provider)
 
-    def emit(self, name: str, data: Mapping[str, Any]) -> None:
-        """Record an activation, or a summary that is ready or was given up; other events are no telemetry."""
-        match name:
-            case "activation":
-                self._activation(data)
-            case "summary_ready" | "summary_failed":
-                self._summary(data)
+        def histogram(name: str, unit: str, about: str) -> Histogram:
+            bounds = _SECONDS if unit == "s" else _TOKENS
+            return meter.create_histogram(name, unit, about, explicit_bucket_boundaries_advisory=bounds)
 
-    def _activation(self, data: Mapping[str, Any]) -> None:
-        """A span under that of the request, for the request has waited for it."""
-        self._metrics.activation(data)
-        attributes = {
-            **self._base,
-            "gen_ai.conversation.compacted": True,
-            f"{_OURS}.reason": data["reason"],
-            f"{_OURS}.tokens.before": data["tokens_before"],
-            f"{_OURS}.tokens.after": data["tokens_after"],
-            f"{_OURS}.messages": data["messages"],
-            f"{_OURS}.header.tokens": data["header_tokens"],
-            f"{_OURS}.stand_ins": data["stand_ins"],
-        }
-        began, now = _times(data["duration"])
-        self._tracer.start_span(f"{_OURS}.activate", attributes=attributes, start_time=began).end(now)
-
-    def _summary(self, data: Mapping[str, Any]) -> None:
-        """A span of a trace of its own, for no request waits for a summary."""
-        self._metrics.summary(data)
-        attributes = {**self._base, f"{_OURS}.rank": data["rank"], f"{_OURS}.made_by": data["made_by"]}
-        name, kind = f"{_OURS}.summarize", SpanKind.INTERNAL
-        if data["made_by"] == "model" and data["provider"] not in self._traced:
-            model = data["model"]
-            name, kind = "chat" if model is None else f"chat {model}", SpanKind.CLIENT
-            usage = {
-                "gen_ai.usage.input_tokens": data.get("input_tokens"),
-                "gen_ai.usage.output_tokens": data.get("output_tokens"),
-                "gen_ai.usage.cache_read.input_tokens": data.get("cached_tokens"),
-            }
-            attributes |= _operation(data) | {key: value for key, value in usage.items() if value is not None}
-        began, now = _times(data["duration"])
-        span = self._tracer.start_span(name, Context(), kind, attributes, start_time=began)
-        if "error" in data:
-            span.set_attribute("error.type", data["error"])
-            span.set_status(Status(StatusCode.ERROR))
-        span.end(now)
-
-
-class _Metrics:
-    """The instruments. Their attributes have few values: a session's name is none of them."""
-
-    def __init__(self, meter: Meter) -> None:
         counter = meter.create_counter
         self._activations = counter(f"{_OURS}.activations", "{activation}", "Views that begin differently.")
-        self._waited = _histogram(meter, f"{_OURS}.activation.duration", "s", "What a request waits for one.")
-        self._view = _histogram(meter, f"{_OURS}.view.tokens", "{token}", "A view after an activation.")
+        self._waited = histogram(f"{_OURS}.activation.duration", "s", "What a request waits for one.")
+        self._view = histogram(f"{_OURS}.view.tokens", "{token}", "A view after an activation.")
         self._freed = counter(f"{_OURS}.freed.tokens", "{token}", "By which activations make views smaller.")
         self._stand_ins = counter(f"{_OURS}.stand_ins", "{stand_in}", "In views, for missing summaries.")
         self._summaries = counter(f"{_OURS}.summaries", "{summary}", "Made, or given up for now.")
-        self._duration = _histogram(meter, "gen_ai.client.operation.duration", "s", "Of a call to a model.")
-        self._usage = _histogram(meter, "gen_ai.client.token.usage", "{token}", "Of a call, by input and output.")
+        self._duration = histogram("gen_ai.client.operation.duration", "s", "Of a call to a model.")
+        self._usage = histogram("gen_ai.client.token.usage", "{token}", "Of a call, by input and output.")
 
-    def activation(self, data: Mapping[str, Any]) -> None:
+    def emit(self, name: str, data: Mapping[str, Any]) -> None:
+        """Record an activation, or a summary that is ready or was given up; other events are no telemetry."""
+        if name == "activation":
+            self._activation(data)
+        elif name in ("summary_ready", "summary_failed"):
+            self._summary(data)
+
+    def _activation(self, data: Mapping[str, Any]) -> None:
         reason = {f"{_OURS}.reason": data["reason"]}
         self._activations.add(1, reason)
         self._waited.record(data["duration"], reason)
         self._view.record(data["tokens_after"])
         self._freed.add(max(0, data["freed"]))
         self._stand_ins.add(data["stand_ins"])
+        attributes = {
+            **self._base,
+            **reason,
+            "gen_ai.conversation.compacted": True,
+            f"{_OURS}.tokens.before": data["tokens_before"],
+            f"{_OURS}.tokens.after": data["tokens_after"],
+            f"{_OURS}.messages": data["messages"],
+            f"{_OURS}.header.tokens": data["header_tokens"],
+            f"{_OURS}.stand_ins": data["stand_ins"],
+        }
+        began, now = _times(data["duration"])  # under the span of the request, which has waited for it
+        self._tracer.start_span(f"{_OURS}.activate", attributes=attributes, start_time=began).end(now)
 
-    def summary(self, data: Mapping[str, Any]) -> None:
+    def _summary(self, data: Mapping[str, Any]) -> None:
+        # what the conventions ask for of each call to a model; what nobody has told is left out
+        operation = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": data["provider"],
+            "gen_ai.request.model": data["model"],
+        }
+        operation = {key: value for key, value in operation.items() if value is not None}
         failure = {"error.type": data["error"]} if "error" in data else {}
         self._summaries.add(1, {f"{_OURS}.made_by": data["made_by"], **failure})
-        if data["made_by"] != "model":
-            return
-        operation = _operation(data)
-        self._duration.record(data["duration"], operation | failure)
-        for kind in ("input", "output"):
-            if (tokens := data.get(f"{kind}_tokens")) is not None:
-                self._usage.record(tokens, {**operation, "gen_ai.token.type": kind})
-
-
-def _operation(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What the conventions ask for of each call to a model; what nobody has told is left out."""
-    told = {"gen_ai.provider.name": data["provider"], "gen_ai.request.model": data["model"]}
-    return {"gen_ai.operation.name": "chat", **{key: value for key, value in told.items() if value is not None}}
-
-
-def _histogram(meter: Meter, name: str, unit: str, description: str) -> Histogram:
-    bounds = _SECONDS if unit == "s" else _TOKENS
-    return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+        if data["made_by"] == "model":
+            self._duration.record(data["duration"], operation | failure)
+            for kind in ("input", "output"):
+                if (tokens := data.get(f"{kind}_tokens")) is not None:
+                    self._usage.record(tokens, {**operation, "gen_ai.token.type": kind})
+        attributes = {**self._base, f"{_OURS}.rank": data["rank"], f"{_OURS}.made_by": data["made_by"]}
+        name, kind_of_span = f"{_OURS}.summarize", SpanKind.INTERNAL
+        if data["made_by"] == "model" and data["provider"] not in self._traced:
+            name = "chat" if data["model"] is None else f"chat {data['model']}"
+            kind_of_span = SpanKind.CLIENT
+            usage = {
+                "gen_ai.usage.input_tokens": data.get("input_tokens"),
+                "gen_ai.usage.output_tokens": data.get("output_tokens"),
+                "gen_ai.usage.cache_read.input_tokens": data.get("cached_tokens"),
+            }
+            attributes |= operation | {key: value for key, value in usage.items() if value is not None}
+        began, now = _times(data["duration"])
+        # in a trace of its own, for no request waits for a summary
+        span = self._tracer.start_span(name, Context(), kind_of_span, attributes, start_time=began)
+        if failure:
+            span.set_attributes(failure)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(now)
 
 
 def _times(duration: float) -> tuple[int, int]:
-    """Begin and end, in nanoseconds, of what has just ended."""
+    """Return begin and end, in nanoseconds, of what has just ended."""
     now = time.time_ns()
     return now - int(duration * 1e9), now

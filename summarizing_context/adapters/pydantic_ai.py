@@ -6,19 +6,23 @@ it was goes out as the host's own object, so that signatures, ids and files are 
 
 from __future__ import annotations
 
-import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
-import anyio
-
-from summarizing_context.adapters.open_sessions import session_id_from
-from summarizing_context.assembly import Options, start_context
+from summarizing_context.adapters.open_sessions import (
+    Sessions,
+    Window,
+    digest_of,
+    read_arguments,
+    session_id_from,
+    text_of,
+)
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import MissingExtraError, SettingsError, briefly
+from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.settings.values import Settings
 
@@ -62,21 +66,9 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
         """Raises `SettingsError` for wrong arguments."""
-        self._context = settings if isinstance(settings, SummarizingContext) else None
-        self._contexts: dict[str, SummarizingContext] = {}
-        self._opening = anyio.Lock()
-        self._turns: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # a context has one user at a time
-        self._options = Options()
-        if self._context is not None:
-            if options:
-                raise SettingsError(f"an open context takes no options; leave out {', '.join(sorted(options))}")
-            return
-        if settings is not None and not isinstance(settings, Settings):
-            raise SettingsError(f"{briefly(settings)} is neither Settings nor an open context")
-        if unknown := sorted(options.keys() - set(Options.__dataclass_fields__)) or options.keys() & {"store"}:
-            raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context but store")
-        self._settings = settings or Settings()
-        self._options = Options(**options)
+        self._context, self._settings, given = read_arguments(settings, options, "store")
+        self._turn = asyncio.Lock()  # of a given context: it has one user at a time
+        self._sessions = Sessions(self._settings, given, most=sys.maxsize)
 
     async def __aenter__(self) -> Self:
         return self
@@ -86,61 +78,44 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     async def close(self, conversation_id: str | None = None) -> None:
         """Close the context of a conversation, or of all. A given context stays open. The next request opens anew."""
-        for id in list(self._contexts) if conversation_id is None else [conversation_id]:
-            turn = self._turns[id]
-            async with turn, self._opening:
-                if id in self._contexts:
-                    await self._contexts.pop(id).close()
-                if not turn.statistics().tasks_waiting:
-                    self._turns.pop(id, None)
+        await self._sessions.close(*([] if conversation_id is None else [session_id_from(conversation_id)]))
 
     async def context_of(self, conversation_id: str) -> SummarizingContext:
-        """The open context of a conversation."""
+        """Return the open context of a conversation."""
+        async with self._used(conversation_id) as context:
+            return context
+
+    @asynccontextmanager
+    async def _used(self, conversation_id: str | None) -> AsyncIterator[SummarizingContext]:
+        """Lend the context of a conversation, else the view could be that of another run of it."""
         if self._context is not None:
-            return self._context
-        async with self._opening:
-            if conversation_id not in self._contexts:
-                settings = replace(self._settings, session_id=session_id_from(conversation_id))
-                self._contexts[conversation_id] = await start_context(settings, self._options)
-            return self._contexts[conversation_id]
+            async with self._turn:
+                yield self._context
+        else:
+            id = str(conversation_id or self._settings.session_id)
+            async with self._sessions.use(session_id_from(id)) as context:
+                yield context
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Called by the host before each attempt: the messages of the request become those of a view."""
-        rows = list(_rows(request_context.messages))
-        id = self._id_of(ctx)
-        async with self._turns[id]:  # else the view could be that of another run of the conversation
-            context = await self.context_of(id)
+        rows, model = list(_rows(request_context.messages)), request_context.model
+        output = (request_context.model_settings or {}).get("max_tokens")
+        async with self._used(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
             view = await context.get_messages_for_request(
-                provider=_Window(request_context.model, request_context.model_settings),
+                provider=Window(str(model.system), model.model_name, model.profile.get("context_window"), output),
                 tools=_beside(request_context.model_request_parameters),
             )
         return replace(request_context, messages=_messages(view, rows))
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: ModelResponse) -> ModelResponse:
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
-        context = await self.context_of(self._id_of(ctx))
         usage = response.usage
-        cached = usage.cache_read_tokens, usage.cache_write_tokens
-        fresh = max(0, usage.input_tokens - sum(cached))
-        await context.observe_usage(fresh, cache_read=cached[0], cache_write=cached[1])
+        read, written = usage.cache_read_tokens, usage.cache_write_tokens
+        async with self._used(ctx.conversation_id) as context:
+            fresh = max(0, usage.input_tokens - read - written)
+            await context.observe_usage(fresh, cache_read=read, cache_write=written)
         return response
-
-    def _id_of(self, ctx: Any) -> str:
-        """The name of the run's conversation; all runs are of one where the context was given."""
-        return "" if self._context is not None else str(ctx.conversation_id or self._settings.session_id)
-
-
-class _Window:
-    """A model as what tells its window to `get_messages_for_request`."""
-
-    def __init__(self, model: Any, settings: Mapping[str, Any] | None) -> None:
-        self.name = str(model.system)
-        window, output = model.profile.get("context_window"), (settings or {}).get("max_tokens")
-        self._info = SimpleNamespace(id=model.model_name, context_window=window, max_output_tokens=output)
-
-    def get_model_info(self) -> SimpleNamespace:
-        return self._info
 
 
 def _beside(parameters: Any) -> list[dict[str, Any]]:
@@ -162,6 +137,7 @@ class _Row(NamedTuple):
 
 
 def _rows(messages: Sequence[ModelMessage]) -> Iterator[_Row]:
+    """Yield rows with names made of their content: the same in every process, whatever stands before them."""
     for message in messages:
         if isinstance(message, ModelResponse):
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
@@ -172,8 +148,7 @@ def _rows(messages: Sequence[ModelMessage]) -> Iterator[_Row]:
 
 
 def _named(row: Message, ids: Sequence[str | None] = ()) -> Message:
-    """The row with a name made of its content: the same in every process, whatever stands before it."""
-    return {**row, _NAME: hashlib.blake2b(canonical_json([row, *ids]).encode(), digest_size=12).hexdigest()}
+    return {**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}
 
 
 def _request_row(part: Any) -> Message:
@@ -182,9 +157,10 @@ def _request_row(part: Any) -> Message:
     if isinstance(part, ToolReturnPart):
         text = part.model_response_str()
         files = [_block(file) for file in part.files]
-        return _result_row(part.tool_call_id, [{"type": "text", "text": text}, *files] if files else text)
+        content = [{"type": "text", "text": text}, *files] if files else text
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
     if isinstance(part, RetryPromptPart) and part.tool_name is not None:
-        return _result_row(part.tool_call_id, part.model_response())
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response()}
     if isinstance(part, RetryFeedbackPart | RetryPromptPart):
         return {"role": "user", "content": part.model_response(), "isMeta": True}
     if isinstance(part, SystemPromptPart):
@@ -192,10 +168,6 @@ def _request_row(part: Any) -> Message:
     if getattr(part, "part_kind", "") in ("speech", "compaction"):
         return {"role": "user", "content": _as_text(part), "isMeta": True}
     return {"role": "system", "content": _as_text(part)}  # tools, settings and instructions that changed: these stay
-
-
-def _result_row(call_id: str, content: Any) -> Message:
-    return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
 def _content(content: str | Sequence[Any]) -> str | list[Message]:
@@ -207,13 +179,12 @@ def _content(content: str | Sequence[Any]) -> str | list[Message]:
 
 
 def _block(item: Any) -> Message:
-    """A text, or an image, a sound or a file without its bytes."""
+    """Return the block of a text, or of an image, a sound or a file without its bytes."""
     if isinstance(item, str | TextContent):
         return {"type": "text", "text": item if isinstance(item, str) else item.content}
     if isinstance(item, BinaryContent):
-        digest = hashlib.blake2b(item.data, digest_size=12).hexdigest()
-        kind = "image" if item.is_image else "file"
-        return {"type": kind, "source": {"type": "digest", "media_type": item.media_type, "data": digest}}
+        source = {"type": "digest", "media_type": item.media_type, "data": digest_of(item.data)}
+        return {"type": "image" if item.is_image else "file", "source": source}
     kind = str(getattr(item, "kind", "file"))
     place = str(getattr(item, "url", None) or getattr(item, "file_id", ""))
     return {"type": "image" if kind == "image-url" else "file", "source": {"type": "url", "url": place}}
@@ -224,7 +195,8 @@ def _as_text(part: Any) -> str:
 
 
 def _response_row(response: ModelResponse) -> Message:
-    row: Message = {"role": "assistant", "content": _content([_said(part) for part in response.parts if _speaks(part)])}
+    row: Message = {"role": "assistant"}
+    said: list[Any] = []
     for part in response.parts:
         if isinstance(part, ThinkingPart):
             signs = str(part.provider_name or "").startswith(_SIGN_THE_BEGINNING)
@@ -235,87 +207,75 @@ def _response_row(response: ModelResponse) -> Message:
             function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
             call = {"id": part.tool_call_id, "type": "function", "function": function}
             row.setdefault("tool_calls", []).append(call)
-    return row
-
-
-def _speaks(part: Any) -> bool:
-    return not isinstance(part, ThinkingPart | ToolCallPart)
-
-
-def _said(part: Any) -> Any:
-    if isinstance(part, TextPart | FilePart):
-        return part.content
-    return _as_text(part)  # tools of the provider, what it has compacted: opaque
+        else:  # opaque: tools of the provider, and what it has compacted
+            said.append(part.content if isinstance(part, TextPart | FilePart) else _as_text(part))
+    return {**row, "content": _content(said)}
 
 
 def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[ModelMessage]:
-    """The view in the host's shapes: neighbouring parts of requests make one request."""
+    """Return the view in the host's shapes: neighbouring parts of requests make one request."""
     known = {row.message[_NAME]: row for row in rows}
-    names = {part.tool_call_id: part.tool_name for row in rows for part in _calls(row.part)}
+    responses = [row.part for row in rows if isinstance(row.part, ModelResponse)]
+    calls = [part for response in responses for part in response.parts if isinstance(part, ToolCallPart)]
+    names = {call.tool_call_id: call.tool_name for call in calls}
     messages: list[ModelMessage] = []
-    parts: list[_Row] = []
+    waiting: list[_Row] = []
+
+    def make_request() -> None:
+        parts = [row.part for row in waiting]
+        origin = next((row.origin for row in reversed(waiting) if row.origin is not None), None)
+        if origin is None and parts:
+            messages.append(ModelRequest(parts=parts))
+        elif origin is not None:
+            same = len(parts) == len(origin.parts) and all(a is b for a, b in zip(parts, origin.parts, strict=True))
+            messages.append(origin if same else replace(origin, parts=parts))
+        waiting.clear()
+
     for message in view:
         row = known.get(message.get(_NAME, ""))
         if message["role"] == "assistant":
-            messages += _request(parts)
-            parts = []
+            make_request()
             messages.append(_response(message, row))
         else:
-            parts += _parts(message, row, names)
-    return [*messages, *_request(parts)]
+            waiting.append(_request_part(message, row, names))
+    make_request()
+    return messages
 
 
-def _calls(part: Any) -> list[ToolCallPart]:
-    return [one for one in part.parts if isinstance(one, ToolCallPart)] if isinstance(part, ModelResponse) else []
-
-
-def _request(rows: Sequence[_Row]) -> list[ModelRequest]:
-    if not rows:
-        return []
-    parts = [row.part for row in rows]
-    origin = next((row.origin for row in reversed(rows) if row.origin is not None), None)
-    if origin is None:
-        return [ModelRequest(parts=parts)]
-    same = len(parts) == len(origin.parts) and all(a is b for a, b in zip(parts, origin.parts, strict=True))
-    return [origin if same else replace(origin, parts=parts)]
-
-
-def _parts(message: Message, row: _Row | None, names: Mapping[str, str]) -> list[_Row]:
-    """The parts of a row that is no answer of the model."""
+def _request_part(message: Message, row: _Row | None, names: Mapping[str, str]) -> _Row:
+    """Return the part of a row that is no answer of the model."""
     if row is not None and (message == row.message or message["role"] == "system"):
-        return [row]
+        return row
     origin = None if row is None else row.origin
-    text = _text(message)
+    text = text_of(message["content"])
+    part: Any
     if message["role"] == "tool":
         id = message["tool_call_id"]
-        return [_Row(message, ToolReturnPart(names.get(id, "tool"), text, id), origin)]
-    if message["role"] == "system":
-        return [_Row(message, SystemPromptPart(text), origin)]
-    return [_Row(message, UserPromptPart(_user_content(message, row)), origin)]
-
-
-def _user_content(message: Message, row: _Row | None) -> str | list[Any]:
-    """The texts of a user row that a view has changed, and those of its files that are left."""
-    content = message["content"]
-    items = row.part.content if row is not None and isinstance(row.part, UserPromptPart) else ""
-    files = {
-        canonical_json(_block(item)): item for item in items if not isinstance(item, str | TextContent | CachePoint)
-    }
-    if isinstance(content, str) or not files:
-        return _text(message)
-    return [files.get(canonical_json(block), block.get("text", "")) for block in content]
+        part = ToolReturnPart(names.get(id, "tool"), text, id)
+    elif message["role"] == "system":
+        part = SystemPromptPart(text)
+    else:  # the texts of a user row that a view has changed, and those of its files that are left
+        items = row.part.content if row is not None and isinstance(row.part, UserPromptPart) else ""
+        others = [item for item in items if not isinstance(item, str | TextContent | CachePoint)]
+        files = {canonical_json(_block(item)): item for item in others}
+        content: Any = text
+        if not isinstance(message["content"], str) and files:
+            content = [files.get(canonical_json(block), block.get("text", "")) for block in message["content"]]
+        part = UserPromptPart(content)
+    return _Row(message, part, origin)
 
 
 def _response(message: Message, row: _Row | None) -> ModelResponse:
-    """The response of an assistant row, with what the view has left of its parts."""
+    """Return the response of an assistant row, with what the view has left of its parts."""
+    text = text_of(message["content"])
     if row is None:
-        return ModelResponse(parts=[TextPart(_text(message))])
+        return ModelResponse(parts=[TextPart(text)])
     given: ModelResponse = row.part
     if message == row.message:
         return given
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     is_said = message["content"] == row.message["content"]
-    parts: list[Any] = [] if is_said or not (text := _text(message)) else [TextPart(text)]
+    parts: list[Any] = [] if is_said or not text else [TextPart(text)]
     for part in given.parts:
         if isinstance(part, ToolCallPart):
             if part.tool_call_id in arguments:
@@ -324,9 +284,3 @@ def _response(message: Message, row: _Row | None) -> ModelResponse:
         elif not message.keys().isdisjoint(("thinking", "reasoning")) if isinstance(part, ThinkingPart) else is_said:
             parts.append(part)
     return replace(given, parts=parts or [TextPart("[thinking left out]")])
-
-
-def _text(message: Message) -> str:
-    content = message["content"]
-    blocks = [{"text": content}] if isinstance(content, str) else content
-    return "\n".join(block["text"] for block in blocks if block.get("text"))

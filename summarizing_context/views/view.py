@@ -269,7 +269,7 @@ class ViewPolicy(NamedTuple):
 def policy_of(settings: Settings) -> ViewPolicy:
     """The policy that the settings ask for."""
     sizes = summary_sizes(settings)
-    shares = Shares(settings.high_water, settings.low_water, header_target=settings.header_target)
+    shares = Shares(settings.high_water, settings.low_water)
     return ViewPolicy(
         shares,
         sizes.leaf,
@@ -281,11 +281,10 @@ def policy_of(settings: Settings) -> ViewPolicy:
         sizes.step,
         settings.max_messages,
         settings.keep_recent,
-        settings.memory_max_tokens,
-        0.0 if settings.strategy == "truncate" else settings.ledger_share,
-        settings.instructions_share,
-        settings.keep_human_messages,
-        settings.importance_threshold if settings.strategy == "importance" else None,
+        ledger_share=0.0 if settings.strategy == "truncate" else settings.ledger_share,
+        instructions_share=0.10,
+        keep_humans=settings.keep_human_messages,
+        keep_from=settings.importance_threshold if settings.strategy == "importance" else None,
     )
 
 

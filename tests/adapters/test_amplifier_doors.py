@@ -10,7 +10,7 @@ import pytest
 import yaml
 from amplifier_core.validation import ContextValidator
 
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.adapters.amplifier import SummarizingContextManager
 from tests.adapters.doors import VALIDATE, FolderSource
 from tests.adapters.host import session_of
 from tests.house.checkout import PACKAGE, ROOT, run_python

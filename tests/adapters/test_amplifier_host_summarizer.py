@@ -23,7 +23,7 @@ from summarizing_context import (
     SummaryJob,
     open_context,
 )
-from summarizing_context.adapters.amplifier.options import choose_provider, read_options
+from summarizing_context.adapters.amplifier.options import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import Model, session_of
 
@@ -181,14 +181,6 @@ def test_its_name_in_the_cache_tells_provider_and_model() -> None:
     provider = SimpleNamespace(name="acme", get_info=lambda: SimpleNamespace(id="acme", defaults={"model": "big-1"}))
     assert HostSummarizer(lambda: provider).recipe == "host/acme/big-1;layout=1"
     assert HostSummarizer(lambda: provider, model="small-1").recipe == "host/acme/small-1;layout=1"
-
-
-def test_a_provider_for_summaries_needs_the_host_summarizer() -> None:
-    assert read_options({"summarizer": "host", "summary_provider": "acme"}).summary_provider == "acme"
-    with pytest.raises(SettingsError, match="needs summarizer = 'host'"):
-        read_options({"summary_provider": "acme"})
-    with pytest.raises(SettingsError, match="the name of a mounted provider"):
-        read_options({"summarizer": "host", "summary_provider": 5})
 
 
 async def test_without_a_host_there_is_no_host_to_ask() -> None:

@@ -1,21 +1,13 @@
-"""The ends of the scale: huge messages, other scripts, long sessions, and what a request costs beside truncation."""
+"""The ends of the scale: huge messages, a huge prompt, very many calls in flight."""
 
 from __future__ import annotations
-
-import sys
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 from amplifier_core import ContextLengthError
 
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
-from summarizing_context.assembly import Options
-from summarizing_context.messages.estimate import budget_tokens
+from summarizing_context.adapters.amplifier import SummarizingContextManager
 from tests.adapters.host import Row, cost
 from tests.adapters.validity import refusals
-from tests.exact_counts import exact_counter
 
 pytestmark = pytest.mark.anyio
 
@@ -29,13 +21,6 @@ SMALL = {
 }
 HUGE = "a fact about the project that is long " * 20_000
 CALL = {"type": "tool_call", "id": "c1", "name": "read", "input": {"path": "a"}}
-SAMPLES = {
-    "chinese": "我们需要在部署之前检查所有的配置文件，并且确认数据库的连接是否正常。" * 20,
-    "japanese": "設定ファイルを確認してから、データベースの接続をテストしてください。" * 20,
-    "korean": "배포하기 전에 모든 설정 파일을 확인하고 데이터베이스 연결을 테스트하세요. " * 20,
-    "code": Path(sys.modules[SummarizingContextManager.__module__].__file__ or "").read_text(encoding="utf-8"),
-    "json": '{"id": 18273, "path": "src/a_b.py", "ok": true, "delta": -0.25, "tags": ["x1", "y2"]}\n' * 20,
-}
 
 
 @pytest.mark.parametrize(
@@ -78,83 +63,6 @@ async def test_a_huge_system_prompt_is_the_hosts_own_error() -> None:
     await manager.add_message({"role": "user", "content": "Hello"})
     with pytest.raises(ContextLengthError, match="message 0"):
         await manager.get_messages_for_request(token_budget=4_000)
-    await manager.close()
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_other_scripts_and_code_are_not_estimated_a_quarter_too_low(name: str) -> None:
-    assert budget_tokens(SAMPLES[name]) >= 0.75 * exact_counter().count(SAMPLES[name])
-
-
-async def test_a_thousand_turns_are_counted_once() -> None:
-    counted = 0
-
-    def count(text: str) -> int:
-        nonlocal counted
-        counted += len(text)
-        return budget_tokens(text)
-
-    manager = SummarizingContextManager({**SMALL, "token_counter": "auto"}, Options(count_tokens=count))
-    written, views = 0, 0
-    for turn in range(1_000):
-        for role in ("user", "assistant"):
-            said = f"{turn}: " + "words that somebody says " * 6
-            written += len(said)
-            await manager.add_message({"role": role, "content": said})
-        if turn % 10 == 0:
-            await manager.get_messages_for_request(token_budget=4_000)
-            views += 1
-    assert counted < 3 * written, "adding counts the new message, and a view only what is new in it"
-    figures = manager.statistics()
-    assert figures is not None
-    assert figures.activations > 10
-    await manager.close()
-
-
-async def test_a_session_reuses_more_of_each_request_than_truncation_does() -> None:
-    """The newest messages that fit, at each request, are what a context shows that only truncates; equal budgets."""
-    manager = SummarizingContextManager({**SMALL, "max_tokens": 3_000})
-    ours: list[list[Row]] = []
-    theirs: list[list[Row]] = []
-    log: list[Row] = []
-    for turn in range(120):
-        for role, words in (("user", 10), ("assistant", 40)):
-            said = f"{turn}: " + "words that somebody says " * words
-            row = {"role": role, "content": said, "metadata": {"timestamp": 0}}
-            await manager.add_message(row)
-            log.append(row)
-        ours.append(await manager.get_messages_for_request())
-        theirs.append(newest(log, 3_000))
-    await manager.close()
-    assert uncached(ours) < uncached(theirs) / 2
-    assert all(
-        any("Summaries of this conversation's past" in str(row["content"]) for row in view) for view in ours[60:]
-    )
-
-
-def newest(log: list[Row], budget: int) -> list[Row]:
-    shown: list[Row] = []
-    for row in reversed(log):
-        if cost([row, *shown]) > budget:
-            break
-        shown.insert(0, row)
-    return shown
-
-
-def uncached(views: list[list[Row]]) -> int:
-    """Tokens of all requests that stand behind what the request before began with."""
-    total = cost(views[0])
-    for old, new in pairwise(views):
-        same = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), len(old))
-        total += cost(new[same:])
-    return total
-
-
-async def test_without_a_provider_and_without_options_there_is_a_budget() -> None:
-    manager = SummarizingContextManager()
-    row: dict[str, Any] = {"role": "user", "content": "Hello"}
-    await manager.add_message(row)
-    assert [shown["content"] for shown in await manager.get_messages_for_request(provider=None)] == ["Hello"]
     await manager.close()
 
 

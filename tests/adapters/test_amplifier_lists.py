@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import MessageError, StoreCorruptError
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.stores.sqlite.files import APPLICATION_ID
 from tests.adapters.host import unstamped, until
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import SettingsError, mount
-from summarizing_context.adapters.amplifier.events import ANNOUNCED, UsageMeter
+from summarizing_context.adapters.amplifier import SummarizingContextManager
+from summarizing_context.adapters.amplifier.events import ANNOUNCED
 from tests.adapters.host import Model, session_of, unstamped
 
 pytestmark = pytest.mark.anyio
@@ -63,19 +65,6 @@ async def test_a_message_that_was_sent_many_times_is_shown_once(content: Any) ->
     assert [row["content"] for row in await manager.get_messages_for_request()] == [shown, content]
     assert len(await manager.get_messages()) == 27
     await cleanup()
-
-
-async def test_a_host_that_repeats_itself_is_sent_what_providers_take() -> None:
-    model = Model(window=6_000)
-    async with session_of(SMALL, model=model) as session:
-        context = session.coordinator.get("context")
-        for turn in range(8):
-            for _ in range(12):
-                await context.add_message({"role": "user", "content": "Are you there?"})
-            await session.execute(f"Turn {turn}")
-        assert context.statistics().activations > 0
-        assert context.statistics().repairs["repeats_joined"] > 1
-        assert any("sent 12 times in a row" in str(row["content"]) for row in model.requests[-1])
 
 
 async def test_a_changed_prompt_is_one_activation_and_a_plain_function_will_do() -> None:
@@ -161,7 +150,7 @@ async def test_every_event_is_announced_finite_and_without_text() -> None:
         for turn in range(12):
             await session.execute(f"Turn {turn}: a needle that no event may hold")
         announced = await session.coordinator.collect_contributions("observability.events")
-    names = {event for event, _ in seen}
+    names: Any = {event for event, _ in seen}
     quiet = {"context:summary_failed", "context:degraded", "context:stand_in_used"}
     quiet |= {"context:memory_stored", "context:memory_replaced"}  # memory is off here
     assert names >= set(ANNOUNCED) - quiet
@@ -172,6 +161,12 @@ async def test_every_event_is_announced_finite_and_without_text() -> None:
     debug = next(data for event, data in seen if event == "context:message_added:debug")
     assert (debug["role"], debug["total_messages"]) == ("user", 1)
     assert debug["content_length"] == len("Turn 0: a needle that no event may hold")
+    names = [event for event, _ in seen]
+    assert names.count("context:compaction") == names.count("context:post_compact") > 0
+    before = next(data for event, data in seen if event == "context:pre_compact")
+    after = next(data for event, data in seen if event == "context:post_compact")
+    assert after["tokens"] == after["token_count"] < before["tokens"] == before["token_count"]
+    assert 0 < after["message_count"] < before["message_count"]
     included = [data for event, data in seen if event == "context:include"]
     assert included
     assert all(data["source"] == "header" and data["tokens"] > 0 for data in included)
@@ -179,59 +174,33 @@ async def test_every_event_is_announced_finite_and_without_text() -> None:
     assert (budget["budget"], budget["window"]) == (4_500, 6_000)
 
 
-class Calls:
-    """Remembers what a meter observed; plays the host's hooks."""
+async def test_only_the_answer_to_its_own_newest_view_teaches_a_session() -> None:
+    taught: list[float] = []
 
-    def __init__(self) -> None:
-        self.observed: list[tuple[int, int, int]] = []
-        self.handlers: dict[str, Any] = {}
+    async def note(event: str, data: dict[str, Any]) -> None:
+        taught.append(round(data["ratio"], 1))
 
-    def register(self, event: str, handler: Any, priority: int, name: str) -> Any:
-        self.handlers[event] = handler
-        return lambda: self.handlers.pop(event)
+    parent, end_parent, coordinator = await mounted({"token_counter": "estimate"})
+    hooks = coordinator.hooks
+    hooks.register("context:usage_calibrated", note, 0, "note")
+    child = SummarizingContextManager({"token_counter": "estimate"})
+    child.use_host(SimpleNamespace(hooks=hooks, session_id="child"))  # as a child's session shares them
 
-    async def observe(self, fresh: int, read: int, written: int) -> None:
-        self.observed.append((fresh, read, written))
+    async def answered(manager: Any, factor: float, asked: str = "a", told: str = "a") -> None:
+        """The manager's next view is sent, and counted at so much of what it takes."""
+        for number in range(20):
+            await manager.add_message({"role": "user", "content": f"{number}: " + "plain words " * 50})
+        await manager.get_messages_for_request()
+        tokens = int(factor * (await manager.opened()).last_view.tokens)
+        await hooks.emit("llm:request", {"request_id": asked})
+        await hooks.emit("llm:response", {"request_id": told, "usage": {"input_tokens": tokens}})
+        await hooks.emit("llm:response", {"request_id": told, "usage": {"input_tokens": 9 * tokens}})
 
-    async def call(self, tokens: int, request_id: str | None = None, **usage: int) -> None:
-        named = {} if request_id is None else {"request_id": request_id}
-        await self.handlers["llm:request"]("llm:request", named)
-        await self.handlers["llm:response"]("llm:response", {**named, "usage": {"input_tokens": tokens, **usage}})
-
-
-async def test_only_the_answer_to_the_newest_view_counts() -> None:
-    calls = Calls()
-    meter = UsageMeter(calls.observe)
-    meter.listen(calls.register)
-    elsewhere = asyncio.create_task(asyncio.sleep(0))  # a flow of calls of its own, begun before any view
-    await calls.call(111)
-    meter.note_view()
-    await calls.call(500, "a", cache_read_tokens=300, cache_write_tokens=50)
-    await calls.call(222, "b")  # a session is given a name, with the same flow
-    assert calls.observed == [(200, 300, 50)]
-    meter.note_view()
-    await calls.handlers["llm:request"]("llm:request", {"request_id": "c"})
-    await calls.handlers["llm:response"]("llm:response", {"request_id": "z", "usage": {"input_tokens": 9}})
-    await calls.handlers["llm:response"]("llm:response", {"request_id": "c", "usage": {"input_tokens": 600}})
-    await calls.handlers["llm:response"]("llm:response", {"request_id": "c"})
-    assert calls.observed[1:] == [(600, 0, 0)]
-    await elsewhere
-    meter.close()
-    meter.close()
-    assert calls.handlers == {}
-
-
-async def test_a_child_that_shares_the_hooks_does_not_teach_its_parent() -> None:
-    calls, other = Calls(), Calls()
-    parent, child = UsageMeter(calls.observe), UsageMeter(other.observe)
-    parent.listen(calls.register)
-    parent.note_view()
-
-    async def sub_agent() -> None:
-        child.note_view()
-        await calls.call(777)
-
-    await asyncio.create_task(sub_agent())
-    assert calls.observed == []
-    await calls.call(500)
-    assert calls.observed == [(500, 0, 0)]
+    await parent.add_message(HELLO)
+    await parent.get_messages_for_request()
+    await asyncio.create_task(answered(child, 2.0))
+    await answered(parent, 1.5, "b", "z")
+    await answered(parent, 1.5)
+    await end_parent()
+    await child.close()
+    assert taught == [2.0, 1.5]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.adapters.amplifier import SummarizingContextManager
 from tests.adapters.host import Row, session_of, unstamped
 from tests.adapters.killed_host import HOOK, SYSTEM, config, model, saved_by_host
 from tests.adapters.validity import refusals

@@ -9,7 +9,7 @@ from amplifier_core import ChatResponse, TextBlock, ToolResult
 from amplifier_core.message_models import ToolCall, ToolCallBlock
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import ContextClosedError, SettingsError, mount
+from summarizing_context import ContextClosedError, mount
 from tests.adapters.host import Model, session_of
 
 pytestmark = pytest.mark.anyio
@@ -57,13 +57,6 @@ async def test_the_tool_follows_the_hosts_protocol_and_leaves_with_the_session()
     late = await tool.execute({"query": "walrus"})
     assert not late.success
     assert late.error["type"] == "ContextClosedError"
-
-
-async def test_without_the_option_no_tool_is_mounted() -> None:
-    async with session_of({}) as session:
-        assert list(session.coordinator.get("tools")) == ["read"]
-    with pytest.raises(SettingsError, match="recall_tool"):
-        await mount(MockCoordinator(), {"recall_tool": "yes"})
 
 
 async def test_a_tool_that_somebody_else_mounted_in_its_place_stays() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.adapters.amplifier import SummarizingContextManager
 from tests.adapters.host import Row, unstamped
 
 pytestmark = pytest.mark.anyio

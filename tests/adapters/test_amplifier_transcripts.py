@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context import BudgetError
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.messages.estimate import budget_tokens
 from summarizing_context.messages.reading import read_message
 from tests.adapters.converting import Row, host_rows, read_rows

@@ -56,7 +56,6 @@ class Chaos:
             store=kept_at(path),
             session_id="chaos",
             call_timeout=3_600.0 if self.patient else 0.01,
-            job_timeout=36_000.0,
             attempts=rng.choice((1, 2)),
             breaker_cooldown=20.0,
             safety_margin=0,

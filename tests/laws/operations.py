@@ -100,7 +100,6 @@ class Operations(RuleBasedStateMachine):
             strategy=self.strategy,
             store=kept_at(self.folder / "a.db" if in_file else ":memory:"),
             call_timeout=0.05,
-            job_timeout=0.2,
             attempts=1,
             breaker_cooldown=0.02,
             **sizes,

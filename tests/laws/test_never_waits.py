@@ -43,7 +43,7 @@ class Timers:
 async def test_views_come_while_the_summarizer_sleeps_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     summarizer, timers = Sleeping(), Timers(monkeypatch)
     with anyio.fail_after(120):
-        async with watched(summarizer, budget=2_000, call_timeout=3_600.0, job_timeout=3_600.0) as judge:
+        async with watched(summarizer, budget=2_000, call_timeout=3_600.0) as judge:
             for message in session(24, 300):
                 await judge.add(message)
                 await timers.watch(judge.view)
@@ -78,7 +78,7 @@ async def test_a_view_without_an_activation_does_not_even_yield_for_the_store() 
 
 async def test_closing_does_not_wait_for_a_sleeping_summarizer() -> None:
     with anyio.fail_after(120):
-        async with watched(Sleeping(), budget=2_000, call_timeout=3_600.0, job_timeout=3_600.0) as judge:
+        async with watched(Sleeping(), budget=2_000, call_timeout=3_600.0) as judge:
             await judge.add(*session(26, 150))
             await judge.view()
             await anyio.lowlevel.checkpoint()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.adapters.amplifier.manager import SummarizingContextManager as MyContextManager
+from summarizing_context.adapters.amplifier import SummarizingContextManager as MyContextManager
 
 
 @pytest.mark.asyncio

@@ -15,7 +15,6 @@ from .summarizers import Echoing, Empty, Failing, Flaky, NonText, Recovering, Sl
 pytestmark = pytest.mark.anyio
 QUICK: dict[str, Any] = {
     "call_timeout": 0.2,
-    "job_timeout": 0.5,
     "attempts": 2,
     "breaker_failures": 4,
     "breaker_cooldown": 0.05,

@@ -22,7 +22,7 @@ from .server import ProviderServer, Script, serving, weather
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)]
 BUDGET = 2_000
 SDKS = (anthropic, openai)  # imported before the clock of a call runs: the first import takes longer than calls here
-QUICK: dict[str, Any] = {"call_timeout": 1.5, "job_timeout": 60.0, "attempts": 3, "breaker_cooldown": 0.05}
+QUICK: dict[str, Any] = {"call_timeout": 1.5, "attempts": 3, "breaker_cooldown": 0.05}
 STORM = {
     "rate_limited": 0.10, "rate_limited_by_date": 0.02, "failing": 0.10, "overloaded": 0.05, "reset": 0.08,
     "cut": 0.05, "stalled": 0.02, "html": 0.08, "broken": 0.08, "redirect": 0.05,
@@ -90,7 +90,7 @@ async def test_a_replay_in_a_storm_is_lawful(protocol: Protocol):
 
 
 async def test_in_fair_weather_every_segment_is_asked_for_once(protocol: Protocol):
-    log, limits = session(63, 200, dialect=protocol.name), {"call_timeout": 600.0, "job_timeout": 1_200.0}
+    log, limits = session(63, 200, dialect=protocol.name), {"call_timeout": 600.0}
     judge, statistics, server = await replayed(protocol, weather(3, faults={}), log, patient=True, **limits)
     asked = [user_text(request.body) for request in server.requests]
     assert len(set(asked)) == len(asked) == statistics.model_calls

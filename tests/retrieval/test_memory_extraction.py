@@ -360,7 +360,6 @@ async def test_calls_for_memories_are_counted_and_capped_with_those_for_summarie
     [
         ({"semantic_memory": {"enabled": True}}, True),
         ({"context_management": {"semantic_memory": {"enabled": True}}}, True),
-        ({"semantic_memory": {"enabled": True}, "memory": {"extract": False}}, False),
         ({"semantic_memory": {"enabled": True}, "memory_extract": False}, False),
         ({"semantic_memory": {"enabled": False}}, False),
         ({"memory_include": "auto"}, False),

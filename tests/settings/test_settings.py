@@ -6,79 +6,18 @@ import contextlib
 import copy
 import dataclasses
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.errors import SettingsError
-from summarizing_context.settings.values import Settings
+from summarizing_context import Settings, SettingsError
 
-UNSET = [
-    "project",
-    "reserved_output",
-    "max_input_tokens_per_hour",
-    "max_calls_per_session",
-    "max_input_tokens_per_session",
-    "summary_max_tokens",
-    "model",
-    "base_url",
-    "api_key",
-    "prompts",
-    "summary_instructions",
-    "prices",
-    "max_messages",
-    "summarize_threshold",
-    "keep_recent",
-    "embedding",
-    "embedding_model",
-    "embedding_base_url",
-    "embedding_api_key",
-    "similarity_threshold",
-    "checkpoint_interval_messages",
-]
 NAMES = [setting.name for setting in dataclasses.fields(Settings)]
-
-DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
-    "store": ":memory:",
-    "session_id": "default",
-    "summarizer": "extractive",
-    "strategy": "hierarchical",
-    "max_tokens": 100_000,
-    "max_calls_per_hour": 1_000,
-    "safety_margin": 1_000,
-    "high_water": 0.92,
-    "low_water": 0.08,
-    "header_target": 0.36,
-    "instructions_share": 0.10,
-    "keep_human_messages": False,
-    "ledger_share": 0.06,
-    "ledger_rules": (),
-    "importance_threshold": 0.6,
-    "start_at": 0.5,
-    "segment_min": 2_000,
-    "segment_target": 4_000,
-    "segment_max": 8_000,
-    "workers": "own",
-    "concurrency": 8,
-    "call_timeout": 60.0,
-    "job_timeout": 180.0,
-    "attempts": 3,
-    "breaker_failures": 4,
-    "breaker_cooldown": 30.0,
-    "max_wait": 0.0,
-    "token_counter": "auto",
-    "allow_download": False,
-    "image_tokens": 1_600,
-    "idle_after": 300.0,
-    "header_role": "user",
-    "merge_user_rows": False,
-    "vector_store": "sqlite",
-    "memory_include": "off",
-    "memory_max_tokens": 1_000,
-    "memory_extract": False,
-}
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
 def problems(**values: Any) -> tuple[str, ...]:
@@ -88,11 +27,16 @@ def problems(**values: Any) -> tuple[str, ...]:
 
 
 def test_the_defaults_are_the_documented_ones():
-    assert dataclasses.asdict(Settings()) == DEFAULTS
+    documented = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]*?)`? \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    defaults = dataclasses.asdict(Settings())
+    assert documented.keys() - {"max_tokens"} <= defaults.keys()
+    for name, default in defaults.items():
+        said = "none" if default in (None, ()) else str(default).lower()
+        assert documented[name].replace(",", "") in (said, said.removesuffix(".0"), f"{default}"), name
 
 
 def test_the_defaults_are_accepted_when_they_are_written_out():
-    assert Settings.from_mapping(DEFAULTS) == Settings()
+    assert Settings.from_mapping(dataclasses.asdict(Settings())) == Settings()
 
 
 def test_settings_are_frozen():
@@ -136,6 +80,7 @@ def test_settings_are_frozen():
         ({"keep_recent": 30, "max_messages": 20}, "keep_recent = 30 must be at most max_messages = 20"),
         ({"hihg_water": 0.5}, "unknown setting hihg_water = 0.5; did you mean high_water?"),
         ({"quux": 5}, "the configuration page lists all settings"),
+        ({"job_timeout": 5}, "unknown setting job_timeout = 5; it was removed, and what was its default holds"),
     ],
 )
 def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(values: dict[str, Any], said: str):

@@ -54,14 +54,6 @@ def test_a_group_around_all_settings_is_taken_apart():
     assert "enabled = 'yes' is refused; allowed: true or false" in problems({"semantic_memory": {"enabled": "yes"}})
 
 
-@pytest.mark.parametrize(
-    ("name", "ours"),
-    [("summarization", "summarize"), ("hierarchical", "hierarchical"), ("sliding_window", "truncate")],
-)
-def test_strategies_have_the_names_of_other_documents_too(name: str, ours: str):
-    assert Settings.from_mapping({"context_management": {"strategy": name}}).strategy == ours
-
-
 def test_a_json_file_is_read_whole_or_by_a_table(tmp_path: Path):
     file = tmp_path / "agent.json"
     file.write_text(json.dumps({"context_management": MANAGED}))
@@ -88,9 +80,9 @@ def test_all_problems_are_told_at_once_with_the_place_and_the_nearest_name():
                 "summarize_threshold": 0,
                 "strategy": "hierarchic",
                 "semantic_memory": {"similarity_treshold": 0.7, "vector_store": "croma", "strategy": "truncate"},
-                "memory": 5,
             },
             "context_managment": {},
+            "semantic_memory": 5,
         }
     )
     for said in (
@@ -100,7 +92,7 @@ def test_all_problems_are_told_at_once_with_the_place_and_the_nearest_name():
         "semantic_memory.similarity_treshold = 0.7; did you mean context_management.semantic_memory.similarity_thresh",
         "context_management.semantic_memory.vector_store = 'croma' is refused (did you mean chroma?)",
         "unknown setting context_management.semantic_memory.strategy",
-        "context_management.memory = 5 is refused; allowed: a group of settings",
+        "semantic_memory = 5 is refused; allowed: a group of settings",
         "unknown setting context_managment = {}; did you mean context_management?",
     ):
         assert said in told

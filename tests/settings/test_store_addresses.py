@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from summarizing_context import Settings, SettingsError
 from summarizing_context.assembly import open_store
 from summarizing_context.cli import main
-from summarizing_context.errors import SettingsError, StoreUnreachableError
+from summarizing_context.errors import StoreUnreachableError
 from summarizing_context.settings.addresses import shown_store
-from summarizing_context.settings.values import Settings
 from summarizing_context.stores.postgres.address import read_address
 
 UNKNOWN = ["postgresql+psycopg", "postgresq", "Redis", "http"]

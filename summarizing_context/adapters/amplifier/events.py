@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,8 +20,8 @@ from summarizing_context.summarizers.host import in_summary
 def budget_error(
     required: int, budget: int, rows: Iterable[tuple[int, int]] = (), what: str = "leading system rows"
 ) -> BudgetError:
-    """A `BudgetError`; where amplifier-core is installed, its `ContextLengthError` too."""
-    return _class()(required, budget, tuple(rows), what)
+    """Return a `BudgetError`; where amplifier-core is installed, it is its `ContextLengthError` too."""
+    return _error_class()(required, budget, tuple(rows), what)
 
 
 @contextmanager
@@ -33,17 +34,17 @@ def as_host_error() -> Iterator[None]:
 
 
 @cache
-def _class() -> type[BudgetError]:
+def _error_class() -> type[BudgetError]:
     try:
         from amplifier_core import ContextLengthError
     except ImportError:
         return BudgetError
-    both: type[BudgetError] = type("HostBudgetError", (BudgetError, ContextLengthError), {"__reduce__": _reduce})
-    return both
 
+    class HostBudgetError(BudgetError, ContextLengthError):  # type: ignore[misc]
+        def __reduce__(self) -> tuple[Any, ...]:
+            return budget_error, (self.required_tokens, self.budget_tokens, self.rows, self.what)
 
-def _reduce(error: BudgetError) -> tuple[Any, ...]:
-    return budget_error, (error.required_tokens, error.budget_tokens, error.rows, error.what)
+    return HostBudgetError
 
 
 ANNOUNCED = (
@@ -73,13 +74,11 @@ _LONGEST_TEXT = 300  # characters
 
 logger = logging.getLogger(__name__)
 
-Emit = Callable[[str, dict[str, Any]], Awaitable[Any]]
-
 
 class HostEvents:
     """An `Events` port that hands notices to the host's hooks."""
 
-    def __init__(self, emit: Emit) -> None:
+    def __init__(self, emit: Callable[[str, dict[str, Any]], Awaitable[Any]]) -> None:
         self._emit = emit
         self._waiting: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_MOST_WAITING)  # the oldest go first
         self._sender: asyncio.Task[None] | None = None
@@ -122,34 +121,27 @@ class HostEvents:
 
 
 def translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A notice under the names, and with the fields, that the host's documents give."""
+    """Yield a notice under the names, and with the fields, that the host's documents give; never a text."""
     facts = {str(key): _finite(value) for key, value in data.items()}
+    tokens = facts.get("tokens" if name == "pre_compact" else "tokens_after")
+    counts = {"message_count": facts.get("messages"), "tokens": tokens, "token_count": tokens}
     if name == "pre_compact":
-        yield "context:pre_compact", _counts(facts, "tokens")
+        yield "context:pre_compact", counts
     elif name == "activation":
-        yield "context:post_compact", _counts(facts, "tokens_after")
+        yield "context:post_compact", counts
         told = {key: value for key, value in facts.items() if key not in ("activated", "messages")}
         yield "context:compaction", {**told, "message_count": facts.get("messages")}
-        if facts.get("header_tokens"):
-            yield "context:include", _header(facts)
+        if header := facts.get("header_tokens"):
+            content = f"{facts.get('header_blocks')} summaries, {header} tokens"
+            yield "context:include", {"source": "header", "content": content, "tokens": header}
         if facts.get("stand_ins"):
             yield "context:stand_in_used", {"count": facts.get("stand_ins"), "reason": facts.get("reason")}
     else:
         yield f"context:{name}", facts
 
 
-def _header(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told of a header that enters a view; its text is not."""
-    content = f"{facts.get('header_blocks')} summaries, {facts.get('header_tokens')} tokens"
-    return {"source": "header", "content": content, "tokens": facts.get("header_tokens")}
-
-
-def _counts(facts: Mapping[str, Any], tokens: str) -> dict[str, Any]:
-    return {"message_count": facts.get("messages"), "tokens": facts.get(tokens), "token_count": facts.get(tokens)}
-
-
 def _finite(value: Any) -> Any:
-    """The value as the host's JSON takes it."""
+    """Return the value as the host's JSON takes it."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
@@ -157,35 +149,19 @@ def _finite(value: Any) -> Any:
     return str(value)[:_LONGEST_TEXT]
 
 
-def told_of(message: Mapping[str, Any], total: int) -> dict[str, Any]:
-    """What the host's documents tell of a message that was added; never its text."""
-    content = message.get("content")
-    return {
-        "role": message["role"],
-        "content_length": len(content if isinstance(content, str) else str(content or "")),
-        "total_messages": total,
-    }
-
-
-REQUEST, RESPONSE = "llm:request", "llm:response"
-
 _INPUT = ("input_tokens", "input")
 
 _READ = ("cache_read_tokens", "cache_read", "cache_read_input_tokens")
 
 _WRITTEN = ("cache_write_tokens", "cache_write", "cache_creation_input_tokens")
 
-Observe = Callable[[int, int, int], Awaitable[None]]
 
-
+@dataclass(slots=True, eq=False)
 class _Ask:
     """A view that was handed out, and the call that sends it."""
 
-    __slots__ = ("is_answered", "request_id")
-
-    def __init__(self) -> None:
-        self.request_id: Any = None
-        self.is_answered = False
+    request_id: Any = None
+    is_answered: bool = False
 
 
 _asked: ContextVar[_Ask | None] = ContextVar("view_asked_for", default=None)
@@ -194,14 +170,14 @@ _asked: ContextVar[_Ask | None] = ContextVar("view_asked_for", default=None)
 class UsageMeter:
     """Tells `observe` of fresh, cached and newly cached tokens of each view that was sent."""
 
-    def __init__(self, observe: Observe) -> None:
+    def __init__(self, observe: Callable[[int, int, int], Awaitable[None]]) -> None:
         self._observe = observe
         self._latest: _Ask | None = None
         self._ends: list[Callable[[], Any]] = []
 
     def listen(self, register: Callable[..., Any]) -> None:
         """Register with the host's hooks."""
-        for event, handler in ((REQUEST, self._on_request), (RESPONSE, self._on_response)):
+        for event, handler in (("llm:request", self._on_request), ("llm:response", self._on_response)):
             end = register(event, handler, 0, f"context-summarizing {event}")
             if callable(end):
                 self._ends.append(end)
@@ -217,6 +193,12 @@ class UsageMeter:
         self._latest = _Ask()
         _asked.set(self._latest)
 
+    def _ask(self) -> _Ask | None:
+        """Return the newest view, if this is its flow of calls and it waits for an answer."""
+        ask = _asked.get()
+        is_it = ask is not None and ask is self._latest and not ask.is_answered and not in_summary.get()
+        return ask if is_it else None
+
     async def _on_request(self, event: str, data: Mapping[str, Any]) -> None:
         ask = self._ask()
         if ask is not None and ask.request_id is None:
@@ -228,17 +210,12 @@ class UsageMeter:
             return
         if ask.request_id is not None and data.get("request_id", ask.request_id) != ask.request_id:
             return
-        gross, read, written = (_count(usage, names) for names in (_INPUT, _READ, _WRITTEN))
+
+        def count(names: tuple[str, ...]) -> int:
+            found = (usage[name] for name in names if isinstance(usage.get(name), int))
+            return max(0, next(found, 0))
+
+        gross, read = count(_INPUT), count(_READ)
         if gross > 0:
             ask.is_answered = True
-            await self._observe(max(0, gross - read), read, written)
-
-    def _ask(self) -> _Ask | None:
-        """The newest view, if this is its flow of calls and it waits for an answer."""
-        ask = _asked.get()
-        return ask if ask is self._latest and ask is not None and not ask.is_answered and not in_summary.get() else None
-
-
-def _count(usage: Mapping[str, Any], names: tuple[str, ...]) -> int:
-    found = (usage[name] for name in names if isinstance(usage.get(name), int))
-    return max(0, next(found, 0))
+            await self._observe(max(0, gross - read), read, count(_WRITTEN))

@@ -10,13 +10,13 @@ import asyncio
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error, told_of
+from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
 from summarizing_context.adapters.amplifier.messages import as_json, fit_rows, stamped
 from summarizing_context.adapters.amplifier.options import choose_provider, read_options
 from summarizing_context.adapters.amplifier.storage import may_be_missing, open_session, take_transcript
@@ -72,42 +72,6 @@ class AmplifierTool:
             return ToolResult(success=False, error={"message": str(error), "type": type(error).__name__})
 
 
-class Owner(Protocol):
-    """Whose tools they are."""
-
-    async def opened(self) -> SummarizingContext: ...
-
-    async def close(self) -> None: ...
-
-
-def our_tools(owner: Owner, *, recall: bool, memory: bool) -> list[AmplifierTool]:
-    """Our tools, as far as they are asked for."""
-
-    async def recalled(arguments: object) -> str:
-        return await (await owner.opened()).call_recall_tool(arguments)
-
-    async def remembered(name: str, arguments: object) -> str:
-        return await (await owner.opened()).call_memory_tool(name, arguments)
-
-    schemas = memory_tool_schemas() if memory else []
-    tools = [AmplifierTool(recall_tool_schema(), recalled)] if recall else []
-    return tools + [AmplifierTool(schema, partial(remembered, schema["name"])) for schema in schemas]
-
-
-async def mount_tools(coordinator: Any, owner: Owner, tools: Sequence[AmplifierTool]) -> Callable[[], Awaitable[None]]:
-    """Mount tools; the function that unmounts those that still are what is mounted there, and closes their owner."""
-    for tool in tools:
-        await coordinator.mount("tools", tool, name=tool.name)
-
-    async def clean_up() -> None:
-        for tool in tools:
-            if (coordinator.get("tools") or {}).get(tool.name) is tool:
-                await coordinator.unmount("tools", name=tool.name)
-        await owner.close()
-
-    return clean_up
-
-
 __amplifier_module_type__ = "context"
 
 _NAME = "context-summarizing"
@@ -120,7 +84,18 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
     if callable(announce := getattr(coordinator, "register_contributor", None)):
         announce("observability.events", _NAME, lambda: list(ANNOUNCED))
     await coordinator.mount("context", manager)
-    return await mount_tools(coordinator, manager, manager.tools())
+    tools = manager.tools()
+    for tool in tools:
+        await coordinator.mount("tools", tool, name=tool.name)
+
+    async def clean_up() -> None:
+        """Unmount the tools that still are what is mounted under their names, and close the manager."""
+        for tool in tools:
+            if (coordinator.get("tools") or {}).get(tool.name) is tool:
+                await coordinator.unmount("tools", name=tool.name)
+        await manager.close()
+
+    return clean_up
 
 
 async def on_session_ready(coordinator: Any) -> None:
@@ -160,8 +135,14 @@ class SummarizingContextManager:
         return self._plan.settings.session_id
 
     def tools(self) -> list[AmplifierTool]:
-        """The tools that the options ask for."""
-        return our_tools(self, recall=self._plan.recall_tool, memory=self._plan.memory_tools)
+        """Return the tools that the options ask for."""
+
+        async def remember(name: str, arguments: object) -> str:
+            return await (await self.opened()).call_memory_tool(name, arguments)
+
+        schemas = memory_tool_schemas() if self._plan.memory_tools else []
+        tools = [AmplifierTool(recall_tool_schema(), self.call_recall_tool)] if self._plan.recall_tool else []
+        return tools + [AmplifierTool(schema, partial(remember, schema["name"])) for schema in schemas]
 
     @property
     def is_ready(self) -> bool:
@@ -179,7 +160,7 @@ class SummarizingContextManager:
         hooks = getattr(coordinator, "hooks", None)
         if callable(emit := getattr(hooks, "emit", None)) and self._options.events is None:
             self._events = HostEvents(emit)
-            announce = self._events.announce if self._plan.awaits_hooks else self._options.announce
+            announce = self._events.announce if self._plan.hooks == "await" else self._options.announce
             self._options = replace(self._options, events=self._events, announce=announce)
         if callable(register := getattr(hooks, "register", None)):
             self._meter.listen(register)
@@ -198,7 +179,7 @@ class SummarizingContextManager:
     async def add_message(self, message: Message) -> None:
         """Add a message, with the time in its metadata; values that are no JSON are written down as text first."""
         context = await self.opened()
-        message = stamped(message, _now())
+        message = stamped(message, datetime.now(UTC).isoformat(timespec="milliseconds"))
         try:
             await context.add_message(message)
         except MessageError:
@@ -206,7 +187,10 @@ class SummarizingContextManager:
             await context.add_message(message)
         self._resuming = self._resuming and may_be_missing(message)
         if self._options.events is not None:
-            self._options.events.emit("message_added:debug", told_of(message, len(context)))
+            content = message.get("content")
+            length = len(content if isinstance(content, str) else str(content or ""))
+            told = {"role": message["role"], "content_length": length, "total_messages": len(context)}
+            self._options.events.emit("message_added:debug", told)
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
@@ -216,13 +200,19 @@ class SummarizingContextManager:
         Where the host is installed, `BudgetError` is its `ContextLengthError` too.
         """
         context = await self.opened()
-        system = await self._prompt()
+        system: Any = self._system_prompt_factory() if self._system_prompt_factory is not None else None
+        system = await system if inspect.isawaitable(system) else system
+        system = system if system is None or isinstance(system, str) else str(system)
         if provider is None and token_budget is None:
             provider = self._provider()
         with as_host_error():
             rows = await self._rows(context, token_budget, provider, system)
         self._meter.note_view()
-        return rows if self._plan.preserve_system or not context.explain(drops=False) else _without_system(rows, system)
+        if self._plan.preserve_system or not context.explain(drops=False):
+            return rows
+        # without the log's leading system rows; a prompt made for this request stays
+        first = next((at for at, row in enumerate(rows) if row["role"] not in ("system", "developer")), len(rows))
+        return [*rows[: bool(system)], *rows[first:]]
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received."""
@@ -355,26 +345,9 @@ class SummarizingContextManager:
             on_cancel(summarizer.cancel)
         self._options = replace(self._options, summarizer=summarizer)
 
-    async def _prompt(self) -> str | None:
-        if self._system_prompt_factory is None:
-            return None
-        made = self._system_prompt_factory()
-        made = await made if inspect.isawaitable(made) else made
-        return made if made is None or isinstance(made, str) else str(made)
-
     async def _observe(self, fresh: int, read: int, written: int) -> None:
         if self._opening is not None and self._opening.done() and not self._closed:
             await (await self.opened()).observe_usage(fresh, cache_read=read, cache_write=written)
 
     def _provider(self, name: str | None = None) -> Any:
         return choose_provider(self._providers() if self._providers is not None else None, name)
-
-
-def _without_system(rows: list[Message], prompt: str | None) -> list[Message]:
-    """The rows without the log's leading system rows; a prompt made for this request stays."""
-    first = next((at for at, row in enumerate(rows) if row["role"] not in ("system", "developer")), len(rows))
-    return [*rows[: bool(prompt)], *rows[first:]]
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

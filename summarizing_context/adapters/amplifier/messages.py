@@ -12,14 +12,12 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
 from summarizing_context.errors import MessageError
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, budget_tokens
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import call_id, is_result
 from summarizing_context.messages.reading import content_texts, message_text_parts
-from summarizing_context.messages.validation import Message, canonical_json
+from summarizing_context.messages.validation import Message, canonical_json, encodable
 
 _TEXTS = frozenset({"input_text", "output_text", "summary_text", "reasoning_text"})
 
@@ -28,66 +26,37 @@ _FIELDS: dict[str, dict[str, type]] = {  # what a block of each type must have
     "thinking": {"thinking": str},
     "redacted_thinking": {"data": str},
     "tool_call": {"id": str, "name": str, "input": dict},
-    "tool_result": {"tool_call_id": str},
+    "tool_result": {"tool_call_id": str, "output": object},
     "image": {"source": dict},
     "reasoning": {"content": list, "summary": list},
 }
 
-_VISIBILITIES = (None, "internal", "developer", "user")
-
 _OPTIONAL: dict[str, type] = {"signature": str, "content": list}  # of thinking
+
+_VISIBILITIES = (None, "internal", "developer", "user")
 
 
 def as_block(block: Any) -> Any:
-    """The block as the host knows it; itself where it does already. Anything unknown becomes text."""
-    if isinstance(block, dict):
+    """Return the block as the host knows it; itself where it does already. Anything unknown becomes text."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if isinstance(kind, str):
         if block.get("visibility") not in _VISIBILITIES:
             block = without(block, "visibility")
-        known = _fields_of(block)
-        if known is not None and _is_whole(block, known):
-            return block
-        translated = _translated(block)
-        if translated is not None and _is_whole(translated, _FIELDS[translated["type"]]):
-            return translated
-    texts = content_texts([block])
-    kind = block.get("type") if isinstance(block, dict) else None
-    return {"type": "text", "text": "\n".join(texts) or f"[{kind or 'empty'}]"}
+        for form in (block, _translated(block, kind)):
+            if form is not None and _is_whole(form):
+                return form
+    return {"type": "text", "text": "\n".join(content_texts([block])) or f"[{kind or 'empty'}]"}
 
 
-def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The mapping without these keys."""
-    return {name: value for name, value in block.items() if name not in names}
+def _is_whole(block: dict[str, Any]) -> bool:
+    fields = _FIELDS.get(block["type"])
+    if fields is not None and block["type"] == "thinking":
+        fields = fields | {name: kind for name, kind in _OPTIONAL.items() if block.get(name) is not None}
+    return fields is not None and all(name in block and isinstance(block[name], kind) for name, kind in fields.items())
 
 
-def as_arguments(value: Any) -> dict[str, Any]:
-    """The arguments of a call as an object, which is the only form that the host knows."""
-    if isinstance(value, str):
-        try:
-            parsed = json.loads(value)
-        except (ValueError, RecursionError):
-            parsed = None
-        value = parsed if isinstance(parsed, dict) else value
-    return value if isinstance(value, dict) else {"arguments": value}
-
-
-def _fields_of(block: dict[str, Any]) -> dict[str, type] | None:
-    kind = block.get("type")
-    return _FIELDS.get(kind) if isinstance(kind, str) else None
-
-
-def _is_whole(block: dict[str, Any], known: dict[str, type]) -> bool:
-    if block["type"] == "tool_result" and "output" not in block:
-        return False
-    if block["type"] == "thinking":
-        known = known | {name: kind for name, kind in _OPTIONAL.items() if block.get(name) is not None}
-    return all(isinstance(block.get(name), kind) for name, kind in known.items())
-
-
-def _translated(block: dict[str, Any]) -> dict[str, Any] | None:
-    """Blocks of the providers' own kinds in the host's terms."""
-    kind = block.get("type")
-    if not isinstance(kind, str):
-        return None
+def _translated(block: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    """Return a block of the providers' own kinds in the host's terms."""
     if kind in _TEXTS:
         return {"type": "text", "text": block.get("text")}
     if kind in ("tool_use", "tool_call"):
@@ -98,18 +67,32 @@ def _translated(block: dict[str, Any]) -> dict[str, Any] | None:
         rest = without(block, "tool_use_id", "content")
         return {**rest, "tool_call_id": block.get("tool_call_id", block.get("tool_use_id")), "output": output}
     if kind in ("image_url", "input_image"):
-        return {"type": "image", "source": _image_source(block.get("image_url"))}
+        image = block.get("image_url")
+        url = image.get("url") if isinstance(image, dict) else image
+        if isinstance(url, str):
+            head, comma, data = url.partition(";base64,")
+            if comma and head.startswith("data:"):
+                source = {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+            else:
+                source = {"type": "url", "url": url}
+            return {"type": "image", "source": source}
     return None
 
 
-def _image_source(image: Any) -> dict[str, Any] | None:
-    url = image.get("url") if isinstance(image, dict) else image
-    if not isinstance(url, str):
-        return None
-    head, comma, data = url.partition(";base64,")
-    if comma and head.startswith("data:"):
-        return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
-    return {"type": "url", "url": url}
+def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return the mapping without these keys."""
+    return {name: value for name, value in block.items() if name not in names}
+
+
+def as_arguments(value: Any) -> dict[str, Any]:
+    """Return the arguments of a call as an object, which is the only form that the host knows."""
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            parsed = None
+        value = parsed if isinstance(parsed, dict) else value
+    return value if isinstance(value, dict) else {"arguments": value}
 
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
@@ -117,8 +100,6 @@ _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "fun
 _DEEPEST = 100
 
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
-
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 def as_json(value: Any, depth: int = 0) -> Any:
@@ -151,25 +132,6 @@ def stamped(message: Any, moment: str) -> Any:
     if not isinstance(metadata, Mapping) or metadata.get("timestamp") is not None:
         return message
     return {**message, "metadata": {**metadata, "timestamp": moment}}
-
-
-def as_sendable(message: Message) -> Message:
-    """The message as UTF-8 can say it, nearly always itself: halves of characters, which no provider's client can
-    send, become U+FFFD."""
-    try:
-        msgspec.json.encode(message)
-    except UnicodeEncodeError:
-        mended: Message = _mended(message)
-        return mended
-    return message
-
-
-def _mended(value: Any) -> Any:
-    if isinstance(value, str):
-        return _HALF.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [_mended(item) for item in value]
-    return {_mended(key): _mended(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def as_row(message: Message) -> Message:
@@ -224,7 +186,8 @@ def fit_rows(view: Iterable[Message]) -> Fitted:
         if len(made) != 1 or made[0] is not message:
             extra += max(0, _difference(made, message))
         rows += made
-    in_flight = [{"role": "tool", "tool_call_id": wire, "content": NOT_YET} for wire in fitter.in_flight()]
+    waiting = [wire for ours in fitter.open.values() for wire in ours if wire is not None]
+    in_flight = [{"role": "tool", "tool_call_id": wire, "content": NOT_YET} for wire in waiting]
     return Fitted(rows + in_flight, extra + sum(map(_cost, in_flight)))
 
 
@@ -233,15 +196,12 @@ class _Fitter:
 
     def __init__(self) -> None:
         self._used: set[str] = set()  # ids on the wire
-        self._open: defaultdict[str, deque[str | None]] = defaultdict(deque)  # ours -> wire, None for a user's call
-
-    def in_flight(self) -> list[str]:
-        """Ids on the wire of the calls that have no result yet."""
-        return [wire for waiting in self._open.values() for wire in waiting if wire is not None]
+        self.open: defaultdict[str, deque[str | None]] = defaultdict(deque)  # ours -> wire, None for a user's call
 
     def rows_of(self, message: Message) -> Iterator[Message]:
-        """Mended before, for ids have to stay alike, and after: what stood in JSON text has been read then."""
-        return map(as_sendable, self._rows_of(as_sendable(message)))
+        """Yield rows as UTF-8 can say them: mended before, for ids have to stay alike, and after, for what stood in
+        JSON text has been read then."""
+        return map(encodable, self._rows_of(encodable(message)))
 
     def _rows_of(self, message: Message) -> Iterator[Message]:
         row = as_row(message)
@@ -256,10 +216,15 @@ class _Fitter:
 
     def _assistant(self, row: Message) -> Message:
         content = row["content"]
-        blocks = [block for block in content if not _is_unsigned(block)] if isinstance(content, list) else []
+        blocks = content if isinstance(content, list) else []
+        # without thinking that no provider takes back: it has no signature, nor the state that others keep
+        blocks = [
+            block for block in blocks if block["type"] != "thinking" or block.get("signature") or block.get("content")
+        ]
         if isinstance(content, list) and len(blocks) < len(content):
             row = {**row, "content": blocks}
-        listed = [call for call in row.get("tool_calls") or () if isinstance(call, dict)] if _lists(row) else []
+        calls = row.get("tool_calls")
+        listed = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
         shown = [block for block in blocks if block["type"] == "tool_call"]
         ids = {block["id"] for block in shown}
         added = [_call_of(call) for call in listed if call_id(call.get("id")) not in ids]
@@ -274,7 +239,11 @@ class _Fitter:
             ]
             row = {**without(row, "tool_calls"), "content": blocks}
             if wired:
-                row["tool_calls"] = [_listing(block) for block in blocks if block["type"] == "tool_call"]
+                row["tool_calls"] = [  # under the names of all who read them
+                    {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
+                    for block in blocks
+                    if block["type"] == "tool_call"
+                ]
         return _spoken(row) or {**row, "content": NO_TEXT}
 
     def _user(self, row: Message) -> Iterator[Message]:
@@ -295,16 +264,21 @@ class _Fitter:
             yield _spoken(row) or {**row, "content": NO_TEXT}
         elif calls or rest:
             for call in calls:
-                self._open[call["id"]].append(None)
+                self.open[call["id"]].append(None)
             said = rest if blocks else [{"type": "text", "text": content}]
             noted = [_worded(block) for block in [*said, *listed]]
             said_row = {**without(row, "tool_calls"), "content": noted}
             yield _spoken(said_row) or {**said_row, "content": NO_TEXT}
 
     def _result(self, row: Message, answered: str, output: Any) -> Message:
-        waiting = self._open[answered]
+        waiting = self.open[answered]
         wire = waiting.popleft() if waiting else None
-        content = output if isinstance(output, str) else _result_blocks(output)
+        if isinstance(output, list):
+            content: Any = [as_block(block) for block in output]
+        elif isinstance(output, str):
+            content = output
+        else:
+            content = "" if output is None else "\n".join(content_texts([output]))
         if wire is None:
             said = "\n".join(content_texts(content))
             return {"role": "user", "content": fence("earlier_message", said, role="tool")}
@@ -314,22 +288,13 @@ class _Fitter:
 
     def _call(self, ours: str) -> str:
         """The id of a call on the wire: the same, unless a provider would refuse it or it was used before."""
-        wire = ours if _GOOD_ID.fullmatch(ours) else _BAD.sub("_", ours)[:56] or "call"
-        number = 2
+        cleaned, number = _BAD.sub("_", ours)[:56] or "call", 2
+        wire = ours if _GOOD_ID.fullmatch(ours) else cleaned
         while wire in self._used:
-            wire, number = f"{_BAD.sub('_', ours)[:56] or 'call'}_{number}", number + 1
+            wire, number = f"{cleaned}_{number}", number + 1
         self._used.add(wire)
-        self._open[ours].append(wire)
+        self.open[ours].append(wire)
         return wire
-
-
-def _lists(row: Message) -> bool:
-    return isinstance(row.get("tool_calls"), list)
-
-
-def _is_unsigned(block: dict[str, Any]) -> bool:
-    """Thinking that no provider takes back: without a signature, and without the state that others keep."""
-    return block["type"] == "thinking" and not block.get("signature") and not block.get("content")
 
 
 def _call_of(call: dict[str, Any]) -> dict[str, Any]:
@@ -341,11 +306,6 @@ def _call_of(call: dict[str, Any]) -> dict[str, Any]:
     return {"type": "tool_call", "id": call_id(call.get("id")), "name": str(name), "input": as_arguments(arguments)}
 
 
-def _listing(block: dict[str, Any]) -> dict[str, Any]:
-    """A call under the names of all who read `tool_calls`."""
-    return {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
-
-
 def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:
     """A block as text where its row may not hold it: calls and results stand elsewhere, `others` nowhere."""
     if block["type"] not in ("tool_call", "tool_result", *others):
@@ -353,12 +313,6 @@ def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:
     words = content_texts([block])
     name = _BAD.sub("_", str(block.get("name") or block["type"]))[:64]
     return {"type": "text", "text": fence("earlier_message", "\n".join(words), of=name) if words else f"[{name}]"}
-
-
-def _result_blocks(output: Any) -> Any:
-    if isinstance(output, list):
-        return [as_block(block) for block in output]
-    return "" if output is None else "\n".join(content_texts([output]))
 
 
 def _spoken(row: Message) -> Message | None:

@@ -16,6 +16,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context.adapters.amplifier.messages import as_json
-from summarizing_context.adapters.amplifier.options import MountOptions
+from summarizing_context.adapters.amplifier.options import MEMORY, MountOptions
 from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import (
@@ -33,110 +34,44 @@ from summarizing_context.errors import (
     StoreError,
     StoreReadOnlyError,
 )
-from summarizing_context.log.host_history import Comparison, find_new, may_be_left_out, merge_rows
+from summarizing_context.log.host_history import find_new, may_be_left_out, merge_rows
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.validation import Message, decode_message
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings
 
-SUFFIX = ".db"  # of the store beside a list
-
 _SQLITE = b"SQLite format 3\x00"
 
-
-def store_beside(path: Path) -> Path:
-    """The store that goes with a list; `path` itself where that holds none."""
-    return path.with_name(path.name + SUFFIX) if _holds_list(path) else path
-
-
-def read_list(path: Path) -> list[Any]:
-    """The messages in the file. Raises `StoreCorruptError` where it only begins like a list."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError, OSError) as error:
-        raise StoreCorruptError(
-            f"{path} begins like a JSON list but cannot be read ({type(error).__name__}); repair it, or name another "
-            "storage_path"
-        ) from None
-    return list(found)
-
-
-async def is_taken_over(store: Path) -> bool:
-    """Whether a session of the store has messages: then the list was read before. A store that may not be written
-    has none to take over."""
-    if not _is_begun(store):
-        return False
-    try:
-        opened = await open_store(store)
-    except StoreReadOnlyError:
-        return True
-    try:
-        return any(session.messages for session in await opened.sessions())
-    finally:
-        await opened.close()
-
-
-def _is_begun(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
-
-
-def _holds_list(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            beginning = file.read(4_096)
-    except OSError:
-        return False
-    return not beginning.startswith(_SQLITE) and beginning.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
-
-
-_MEMORY = ":memory:"
+_LEADING = ("system", "developer")
 
 logger = logging.getLogger(__name__)
 
 
 async def open_session(plan: MountOptions, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
-    """An open context that the caller closes; `degraded` is told why it is kept in memory only, if it is."""
+    """Return an open context that the caller closes; tell `degraded` why it is kept in memory only, if it is.
+
+    Where the file is a JSON list of messages, the session is in a store beside it, which takes them over once.
+    """
     rules = (*options.ledger_rules, *plan.ledger_rules)
     options = replace(options, ledger_rules=rules, keep_system=plan.preserve_system)
-    if plan.settings.store == _MEMORY or is_address(plan.settings.store) or options.read_only:
+    if plan.settings.store == MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
+    path = Path(plan.settings.store)
     try:
-        _refuse_unusable(Path(plan.settings.store))
-        context = await _in_file(plan.settings, options)
+        _refuse_unusable(path)
+        store = _store_beside(path)
+        context = await _begun_with(await _listed(path, store), replace(plan.settings, store=store), options)
     except StoreReadOnlyError as error:
         if plan.required:
             raise
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
-        return await _in_memory(plan.settings, options)
+        store = _store_beside(path)
+        messages = await _listed(path, store) or await _logged(store, plan.settings.session_id)
+        return await _begun_with(messages, replace(plan.settings, store=MEMORY), options)
     if plan.retain_days is not None:
-        await _forget_older(store_beside(Path(plan.settings.store)), timedelta(days=plan.retain_days))
+        await _forget_older(store, timedelta(days=plan.retain_days))
     return context
-
-
-def _refuse_unusable(path: Path) -> None:
-    """Raise `StoreReadOnlyError` where there is no file and none can be made."""
-    try:
-        if not path.parent.is_dir():
-            raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
-        if path.exists() and not path.is_file():
-            raise StoreReadOnlyError(f"{path}: this is not a file; name a file for the store")
-    except OSError as error:
-        raise StoreReadOnlyError(f"{path}: it cannot be reached: {error.strerror}; name another file") from error
-
-
-async def _in_file(settings: Settings, options: Options) -> SummarizingContext:
-    """The session in its file; where that is a list of messages, in a store beside it that takes them over once."""
-    path = Path(settings.store)
-    store = store_beside(path)
-    return await _begun_with(await _listed(path), replace(settings, store=store), options)
-
-
-async def _in_memory(settings: Settings, options: Options) -> SummarizingContext:
-    """The session in memory, begun with what its file holds, where that can be read."""
-    path = Path(settings.store)
-    messages = await _listed(path) or await _logged(store_beside(path), settings.session_id)
-    return await _begun_with(messages, replace(settings, store=_MEMORY), options)
 
 
 async def _begun_with(messages: list[Any], settings: Settings, options: Options) -> SummarizingContext:
@@ -151,14 +86,62 @@ async def _begun_with(messages: list[Any], settings: Settings, options: Options)
     return context
 
 
-async def _listed(path: Path) -> list[Any]:
-    """The messages of a list that nobody has taken over."""
-    store = store_beside(path)
-    return [] if store == path or await is_taken_over(store) else await _in_thread(lambda: read_list(path))
+def _refuse_unusable(path: Path) -> None:
+    """Raise `StoreReadOnlyError` where there is no file and none can be made."""
+    try:
+        if not path.parent.is_dir():
+            raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
+        if path.exists() and not path.is_file():
+            raise StoreReadOnlyError(f"{path}: this is not a file; name a file for the store")
+    except OSError as error:
+        raise StoreReadOnlyError(f"{path}: it cannot be reached: {error.strerror}; name another file") from error
+
+
+def _store_beside(path: Path) -> Path:
+    """Return the store that goes with a list of messages, or `path` itself where that holds none."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(4_096)
+    except OSError:
+        return path
+    is_list = beginning.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    return path.with_name(f"{path.name}.db") if is_list and not beginning.startswith(_SQLITE) else path
+
+
+def _is_begun(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+async def _listed(path: Path, store: Path) -> list[Any]:
+    """Return the messages of a list that nobody has taken over, read in a thread that ends with it."""
+    if store == path:
+        return []
+    if _is_begun(store):
+        try:
+            opened = await open_store(store)
+        except StoreReadOnlyError:
+            return []  # nothing could be taken over into it
+        try:
+            if any(session.messages for session in await opened.sessions()):
+                return []
+        finally:
+            await opened.close()
+
+    def read() -> list[Any]:
+        try:
+            return list(json.loads(path.read_text(encoding="utf-8-sig")))
+        except (ValueError, RecursionError, OSError) as error:
+            raise StoreCorruptError(
+                f"{path} begins like a JSON list but cannot be read ({type(error).__name__}); repair it, or name "
+                "another storage_path"
+            ) from None
+
+    with ThreadPoolExecutor(1, thread_name_prefix="taking over") as thread:
+        return await asyncio.wrap_future(thread.submit(read))
 
 
 async def _logged(path: Path, session_id: str) -> list[Any]:
-    """The log in a file that may not be written."""
+    """Return the log in a file that may not be written."""
     try:
         store = await open_store(path, read_only=True)
     except StoreError:  # there is none, or it cannot be read either; the warning has said so
@@ -170,37 +153,22 @@ async def _logged(path: Path, session_id: str) -> list[Any]:
         await store.close()
 
 
-async def _in_thread(work: Callable[[], list[Any]]) -> list[Any]:
-    """A long piece of work off the event loop, in a thread that ends with it."""
-    with ThreadPoolExecutor(1, thread_name_prefix="taking over") as thread:
-        return await asyncio.wrap_future(thread.submit(work))
-
-
-async def _forget_older(path: str | Path, age: timedelta) -> None:
+async def _forget_older(path: Path, age: timedelta) -> None:
     """Delete sessions of the file that nobody has open and that were not changed for so long."""
+    limit = datetime.now(UTC) - age
     try:
         store = await open_store(path)
         try:
             for session in await store.sessions():
-                if session.writer_pid is None and _is_before(session.updated_at, datetime.now(UTC) - age):
-                    await store.delete_session(session.session_id)
+                with suppress(ValueError):  # a time that is none
+                    changed = datetime.fromisoformat(session.updated_at)
+                    changed = changed if changed.tzinfo else changed.replace(tzinfo=UTC)
+                    if session.writer_pid is None and changed < limit:
+                        await store.delete_session(session.session_id)
         finally:
             await store.close()
     except (StoreError, SessionInUseError) as error:
         logger.warning("old sessions could not be deleted; it is tried again next time: %s", error)
-
-
-def _is_before(moment: str, limit: datetime) -> bool:
-    try:
-        told = datetime.fromisoformat(moment)
-    except ValueError:
-        return False
-    return (told if told.tzinfo else told.replace(tzinfo=UTC)) < limit
-
-
-_LEADING = ("system", "developer")
-
-logger = logging.getLogger(__name__)
 
 
 async def take_transcript(
@@ -224,69 +192,45 @@ async def take_transcript(
         return
     if not loaded:
         await context.follow(rows)
-    elif resuming:
-        await _resume(context, rows)
+        return
+    log = [row for row in await context.get_messages() if not read_message(row).ephemeral]
+    if resuming:
+        await _resume(context, rows, log)
+        return
+    # the rows, after what of the log they begin with, and with the rows of the log that they leave out; where they
+    # lead with system rows of their own, those of the log's beginning go
+    transcript, facts = await context.read_transcript(rows)
+    if not found.transcript_stop and (not rows or may_be_missing(rows[0])):
+        start = next((at for at, row in enumerate(facts) if not may_be_left_out(row)), len(facts))
+        begun, kept = 0, []
     else:
-        await context.follow(await _mended(context, rows, found))
+        start, begun, kept = found.log_stop, found.transcript_stop, log[: found.log_stop]
+    merged = await asyncio.to_thread(merge_rows, transcript[begun:], facts[start:])
+    await context.follow([*kept, *(log[start + row.at] if row.of_log else rows[begun + row.at] for row in merged)])
 
 
 def may_be_missing(message: Any) -> bool:
-    """Whether a host adds such a row by itself, before it gives back a conversation."""
+    """Return whether a host adds such a row by itself, before it gives back a conversation."""
     return isinstance(message, Mapping) and message.get("role") in _LEADING
 
 
-async def _resume(context: SummarizingContext, rows: list[Message]) -> None:
+async def _resume(context: SummarizingContext, rows: list[Message], log: list[Message]) -> None:
     """Append what only the rows hold. Their system prompt leads a log that has none, and is no news to one that has."""
-    log, prompt = await _log_of(context), list(takewhile(_is_leading, rows))
-    if prompt and not _leads(log):
+    prompt = list(takewhile(may_be_missing, rows))
+    if prompt and not (log and may_be_missing(log[0])):
         await context.set_messages([*prompt, *log])
     rows = rows[len(prompt) :]
     found = await context.compare_transcript(rows)
     if found.rest_of_transcript:
         new = list(range(found.transcript_stop, len(rows)))
     elif found.differs:
-        new = await _find_new(context, rows)
+        transcript, known = await context.read_transcript(rows)
+        if {row.content for row in transcript}.isdisjoint(row.content for row in known):
+            await context.checkpoint("before another conversation was appended")
+            logger.warning("the host's transcript has no message in common with the log; it is appended")
+        new = await asyncio.to_thread(find_new, transcript, known)  # of long logs this takes a while
     else:
         return
     logger.info("the host's transcript holds more than the log", extra={"appended": len(new)})
     for at in new:
         await context.add_message(rows[at])
-
-
-async def _find_new(context: SummarizingContext, rows: list[Message]) -> list[int]:
-    """What the log does not hold. Where that is every row, they are of another conversation, and the log as it is
-    becomes a checkpoint."""
-    transcript, log = await context.read_transcript(rows)
-    if {row.content for row in transcript}.isdisjoint(row.content for row in log):
-        name = "before another conversation was appended"
-        await context.checkpoint(name)
-        logger.warning("the host's transcript has no message in common with the log; it is appended")
-    return await asyncio.to_thread(find_new, transcript, log)  # of long logs this takes a while
-
-
-async def _mended(context: SummarizingContext, rows: list[Message], found: Comparison) -> list[Message]:
-    """The rows, after what of the log they begin with, and with the rows of the log that they leave out.
-
-    Where the rows lead with system rows of their own, those of the log's beginning go.
-    """
-    log = await _log_of(context)
-    transcript, facts = await context.read_transcript(rows)
-    if not found.transcript_stop and (not rows or _leads(rows)):
-        start = next((at for at, row in enumerate(facts) if not may_be_left_out(row)), len(facts))
-        begun, kept = 0, []
-    else:
-        start, begun, kept = found.log_stop, found.transcript_stop, log[: found.log_stop]
-    merged = await asyncio.to_thread(merge_rows, transcript[begun:], facts[start:])
-    return [*kept, *(log[start + row.at] if row.of_log else rows[begun + row.at] for row in merged)]
-
-
-async def _log_of(context: SummarizingContext) -> list[Message]:
-    return [row for row in await context.get_messages() if not read_message(row).ephemeral]
-
-
-def _leads(rows: list[Message]) -> bool:
-    return bool(rows) and _is_leading(rows[0])
-
-
-def _is_leading(row: Message) -> bool:
-    return row["role"] in _LEADING

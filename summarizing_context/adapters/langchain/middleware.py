@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextvars import Context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from summarizing_context.adapters.langchain.messages import KEY, History, plain
-from summarizing_context.adapters.open_sessions import Sessions, session_id_from
+from summarizing_context.adapters.open_sessions import Sessions, Window, session_id_from
 from summarizing_context.assembly import Options
 from summarizing_context.errors import ContextClosedError, SettingsError, briefly
 from summarizing_context.sessions.statistics import Statistics
@@ -38,8 +38,7 @@ class LoopThread:
         self._leave = leave
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()  # the loop, and its end
         self._closed = False
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Future[Result]:
@@ -47,19 +46,24 @@ class LoopThread:
         with self._starting:
             if self._closed:
                 raise ContextClosedError("the middleware was closed; make another one")
-            if self._loop is None:
-                self._start()
-            # an empty context: the caller's would hand the agent's callbacks on to summarizers
-            future: Future[Result] = Context().run(asyncio.run_coroutine_threadsafe, work(), self._loop)  # type: ignore[arg-type]
+            # in an empty context: the caller's would hand the agent's callbacks on to summarizers
+            if self._thread is None:
+                run = Context().run
+                self._thread = threading.Thread(
+                    target=run, args=(asyncio.run, self._run()), name="summarizing-context", daemon=True
+                )
+                self._thread.start()
+            loop, _ = self._running.result()
+            future: Future[Result] = Context().run(asyncio.run_coroutine_threadsafe, work(), loop)
         return future
 
     def end(self) -> None:
-        """End the loop soon, from any thread, without waiting for it."""
+        """End the loop soon, from any thread, without waiting for it. May be called twice."""
         with self._starting:
+            if self._thread is not None and not self._closed:
+                loop, stop = self._running.result()
+                loop.call_soon_threadsafe(stop.set)
             self._closed = True
-            if self._loop is not None and self._stop is not None:
-                self._loop.call_soon_threadsafe(self._stop.set)
-                self._loop = None
 
     def close(self) -> None:
         """End the loop and wait for it. May be called twice."""
@@ -67,18 +71,10 @@ class LoopThread:
         if self._thread is not None:
             self._thread.join()
 
-    def _start(self) -> None:
-        started = threading.Event()
-        self._thread = threading.Thread(
-            target=Context().run, args=(asyncio.run, self._run(started)), name="summarizing-context", daemon=True
-        )
-        self._thread.start()
-        started.wait()
-
-    async def _run(self, started: threading.Event) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        started.set()
-        await self._stop.wait()
+    async def _run(self) -> None:
+        stop = asyncio.Event()
+        self._running.set_result((asyncio.get_running_loop(), stop))
+        await stop.wait()
         await self._leave()
 
 
@@ -127,28 +123,64 @@ class SummarizingMiddleware(AgentMiddleware):
         super().__init__()
         if isinstance(open_sessions, bool) or not isinstance(open_sessions, int) or open_sessions < 1:
             raise SettingsError(f"open_sessions is {briefly(open_sessions)}; it is a number of sessions, at least 1")
-        self._settings, beside = _read(settings, options)
-        self._sessions = Sessions(self._settings, beside, open_sessions)
+        if settings is not None and not isinstance(settings, Settings):
+            raise SettingsError(
+                f"settings is {type(settings).__name__}; pass Settings(...), or settings by their names"
+            )
+        beside = {name: options.pop(name) for name in _OPTIONS if name in options}
+        if isinstance(beside.get("summarizer"), str):
+            options["summarizer"] = beside.pop("summarizer")
+        if isinstance(beside.get("summarizer"), BaseChatModel):
+            beside["summarizer"] = ChatModelSummarizer(beside["summarizer"])
+        self._settings = replace(settings or Settings(), **options)
+        self._sessions = Sessions(self._settings, Options(**beside), open_sessions)
         self._loop = LoopThread(self._sessions.close)
         weakref.finalize(self, self._loop.end).atexit = False
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
-        asked = self._read(request)
-        messages = self._loop.submit(lambda: _view(self._sessions, asked)).result()
-        response = handler(request.override(messages=messages))
+        session, view = self._view_of(request)
+        response = handler(request.override(messages=self._loop.submit(view).result()))
         if usage := _usage(response):
-            self._loop.submit(lambda: _observe(self._sessions, asked.session, usage)).result()
+            self._loop.submit(lambda: self._observe(session, usage)).result()
         return response
 
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> ModelResponse:
-        asked = self._read(request)
-        messages = await asyncio.wrap_future(self._loop.submit(lambda: _view(self._sessions, asked)))
-        response = await handler(request.override(messages=messages))
+        session, view = self._view_of(request)
+        response = await handler(request.override(messages=await asyncio.wrap_future(self._loop.submit(view))))
         if usage := _usage(response):
-            await asyncio.wrap_future(self._loop.submit(lambda: _observe(self._sessions, asked.session, usage)))
+            await asyncio.wrap_future(self._loop.submit(lambda: self._observe(session, usage)))
         return response
+
+    def _view_of(self, request: ModelRequest) -> tuple[str, Callable[[], Coroutine[Any, Any, list[Any]]]]:
+        """Return the session of a request, and what makes its view on the loop of the sessions."""
+        history = History(request.messages)
+        session = session_id_from(_session_of(request, history, self._settings.session_id))
+        prompt: Any = None if request.system_message is None else request.system_message.content
+        if prompt is not None and not isinstance(prompt, str):  # blocks that are objects
+            texts = [{"type": "text", "text": block} if isinstance(block, str) else block for block in plain(prompt)]
+            prompt = texts
+        profile: Mapping[str, Any] = getattr(request.model, "profile", None) or {}
+        tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
+
+        async def view() -> list[Any]:
+            async with self._sessions.use(session) as context:
+                await context.follow(history.rows, keys=history.keys)
+                window = Window(
+                    type(request.model).__name__,
+                    model_name(request.model),
+                    profile.get("max_input_tokens"),
+                    profile.get("max_output_tokens"),
+                )
+                rows = await context.get_messages_for_request(provider=window, system=prompt, tools=tools)
+            return history.messages_of(rows[bool(prompt) :])  # without the prompt, which the request carries
+
+        return session, view
+
+    async def _observe(self, session: str, usage: dict[str, int]) -> None:
+        async with self._sessions.use(session) as context:
+            await context.observe_usage(**usage)
 
     def statistics(self) -> dict[str, Statistics]:
         """The figures of each open session since it was opened, by session id."""
@@ -178,70 +210,6 @@ class SummarizingMiddleware(AgentMiddleware):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, request: ModelRequest) -> _Asked:
-        history = History(request.messages)
-        system = request.system_message
-        return _Asked(
-            session_id_from(_session_of(request, history, self._settings.session_id)),
-            history,
-            None if system is None else _blocks(system.content),
-            [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools],
-            _Window(request.model),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request of a model, as far as its view goes."""
-
-    session: str
-    history: History
-    system: Any
-    tools: list[dict[str, Any]]
-    provider: _Window
-
-
-class _Window:
-    """A chat model as `get_messages_for_request` reads providers: its name, and its window if its profile tells."""
-
-    def __init__(self, model: BaseChatModel) -> None:
-        profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
-        self.name = type(model).__name__
-        self._info = {
-            "id": model_name(model),
-            "context_window": profile.get("max_input_tokens"),
-            "max_output_tokens": profile.get("max_output_tokens"),
-        }
-
-    def get_model_info(self) -> dict[str, Any]:
-        return self._info
-
-
-async def _view(sessions: Sessions, asked: _Asked) -> list[Any]:
-    history = asked.history
-    async with sessions.use(asked.session) as context:
-        await context.follow(history.rows, keys=history.keys)
-        view = await context.get_messages_for_request(provider=asked.provider, system=asked.system, tools=asked.tools)
-    led = bool(asked.system)  # by the prompt, which the request carries beside its messages
-    return history.messages_of(view[led:])
-
-
-async def _observe(sessions: Sessions, session: str, usage: dict[str, int]) -> None:
-    async with sessions.use(session) as context:
-        await context.observe_usage(**usage)
-
-
-def _read(settings: Settings | None, options: dict[str, Any]) -> tuple[Settings, Options]:
-    if settings is not None and not isinstance(settings, Settings):
-        raise SettingsError(f"settings is {type(settings).__name__}; pass Settings(...), or settings by their names")
-    beside = {name: value for name, value in options.items() if name in _OPTIONS}
-    given = {name: value for name, value in options.items() if name not in _OPTIONS}
-    if isinstance(beside.get("summarizer"), str):
-        given["summarizer"] = beside.pop("summarizer")
-    if isinstance(beside.get("summarizer"), BaseChatModel):
-        beside["summarizer"] = ChatModelSummarizer(beside["summarizer"])
-    return replace(settings or Settings(), **given), Options(**beside)
-
 
 def _session_of(request: ModelRequest, history: History, name: str) -> str:
     """The thread, with a child agent's path in the graph; then, or without a thread, what its history begins with.
@@ -256,13 +224,6 @@ def _session_of(request: ModelRequest, history: History, name: str) -> str:
     if path or not thread:
         parts.append(history.rows[0][KEY] if history.rows else "")
     return ":".join(parts)
-
-
-def _blocks(content: str | Sequence[Any]) -> Any:
-    """A system prompt as a text or as blocks that are objects."""
-    if isinstance(content, str):
-        return content
-    return [{"type": "text", "text": block} if isinstance(block, str) else block for block in plain(content)]
 
 
 def _usage(response: Any) -> dict[str, int] | None:

@@ -38,10 +38,10 @@ CASES, REPLIES, ANSWERS, MARKS = "cases.toml", "replies.jsonl.gz", "answers.json
 _SETTINGS, _PROMPTS = "settings.json", "prompts"
 _SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model; the budget is that of the case
     *("prompts", "prices", "session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "max_wait"),
-    *("allow_download", "idle_after", "concurrency", "call_timeout", "job_timeout", "attempts", "breaker_failures"),
+    *("allow_download", "idle_after", "concurrency", "call_timeout", "attempts", "breaker_failures"),
     *("breaker_cooldown", "max_calls_per_hour", "max_input_tokens_per_hour", "max_calls_per_session"),
     *("max_input_tokens_per_session", "embedding", "embedding_model", "vector_store", "similarity_threshold"),
-    *("checkpoint_interval_messages", "memory_include", "memory_max_tokens", "memory_extract"),
+    *("checkpoint_interval_messages", "memory_include", "memory_extract"),
 )
 
 
