@@ -43,7 +43,6 @@ from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, P
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
-from summarizing_context.stores.sqlite.engine import shared_engine
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.statements import error_line, quotes
@@ -415,8 +414,7 @@ def _origin(base: _Base) -> Origin:
 def _make_store(path: str | Path, *, read_only: bool, flushes_behind: bool) -> SqliteStore | PostgresStore:
     check_scheme(path)
     if not is_address(path):
-        engine = shared_engine(path, read_only=read_only, flushes_behind=flushes_behind)
-        return SqliteStore(path, read_only=read_only, engine=engine)
+        return SqliteStore(path, read_only=read_only, flushes_behind=flushes_behind)
     if find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
     from summarizing_context.stores.postgres.store import PostgresStore

@@ -420,15 +420,15 @@ async def test_the_caps_of_the_fleet_hold_for_all_workers(address):
 async def test_calls_that_count_no_longer_are_forgotten_without_a_cap_too(address):
     store: Any = await open_store(address)
     for _ in range(3):
-        store.fleet.end((await store.fleet.begin()).call)
+        store.fleet.end((await store.fleet.begin())[0])
     await store.fleet.begin()  # under way still
     rows(address, "update calls set began = began - interval '2 minutes' returning id")
-    last = await store.fleet.begin()
+    last, _ = await store.fleet.begin()
     assert rows(address, "select ended, id = (select max(id) from calls) from calls order by id") == [
         (False, False),
         (False, True),
     ]
-    store.fleet.end(last.call)
+    store.fleet.end(last)
     await store.close()
 
 
