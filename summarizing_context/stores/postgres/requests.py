@@ -124,7 +124,7 @@ class _Shared:
 
 
 class PostgresClaims(_Shared):
-    """The `SummaryClaims` of one store. A store that fails costs the sharing of a summary, not the summary."""
+    """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
 
     @asynccontextmanager
     async def held(self, key: SummaryKey, seconds: float) -> AsyncIterator[None]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from summarizing_context.errors import CheckpointNotFoundError, StoreError
 from summarizing_context.stores.base import (
     CHECKPOINT_ID,
     Checkpoint,
+    Committed,
     Place,
+    ProviderViews,
     StoredCheckpoint,
     StoredEntry,
     StoredProviderView,
@@ -56,14 +58,12 @@ class RelationalCheckpoints:
     def __init__(self, store: RelationalStore[Any]) -> None:
         self._store = store
 
-    async def save(
-        self, session_id: str, name: str | None, place: Place, provider_views: Sequence[StoredProviderView]
-    ) -> Checkpoint | None:
+    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
             head = log.head_of(connection, session_id)
             if place.messages > head.stop:
                 raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
-            return _keep(connection, session_id, name, head._replace(stop=place.messages), provider_views)
+            return _keep(connection, session_id, name, head._replace(stop=place.messages), views, is_new=True)
 
         return await self._unless_overtaken(session_id, place, work)
 
@@ -76,17 +76,11 @@ class RelationalCheckpoints:
         return await self._store.read(work)
 
     async def restore(
-        self,
-        session_id: str,
-        id: str,
-        place: Place,
-        provider_views: Sequence[StoredProviderView],
-        committed: Callable[[], None],
+        self, session_id: str, id: str, place: Place, views: ProviderViews, committed: Committed
     ) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
             found = _find(connection, session_id, id)
-            name, head = f"before restoring {found.checkpoint.id}", log.head_of(connection, session_id)
-            present = _keep(connection, session_id, name, head, provider_views, is_new=False)
+            present = _keep_present(connection, session_id, f"before restoring {found.checkpoint.id}", views)
             log.move(connection, session_id, found.head)
             found.show_again(connection, session_id)
             return present
@@ -97,18 +91,17 @@ class RelationalCheckpoints:
         self,
         session_id: str,
         place: Place,
-        provider_views: Sequence[StoredProviderView],
+        views: ProviderViews,
         keep: int,
         entries: Sequence[StoredEntry],
         *,
-        committed: Callable[[], None],
+        committed: Committed,
     ) -> Checkpoint | None:
         new = tuple(entries)
         name = f"before the log was {'replaced' if keep or new else 'cleared'}"
 
         def work(connection: Connection) -> Checkpoint:
-            head = log.head_of(connection, session_id)
-            present = _keep(connection, session_id, name, head, provider_views, is_new=False)
+            present = _keep_present(connection, session_id, name, views)
             log.replace(connection, session_id, keep, new)
             return present
 
@@ -139,11 +132,7 @@ class RelationalCheckpoints:
         await self._store.write(session_id, work)
 
     async def _unless_overtaken(
-        self,
-        session_id: str,
-        place: Place,
-        work: Work[Checkpoint],
-        committed: Callable[[], None] | None = None,
+        self, session_id: str, place: Place, work: Work[Checkpoint], committed: Committed | None = None
     ) -> Checkpoint | None:
         """Run `work`, or return None with nothing done where the log was replaced since `place`."""
 
@@ -172,20 +161,19 @@ def _find(connection: Connection, session_id: str, id: str) -> _Kept:
     return _Kept(_checkpoint(number, found_name, stop, created_at), log.Head(branch, stop), views, pins)
 
 
+def _keep_present(connection: Connection, session_id: str, name: str, views: ProviderViews) -> Checkpoint:
+    """Keep the present, whole log with what was shown; an equal checkpoint that is there will do."""
+    return _keep(connection, session_id, name, log.head_of(connection, session_id), views, is_new=False)
+
+
 def _keep(
-    connection: Connection,
-    session_id: str,
-    name: str | None,
-    head: log.Head,
-    provider_views: Sequence[StoredProviderView],
-    *,
-    is_new: bool = True,
+    connection: Connection, session_id: str, name: str | None, head: log.Head, views: ProviderViews, *, is_new: bool
 ) -> Checkpoint:
     """Keep a head with what was shown; unless it has to be new, an equal one that is there will do."""
     (pins,) = connection.run("pins", {"session_id": session_id}).fetchone()
-    listed = [(key, state.decode("latin-1"), marks) for key, state, marks in provider_views]  # any bytes
-    views = zlib.compress(json.dumps(listed).encode(), 9)
-    kept = {"branch": log.owner(connection, head), "stop": head.stop, "views": views, "pins": pins}
+    listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
+    packed = zlib.compress(json.dumps(listed).encode(), 9)
+    kept = {"branch": log.owner(connection, head), "stop": head.stop, "views": packed, "pins": pins}
     values = {"session_id": session_id, "name": name, "now": log.now(), **kept}
     same = None if is_new else connection.run("same_checkpoint", values).fetchone()
     if same is not None:

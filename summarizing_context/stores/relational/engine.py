@@ -1,7 +1,7 @@
 """What a database gives its stores: queries by name, and one thread with one connection, which commits all that is
 queued in one transaction.
 
-Results and callbacks are handed back to the event loop, one call for each batch, in the order of the submissions.
+Results and callbacks are handed back to the event loop in the order of the submissions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Work = Callable[[Any], Result]  # on a `Connection`
 
 VERSION = 1  # of the schema; one version of the package reads and writes one of the schema
 
-LARGEST_BATCH = 1_000  # operations; their callbacks run in one go on the event loop
+_LARGEST_BATCH = 1_000  # operations
 
 _MOST_TRIES = 4  # of the same work, where what stopped it may pass
 
@@ -195,14 +195,14 @@ class Engine:
         try:
             connection = self.open()
         except Exception as error:
-            self._tell(_settle, self._opened, self.translate(error))
+            self._tell(self._opened.set_exception, self.translate(error))
         else:
-            self._tell(_settle, self._opened, None)
+            self._tell(self._opened.set_result, None)
             while self._perform_next(connection):
                 pass
             with suppress(Exception):  # all that was acknowledged is in the file
                 self.close(connection)
-        self._tell(_settle, self._ended, None)
+        self._tell(self._ended.set_result, None)
 
     def _perform_next(self, connection: Connection) -> bool:
         """Perform all that is queued, at least one operation or the end; return whether more may come."""
@@ -211,7 +211,7 @@ class Engine:
         with suppress(Empty):
             while operation is not None:
                 batch.append(operation)
-                if len(batch) == LARGEST_BATCH:
+                if len(batch) == _LARGEST_BATCH:
                     break
                 operation = self._queue.get_nowait()
         for alone, run in groupby(batch, key=lambda operation: operation.alone):
@@ -223,9 +223,9 @@ class Engine:
                     self._perform(connection, operations)
                     locked = operations[0].error if isinstance(operations[0].error, StoreLockedError) else None
                 self._gone = self._gone or self.gone()
-                for one in operations if self._gone else ():
-                    one.error = self._gone
-                self._tell(_settle_all, operations)
+                for one in operations:
+                    one.error = self._gone or one.error
+                    self._tell(one.settle)
         self.flush(connection)
         return operation is not None
 
@@ -268,22 +268,10 @@ class Engine:
                 for operation in operations:
                     operation.error = self.translate(error)
 
-    def _tell(self, receiver: Callable[..., None], *values: object) -> None:
+    def _tell(self, receiver: Callable[..., object], *values: object) -> None:
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(receiver, *values)
-
-
-def _settle_all(operations: Sequence[_Operation]) -> None:
-    for operation in operations:
-        operation.settle()
-
-
-def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
 
 
 def read_queries(package: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Container, Hashable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -13,6 +13,7 @@ from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.stores.base import (
     NOWHERE,
+    Committed,
     KeptSummary,
     NewActivation,
     Places,
@@ -108,14 +109,12 @@ class RelationalStore(Generic[E]):
 
         return await self.read(work)
 
-    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Callable[[], None]) -> Awaitable[None]:
+    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Committed) -> Awaitable[None]:
         kept = tuple(entries)
         self._refuse_unless_claimed(session_id)
         return self._opened().submit(lambda connection: self._append(connection, session_id, kept), committed=committed)
 
-    async def replace(
-        self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Callable[[], None]
-    ) -> None:
+    async def replace(self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Committed) -> None:
         kept = tuple(entries)
         await self.write(session_id, lambda connection: log.replace(connection, session_id, keep, kept), committed)
 
@@ -146,7 +145,7 @@ class RelationalStore(Generic[E]):
         row = await self.read(lambda connection: connection.run("state_before", known).fetchone())
         return None if row is None or row[0] is None else zlib.decompress(row[0])
 
-    async def save_pins(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
+    async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         await self._run_for(session_id, "save_pins", {"pins": pins}, committed)
 
     async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
@@ -213,7 +212,7 @@ class RelationalStore(Generic[E]):
         """Run `work` on one committed state."""
         return await self._opened().submit(lambda connection: self._read(connection, work), alone=True, reads=True)
 
-    async def write(self, session_id: str, work: Work[Result], committed: Callable[[], None] | None = None) -> Result:
+    async def write(self, session_id: str, work: Work[Result], committed: Committed | None = None) -> Result:
         """Run `work` for a session that this store has claimed; it is durable when this returns."""
         self._refuse_unless_claimed(session_id)
 
@@ -238,7 +237,7 @@ class RelationalStore(Generic[E]):
             raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
 
     async def _run_for(
-        self, session_id: str, name: str, values: Mapping[str, Any], committed: Callable[[], None] | None = None
+        self, session_id: str, name: str, values: Mapping[str, Any], committed: Committed | None = None
     ) -> None:
         """Run one query for a session that this store has claimed."""
         given = {"session_id": session_id, **values}

@@ -18,7 +18,7 @@ from pathlib import Path
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.stores.private_files import FILE, make_private_folder
 from summarizing_context.stores.relational.engine import VERSION, Engine, read_schema
-from summarizing_context.stores.sqlite.faults import GONE, NOT_PRIVATE, READ_ONLY, fault, translate
+from summarizing_context.stores.sqlite.faults import READ_ONLY, fault, translate
 from summarizing_context.stores.sqlite.files import (
     APPLICATION_ID,
     PACKAGE,
@@ -97,7 +97,11 @@ class SqliteEngine(Engine):
         """Return the error of all that follows, once the file was removed, moved or replaced."""
         if self.path is None or self._identity is None or identity(self.path) == self._identity:
             return None
-        return fault(GONE, self.name)
+        return StoreError(
+            f"{self.name}: the file, or one of those beside it, was removed, moved or replaced while it was open; "
+            "nothing is acknowledged any more, for it would be lost. Put the files back if you can, close this, and "
+            "open it again"
+        )
 
     def translate(self, error: Exception) -> Exception:
         return translate(error, self.name)
@@ -149,7 +153,10 @@ class SqliteEngine(Engine):
             except FileNotFoundError:
                 continue
             except PermissionError as error:
-                raise fault(NOT_PRIVATE, file) from error
+                raise StoreError(
+                    f"{file}: others may read this file, and its mode cannot be changed by this user; "
+                    "have its owner set it to 0600, or name another file"
+                ) from error
         connection = connect(path, "rw", self.busy_timeout)
         try:
             connection.add_functions()

@@ -37,18 +37,6 @@ READ_ONLY: Fault = (
     "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True",
 )
 
-NOT_PRIVATE: Fault = (
-    StoreError,
-    "others may read this file, and its mode cannot be changed by this user; "
-    "have its owner set it to 0600, or name another file",
-)
-
-GONE: Fault = (
-    StoreError,
-    "the file, or one of those beside it, was removed, moved or replaced while it was open; nothing is "
-    "acknowledged any more, for it would be lost. Put the files back if you can, close this, and open it again",
-)
-
 _FULL: Fault = (StoreFullError, "no space is left for the file; nothing was written: free some and call again")
 
 _MAY_NOT_GROW: Fault = (
