@@ -22,20 +22,20 @@ def parts(text: str) -> Iterator[str]:
     while start < len(text):  # in pieces between words: one call over megabytes would hold every other thread up
         space = re.compile(r"\s").search(text, start + _PIECE, start + 2 * _PIECE)
         stop = space.end() if space else start + 2 * _PIECE
-        words += [word[:_LONGEST_WORD] for word in _plain(text[start:stop]).split(" ") if word]
+        words += _plain_words(text[start:stop])
         start = stop
     for start in range(0, len(words) or 1, _PART_WORDS):
         yield " ".join(words[start : start + _PART_WORDS])
 
 
-def _plain(text: str) -> str:
+def _plain_words(text: str) -> list[str]:
     if not text.isascii():
         spaced = unicodedata.normalize("NFD", indexed_words(text))
         text = "".join(letter for letter in spaced if unicodedata.category(letter) != "Mn")
-    return re.sub(r"[\W_]+", " ", text).lower().strip()
+    return [word[:_LONGEST_WORD] for word in re.sub(r"[\W_]+", " ", text).lower().split()]
 
 
 def as_query(match: str) -> str:
     """Return what `websearch_to_tsquery` reads for phrases in quotation marks that are joined by OR or AND."""
     joint = " " if " AND " in match else " or "
-    return joint.join(f'"{_plain(phrase)}"' for phrase in re.findall(r'"([^"]*)"', match))
+    return joint.join(f'"{" ".join(_plain_words(phrase))}"' for phrase in re.findall(r'"([^"]*)"', match))
