@@ -56,7 +56,9 @@ class PostgresConnection:
         self.writer = writer
         self.fences: dict[str, int] = {}
         self._heads: dict[str, log.Head] = {}  # where logs end, as far as it is known
+        self._appended: dict[str, tuple[log.Head, list[StoredEntry]]] = {}  # that is not sent yet
         self._batch = 0  # the number of the transaction
+        self._is_begun: bool | None = None  # whether the server knows of it; None where there is none that writes
         self._began = self._kept_at = time.monotonic()  # the transaction; the lease, which begins with the writer's row
         self.raw = self._connect()
 
@@ -68,26 +70,31 @@ class PostgresConnection:
     # Transactions
 
     def begin_work(self) -> None:
-        """Begin a transaction that writes, with its number and a new lease as the first of what it writes."""
+        """Begin a transaction that writes; the server learns of it with the first query."""
         self._ensure()
         self._batch += 1
         self._began = time.monotonic()
-        with self.raw.pipeline():
-            self.raw.execute("begin")
-            self._renew()
+        self._is_begun = False
 
     def commit_work(self) -> None:
+        is_begun, self._is_begun = self._is_begun, None
+        is_kept = is_begun or bool(self._appended)
         try:
-            if self._is_due(self._began):
-                self._renew()
-            self.raw.execute("commit")
+            self._send_appended()  # alone it is a transaction of its own
+            if is_begun:
+                if self._is_due(self._began):
+                    self._renew()
+                self.raw.execute("commit")
         except Exception as error:
             if not (is_connection_lost(error) and self._was_committed()):
                 raise
-        self._kept_at = self._began
+        if is_kept:
+            self._kept_at = self._began
 
     def undo_work(self) -> None:
+        self._is_begun = None
         self._heads.clear()
+        self._appended.clear()
         if not self.raw.closed and self.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             self.raw.execute("rollback")
         self._keep_due_lease()
@@ -114,6 +121,7 @@ class PostgresConnection:
     # Queries
 
     def run(self, name: str, values: Values = ()) -> psycopg.Cursor[Any]:
+        self._send_what_is_first()
         if isinstance(values, Mapping):
             if name == "move_head":
                 self._heads.pop(values["session_id"], None)
@@ -121,9 +129,22 @@ class PostgresConnection:
                 values = {**values, "content": " ".join(parts(values["content"]))}
             if "match" in values:
                 values = {**values, "match": as_query(values["match"])}
+        return self._execute(name, values)
+
+    def _execute(self, name: str, values: Values) -> psycopg.Cursor[Any]:
         return self.raw.execute(self._queries[name].encode(), values)
 
+    def _send_what_is_first(self) -> None:
+        """Send the beginning of the transaction, with its number and a new lease, and what was appended."""
+        if self._is_begun is False:
+            self._is_begun = True
+            with self.raw.pipeline():
+                self.raw.execute("begin")
+                self._renew()
+        self._send_appended()
+
     def run_many(self, name: str, rows: Iterable[Values]) -> None:
+        self._send_what_is_first()
         with self.raw.cursor() as cursor:
             cursor.executemany(self._queries[name].encode(), list(rows))
 
@@ -133,49 +154,57 @@ class PostgresConnection:
             self.run("add_words", values)
 
     def append(self, session_id: str, entries: Sequence[StoredEntry]) -> None:
-        """Add entries at the end of a log of this writer, in one statement that asks whether it is."""
-        rules = [(at, rule) for at, entry in enumerate(entries) for rule in entry.rules]
+        """Add entries at the end of a log of this writer. What is appended in a row is sent in one statement, which
+        asks whether the sessions are this writer's."""
         given = [part for entry in entries for part in (entry.message, entry.facts)]
-        given += [part for _, rule in rules for part in (rule.digest, rule.rules)]
+        given += [part for entry in entries for rule in entry.rules for part in (rule.digest, rule.rules)]
         if not all(isinstance(part, bytes) for part in given):
             raise StoreError(f"{self._address.name}: the store was given something that it cannot keep; it takes bytes")
         head = self._heads.get(session_id)
-        if head is None or not entries:
+        if head is None:
             self.check_fence(session_id)
             head = log.own_head(self, session_id)
-        places = [head.stop + at for at in range(len(entries))]
-        stop = head.stop + len(entries)
+        self._appended.setdefault(session_id, (head, []))[1].extend(entries)
+        self._heads[session_id] = head._replace(stop=head.stop + len(entries))
+
+    def _send_appended(self) -> None:
+        appended, self._appended = self._appended, {}
+        if not appended:
+            return
+        heads = [head for head, _ in appended.values()]
+        rows = [
+            (session_id, head.branch, head.stop + at, entry)
+            for session_id, (head, entries) in appended.items()
+            for at, entry in enumerate(entries)
+        ]
+        rules = [(session_id, place, rule) for session_id, _, place, entry in rows for rule in entry.rules]
         values = {
-            "sessions": [session_id],
-            "fences": [self.fences.get(session_id, -1)],
-            "branches": [head.branch],
-            "starts": [head.stop],
-            "stops": [stop],
-            "entry_branches": [head.branch] * len(entries),
-            "entry_positions": places,
-            "messages": [entry.message for entry in entries],
-            "facts": [entry.facts for entry in entries],
-            "rule_sessions": [session_id] * len(rules),
-            "digests": [rule.digest for _, rule in rules],
-            "versions": [rule.version for _, rule in rules],
-            "rule_positions": [places[at] for at, _ in rules],
-            "rules": [rule.rules for _, rule in rules],
-            **_words(
-                ((head.branch << 32) + place, searchable(entry.message))
-                for place, entry in zip(places, entries, strict=True)
-            ),
+            "sessions": list(appended),
+            "fences": [self.fences.get(session_id, -1) for session_id in appended],
+            "branches": [head.branch for head in heads],
+            "starts": [head.stop for head in heads],
+            "stops": [head.stop + len(entries) for head, entries in appended.values()],
+            "entry_branches": [branch for _, branch, _, _ in rows],
+            "entry_positions": [place for _, _, place, _ in rows],
+            "messages": [entry.message for *_, entry in rows],
+            "facts": [entry.facts for *_, entry in rows],
+            "rule_sessions": [session_id for session_id, _, _ in rules],
+            "digests": [rule.digest for *_, rule in rules],
+            "versions": [rule.version for *_, rule in rules],
+            "rule_positions": [place for _, place, _ in rules],
+            "rules": [rule.rules for *_, rule in rules],
+            **_words(((branch << 32) + place, searchable(entry.message)) for _, branch, place, entry in rows),
             "writer": self.writer,
             "batch": self._batch,
             "lease": self._address.lease,
             "now": log.now(),
         }
         try:
-            self.run("commit_appends", values)
+            self._execute("commit_appends", values)
         except psycopg.Error as error:
-            if error.sqlstate == NOT_OURS:
-                raise lost(session_id) from error
+            if error.sqlstate == NOT_OURS and len(appended) == 1:
+                raise lost(*appended) from error
             raise
-        self._heads[session_id] = log.Head(head.branch, stop)
 
     # Sessions of this writer
 
@@ -183,7 +212,7 @@ class PostgresConnection:
         """Renew the lease; return the seconds until the next time."""
         self._ensure()
         began = time.monotonic()
-        self.run("keep_lease", {"writer": self.writer, "lease": self._address.lease})
+        self._execute("keep_lease", {"writer": self.writer, "lease": self._address.lease})
         self._kept_at = began
         return self._address.lease / _RENEWALS
 
@@ -197,7 +226,7 @@ class PostgresConnection:
                 self.keep_lease()
 
     def _renew(self) -> None:
-        self.run("renew", {"batch": self._batch, "writer": self.writer, "lease": self._address.lease})
+        self._execute("renew", {"batch": self._batch, "writer": self.writer, "lease": self._address.lease})
 
     def check_fence(self, session_id: str) -> None:
         """Raise `SessionLostError` unless the session is this writer's; nobody takes it until the transaction ends."""
@@ -241,7 +270,7 @@ class PostgresConnection:
         try:
             self.raw.close()
             self._ensure()
-            row = self.run("newest_batch", {"writer": self.writer}).fetchone()
+            row = self._execute("newest_batch", {"writer": self.writer}).fetchone()
         except Exception as error:
             logger.warning("it is not known whether a transaction took place", extra={"cause": type(error).__name__})
             return False
