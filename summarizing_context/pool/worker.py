@@ -66,7 +66,6 @@ class PoolWorker:
         concurrency: int,
         drain_within: float,
         metrics: PoolMetrics,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -74,7 +73,6 @@ class PoolWorker:
         self._concurrency = concurrency
         self._drain_within = drain_within
         self._metrics = metrics
-        self._clock = clock
         self._slots = asyncio.Semaphore(concurrency)
         self._running: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
@@ -165,7 +163,7 @@ class PoolWorker:
                 await requests.end(key)
                 self._metrics.jobs.labels("answered").inc()
                 return
-            began = self._clock()
+            began = time.monotonic()
             self._metrics.running.inc()
             try:
                 reply = await self._caller.summarize(job)
@@ -176,7 +174,7 @@ class PoolWorker:
                 return
             finally:
                 self._metrics.running.dec()
-                self._metrics.seconds.observe(self._clock() - began)
+                self._metrics.seconds.observe(time.monotonic() - began)
             made = StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
             await self._until_kept(lambda: requests.answer(session_id, key, made, places))
             self._metrics.note_made(job, reply)

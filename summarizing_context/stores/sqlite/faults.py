@@ -19,8 +19,6 @@ from summarizing_context.errors import (
 
 Fault = tuple[type[StoreError], str]
 
-LOCKED: Fault = (StoreLockedError, "another process kept the file locked; end it or try again")
-
 CORRUPT: Fault = (
     StoreCorruptError,
     "the file is damaged; it was left as it is: restore it from a backup, or move it away to begin a new one",
@@ -37,6 +35,8 @@ READ_ONLY: Fault = (
     "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True",
 )
 
+_LOCKED: Fault = (StoreLockedError, "another process kept the file locked; end it or try again")
+
 _FULL: Fault = (StoreFullError, "no space is left for the file; nothing was written: free some and call again")
 
 _MAY_NOT_GROW: Fault = (
@@ -45,34 +45,24 @@ _MAY_NOT_GROW: Fault = (
     "free some space, or raise the limit, and call again",
 )
 
-_CLOSED_TO_US: Fault = (
-    StoreError,
-    "the file cannot be opened; see whether it, its folder and the file ending in -wal beside it may be read",
-)
-
-_BY_CODE = {  # the extended codes first
+_BY_SQLITE = {  # by code; extended codes are looked up first
     sqlite3.SQLITE_IOERR_WRITE: _MAY_NOT_GROW,
     sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no space for what is shared with other processes
-    sqlite3.SQLITE_BUSY: LOCKED,
-    sqlite3.SQLITE_LOCKED: LOCKED,
-    sqlite3.SQLITE_PROTOCOL: LOCKED,
-    sqlite3.SQLITE_CORRUPT: CORRUPT,
-    sqlite3.SQLITE_FORMAT: CORRUPT,
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL), _LOCKED),
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT), CORRUPT),
     sqlite3.SQLITE_NOTADB: NOT_OURS,
     sqlite3.SQLITE_FULL: _FULL,
-    sqlite3.SQLITE_READONLY: READ_ONLY,
-    sqlite3.SQLITE_PERM: READ_ONLY,
-    sqlite3.SQLITE_AUTH: READ_ONLY,
-    sqlite3.SQLITE_CANTOPEN: _CLOSED_TO_US,
+    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH), READ_ONLY),
+    sqlite3.SQLITE_CANTOPEN: (
+        StoreError,
+        "the file cannot be opened; see whether it, its folder and the file ending in -wal beside it may be read",
+    ),
 }
 
 _BY_ERRNO = {
     errno.ENOSPC: _FULL,
-    errno.EDQUOT: _MAY_NOT_GROW,
-    errno.EFBIG: _MAY_NOT_GROW,
-    errno.EACCES: READ_ONLY,
-    errno.EPERM: READ_ONLY,
-    errno.EROFS: READ_ONLY,
+    **dict.fromkeys((errno.EDQUOT, errno.EFBIG), _MAY_NOT_GROW),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), READ_ONLY),
 }
 
 
@@ -98,7 +88,7 @@ def translate(error: Exception, path: str) -> SummarizingContextError:
         known = _BY_ERRNO.get(error.errno or 0, (StoreError, f"the file system said: {error.strerror}"))
     elif isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", -1)
-        known = _BY_CODE.get(code) or _BY_CODE.get(code & 0xFF, (StoreError, f"SQLite said: {error}"))
+        known = _BY_SQLITE.get(code) or _BY_SQLITE.get(code & 0xFF, (StoreError, f"SQLite said: {error}"))
     ours = fault(known, path)
     ours.__cause__ = error
     return ours

@@ -142,14 +142,13 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             )
 
     def _list_sessions(self, connection: Database) -> list[SessionInfo]:
-        def is_open(info: SessionInfo) -> bool:
-            session_id = info.session_id
-            return self._claims.is_claimed(session_id) or self._claims.is_held_without_its_file(
-                session_id, info.writer_pid
-            )
+        def is_open(session_id: str, pid: int | None) -> bool:
+            return self._claims.is_claimed(session_id) or self._claims.is_held_without_its_file(session_id, pid)
 
-        listed = super()._list_sessions(connection)
-        return [info if info.writer_pid is None or is_open(info) else changed(info, writer_pid=None) for info in listed]
+        return [
+            info if is_open(info.session_id, info.writer_pid) else changed(info, writer_pid=None)
+            for info in super()._list_sessions(connection)
+        ]
 
     def _remove_head(self, connection: Database, session_id: str) -> list[tuple[int, int | None]] | None:
         """Claim a session and take it off the list; return the branches of which entries are left over, as `needed`
