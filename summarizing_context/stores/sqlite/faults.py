@@ -45,7 +45,7 @@ _MAY_NOT_GROW: Fault = (
     "free some space, or raise the limit, and call again",
 )
 
-_BY_SQLITE = {  # by code; extended codes are looked up first
+_BY_SQLITE: dict[int, Fault] = {  # by code; extended codes are looked up first
     sqlite3.SQLITE_IOERR_WRITE: _MAY_NOT_GROW,
     sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no space for what is shared with other processes
     **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL), _LOCKED),
@@ -59,7 +59,7 @@ _BY_SQLITE = {  # by code; extended codes are looked up first
     ),
 }
 
-_BY_ERRNO = {
+_BY_ERRNO: dict[int, Fault] = {
     errno.ENOSPC: _FULL,
     **dict.fromkeys((errno.EDQUOT, errno.EFBIG), _MAY_NOT_GROW),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), READ_ONLY),

@@ -146,7 +146,9 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             return self._claims.is_claimed(session_id) or self._claims.is_held_without_its_file(session_id, pid)
 
         return [
-            info if is_open(info.session_id, info.writer_pid) else changed(info, writer_pid=None)
+            info
+            if info.writer_pid is None or is_open(info.session_id, info.writer_pid)
+            else changed(info, writer_pid=None)
             for info in super()._list_sessions(connection)
         ]
 
