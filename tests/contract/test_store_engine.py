@@ -78,6 +78,13 @@ async def test_where_the_file_is_locked_those_that_wait_behind_another_fail_with
         await store.claim("s1")
 
 
+async def test_stores_that_open_what_is_no_file_at_once_all_fail_and_leave_no_thread(path: Path):
+    stores = [make_store(path.parent) for _ in range(3)]
+    found = await asyncio.wait_for(asyncio.gather(*(store.open() for store in stores), return_exceptions=True), 60)
+    assert [type(error) for error in found] == [StoreError] * 3
+    assert threads(path.parent) == 0
+
+
 async def test_a_file_that_is_there_again_is_opened_anew(path: Path):
     async with opened(path, "a") as store:
         os.remove(path)

@@ -94,12 +94,12 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         )
 
     async def _leave(self, engine: SqliteEngine) -> None:
-        if engine.stores:
-            with suppress(StoreError):
-                await engine.submit(lambda connection: engine.release(connection, self._claims), alone=True)
-        else:
+        if not engine.stores:
             engine.claimed = [self._claims]
             await engine.stop()
+        elif self._is_open:
+            with suppress(StoreError):
+                await engine.submit(lambda connection: engine.release(connection, self._claims), alone=True)
 
     # What follows runs in the engine's thread.
 
