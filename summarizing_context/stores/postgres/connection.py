@@ -44,6 +44,13 @@ def queries_for(schema: str) -> dict[str, str]:
     }
 
 
+async def connect(address: Address, name: str = "summarizing-context") -> psycopg.AsyncConnection[Any]:
+    """Return a connection for an event loop, to be used beside that of the engine's thread."""
+    return await psycopg.AsyncConnection.connect(
+        address.url, autocommit=True, prepare_threshold=None, connect_timeout=5, application_name=name
+    )
+
+
 class PostgresConnection:
     """A `Connection` for the engine's thread. `fences` holds the sessions that this writer has; `writer` is None where
     it only reads."""

@@ -18,6 +18,7 @@ import psycopg
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres.address import Address
+from summarizing_context.stores.postgres.connection import connect
 from summarizing_context.stores.postgres.engine import PostgresEngine
 from summarizing_context.stores.postgres.faults import translate
 from summarizing_context.stores.postgres.requests import Notices, PostgresRequests
@@ -35,6 +36,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("pool", "a pool of workers needs the package pgqueuer") from error
 
+_NAME = "summarizing-context worker"  # by which the server knows the connections
 _LOOK_AGAIN = timedelta(seconds=2)  # where no notice comes, and for jobs whose worker is gone
 _RETRY = 0.5  # seconds
 NOTES_KEPT = timedelta(minutes=10)  # for people who look into the queue; nothing here reads them
@@ -104,10 +106,10 @@ class PostgresQueue:
             if self._engine.is_installed:
                 return
             try:
-                async with await self._connection() as guard, guard.transaction():
+                async with await connect(self._address, _NAME) as guard, guard.transaction():
                     lock = "select pg_advisory_xact_lock(hashtextextended(%s, 0))"
                     await guard.execute(lock, [self._settings.channel])
-                    async with await self._connection() as connection:
+                    async with await connect(self._address, _NAME) as connection:
                         queries = self._queries(connection)
                         if not await queries.schema_is_installed():
                             await queries.install(create_schema=False)
@@ -128,7 +130,7 @@ class PostgresQueue:
         while not stopping.is_set():
             try:
                 await self.install()
-                async with await self._connection() as connection:
+                async with await connect(self._address, _NAME) as connection:
                     await self._run_on(connection, make, concurrency, stopping)
             except Exception as error:  # whatever a lost connection looks like from within the queue
                 logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
@@ -171,13 +173,4 @@ class PostgresQueue:
             QueueDriver(connection, self._engine.notices),
             qbe=QueryBuilderEnvironment(settings),
             qbq=QueryQueueBuilder(settings),
-        )
-
-    async def _connection(self) -> psycopg.AsyncConnection[Any]:
-        return await psycopg.AsyncConnection.connect(
-            self._address.url,
-            autocommit=True,
-            prepare_threshold=None,
-            connect_timeout=5,
-            application_name="summarizing-context worker",
         )

@@ -18,7 +18,7 @@ import psycopg
 from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import NOWHERE, Places, StoredSummary, SummaryKey
 from summarizing_context.stores.postgres.address import Address
-from summarizing_context.stores.postgres.connection import PostgresConnection
+from summarizing_context.stores.postgres.connection import PostgresConnection, connect
 from summarizing_context.stores.relational.engine import Work
 from summarizing_context.stores.relational.log import note_uses, save_summary
 
@@ -84,9 +84,7 @@ class Notices:
     async def _listen(self) -> None:
         while True:
             try:
-                async with await psycopg.AsyncConnection.connect(
-                    self._address.url, autocommit=True, prepare_threshold=None, application_name="summarizing-context"
-                ) as connection:
+                async with await connect(self._address) as connection:
                     for channel in self._told:
                         await connection.execute(f"listen {channel}".encode())
                     async for notice in connection.notifies():

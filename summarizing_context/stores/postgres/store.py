@@ -15,7 +15,7 @@ import psycopg
 
 from summarizing_context.stores.base import StoredEntry
 from summarizing_context.stores.postgres.address import read_address
-from summarizing_context.stores.postgres.connection import PostgresConnection
+from summarizing_context.stores.postgres.connection import PostgresConnection, connect
 from summarizing_context.stores.postgres.engine import PostgresEngine, refuse_if_held, release, take
 from summarizing_context.stores.postgres.requests import PostgresClaims, PostgresFleet, PostgresRequests
 from summarizing_context.stores.postgres.vectors import PostgresVectors
@@ -30,17 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TABLES = (
-    "entries",
-    "words",
-    "summaries",
-    "summary_uses",
-    "activations",
-    "activation_history",
-    "checkpoints",
-    "rules",
-    "memories",
-    "vectors",
-    "requests",
+    "entries words summaries summary_uses activations activation_history checkpoints rules memories vectors requests"
 )
 
 
@@ -83,11 +73,9 @@ class PostgresStore(RelationalStore[PostgresEngine]):
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
         freed = await super().purge()
-        tables = ", ".join(f"{self.schema}.{table}" for table in _TABLES)
+        tables = ", ".join(f"{self.schema}.{table}" for table in _TABLES.split())
         try:  # their space becomes free, on a connection of its own; a table that is locked is left to autovacuum
-            async with await psycopg.AsyncConnection.connect(
-                self._address.url, autocommit=True, connect_timeout=5, application_name="summarizing-context"
-            ) as connection:
+            async with await connect(self._address) as connection:
                 await connection.execute(f"vacuum (skip_locked) {tables}".encode())
         except psycopg.Error as error:
             logger.warning("the space of removed rows was not made free", extra={"cause": type(error).__name__})
