@@ -42,7 +42,6 @@ from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, P
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
-from summarizing_context.stores.sqlite.engine import shared_engine
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.statements import error_line, quotes
@@ -374,8 +373,7 @@ async def open_store(path: str | Path, *, read_only: bool = False, flushes_behin
     check_scheme(path)
     store: SqliteStore | PostgresStore
     if not is_address(path):
-        engine = shared_engine(path, read_only=read_only, flushes_behind=flushes_behind)
-        store = SqliteStore(path, read_only=read_only, engine=engine)
+        store = SqliteStore(path, read_only=read_only, flushes_behind=flushes_behind)
     else:
         if find_spec("psycopg") is None:
             raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -36,21 +35,11 @@ except ImportError as error:
     raise MissingExtraError("inspect", "the inspector needs the package starlette") from error
 
 from summarizing_context.inspector.guard import Access, Guard
-from summarizing_context.inspector.reader import Reader
+from summarizing_context.inspector.reader import Json, Reader
 
 Undo = Callable[[str], Awaitable[object]]
 
-Reading = Callable[[], Awaitable[dict[str, Any]]]
-
-_STATIC = {
-    "inspector.css": "text/css",
-    "dom.js": "text/javascript",
-    "ribbon.js": "text/javascript",
-    "panels.js": "text/javascript",
-    "dialogs.js": "text/javascript",
-    "inspector.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 _POLL = 0.4  # seconds between two looks at the store
 
@@ -92,22 +81,13 @@ def inspector_app(
         access: lets in who opened a link of it, and nobody else. With None, whoever reaches the application may read
             and undo; an application around this one has to know who asks.
     """
-    reader = Reader(store, settings or Settings())
-    pages = _Pages(reader, undo or partial(_undo_in, store))
+    pages = _Pages(Reader(store, settings or Settings()), undo or partial(_undo_in, store))
     routes = [
-        Route("/", pages.page),
+        Route("/", pages.static),
         Route("/static/{name}", pages.static),
         Route("/api/events", pages.events),
-        Route("/api/sessions", pages.sessions),
-        Route("/api/session", pages.overview),
-        Route("/api/ledger", pages.ledger),
-        Route("/api/messages", pages.messages),
-        Route("/api/text", pages.text),
-        Route("/api/block", pages.block),
-        Route("/api/activation", pages.activation),
-        Route("/api/search", pages.search),
-        Route("/api/undo", pages.outlook),
         Route("/api/undo", pages.undo, methods=["POST"]),
+        Route("/api/{what}", pages.read),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host, access=access)])
 
@@ -129,46 +109,39 @@ class _Pages:
         self._streams = 0
         self._looks = asyncio.Semaphore(2)  # sessions that are read at once
 
-    async def page(self, request: Request) -> Response:
-        return Response(_file("index.html"), media_type="text/html")
-
     async def static(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in _STATIC:
+        name = request.path_params.get("name", "index.html")
+        file = files("summarizing_context.inspector") / "static" / name
+        if "/" in name or not file.is_file():
             return _json({"error": "there is no such file"}, 404)
-        return Response(_file(name), media_type=_STATIC[name])
+        return Response(file.read_bytes(), media_type=_TYPES[Path(name).suffix])
 
-    async def sessions(self, request: Request) -> Response:
-        return await self._read(self._reader.sessions)
+    async def read(self, request: Request) -> Response:
+        """Read in a thread with an event loop of its own, so that no large session holds this one up."""
+        reader, query = self._reader, request.query_params
 
-    async def overview(self, request: Request) -> Response:
-        return await self._read(partial(self._reader.overview, _id(request)))
+        def number(name: str) -> int:
+            text = query.get(name, "")
+            return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
-    async def ledger(self, request: Request) -> Response:
-        return await self._read(partial(self._reader.ledger, _id(request)))
-
-    async def messages(self, request: Request) -> Response:
-        start, stop = _number(request, "start"), _number(request, "stop")
-        return await self._read(partial(self._reader.messages, _id(request), start, stop))
-
-    async def text(self, request: Request) -> Response:
-        message, start = _number(request, "message"), _number(request, "start")
-        return await self._read(partial(self._reader.text, _id(request), message, start))
-
-    async def block(self, request: Request) -> Response:
-        start, stop = _number(request, "start"), _number(request, "stop")
-        is_segment = request.query_params.get("of") == "segments"
-        return await self._read(partial(self._reader.block, _id(request), start, stop, is_segment=is_segment))
-
-    async def outlook(self, request: Request) -> Response:
-        return await self._read(partial(self._reader.undo_outlook, _id(request)))
-
-    async def activation(self, request: Request) -> Response:
-        return await self._read(partial(self._reader.activation, _id(request), _number(request, "number")))
-
-    async def search(self, request: Request) -> Response:
-        query = request.query_params.get("query", "")[:_LONGEST_QUERY]
-        return await self._read(partial(self._reader.search, _id(request), query))
+        session_id = query.get("id", "")
+        ways: dict[str, Callable[[], Awaitable[Json]]] = {
+            "sessions": reader.sessions,
+            "session": partial(reader.overview, session_id),
+            "ledger": partial(reader.ledger, session_id),
+            "messages": partial(reader.messages, session_id, number("start"), number("stop")),
+            "text": partial(reader.text, session_id, number("message"), number("start")),
+            "block": partial(
+                reader.block, session_id, number("start"), number("stop"), is_segment=query.get("of") == "segments"
+            ),
+            "activation": partial(reader.activation, session_id, number("number")),
+            "search": partial(reader.search, session_id, query.get("query", "")[:_LONGEST_QUERY]),
+            "undo": partial(reader.undo_outlook, session_id),
+        }
+        way = ways.get(request.path_params["what"])
+        if way is None:
+            return _json({"error": "there is no such page"}, 404)
+        return await self._answer(to_thread.run_sync(anyio.run, way, abandon_on_cancel=True))
 
     async def undo(self, request: Request) -> Response:
         """Undo the last activation of the session whose name was typed."""
@@ -186,44 +159,40 @@ class _Pages:
         session = asked.get("session") if isinstance(asked, Mapping) else None
         if not isinstance(session, str) or not session or asked.get("confirm") != session:
             return _json({"error": "type the session's name to confirm"}, 400)
-        return await self._answer(self._undone(session))
+
+        async def undone() -> Json:
+            await self._reader.check_known(session)
+            await self._undo(session)
+            return {"undone": session}
+
+        return await self._answer(undone())
 
     async def events(self, request: Request) -> Response:
         """Tell of every change, as server-sent events; the first comes at once."""
         if self._streams >= _MOST_STREAMS:
             return _json({"error": f"{_MOST_STREAMS} pages are open already; close some"}, 503)
-        return StreamingResponse(self._changes(), media_type="text/event-stream")
 
-    async def _changes(self) -> AsyncIterator[str]:
-        self._streams += 1
-        try:
-            told, quiet = "", 0
-            while True:
-                try:
-                    version = await self._reader.version()
-                except StoreError:
-                    version = "unreadable"  # a request for the sessions tells what is wrong
-                if version != told:
-                    told, quiet = version, 0
-                    yield f"data: {version}\n\n"
-                elif (quiet := quiet + 1) % _HEARTBEAT == 0:
-                    yield ": still here\n\n"
-                await asyncio.sleep(_POLL)
-        finally:
-            self._streams -= 1
+        async def changes() -> AsyncIterator[str]:
+            self._streams += 1
+            try:
+                told, quiet = "", 0
+                while True:
+                    try:
+                        version = await self._reader.version()
+                    except StoreError:
+                        version = "unreadable"  # a request for the sessions tells what is wrong
+                    if version != told:
+                        told, quiet = version, 0
+                        yield f"data: {version}\n\n"
+                    elif (quiet := quiet + 1) % _HEARTBEAT == 0:
+                        yield ": still here\n\n"
+                    await asyncio.sleep(_POLL)
+            finally:
+                self._streams -= 1
 
-    async def _undone(self, session: str) -> dict[str, Any]:
-        known = (await self._reader.sessions())["sessions"]
-        if session not in {info["session_id"] for info in known}:
-            raise NodeNotFoundError(f"the store holds no session {session!r:.60}")
-        await self._undo(session)
-        return {"undone": session}
+        return StreamingResponse(changes(), media_type="text/event-stream")
 
-    async def _read(self, reading: Reading) -> Response:
-        """Read in a thread with an event loop of its own, so that no large session holds this one up."""
-        return await self._answer(to_thread.run_sync(anyio.run, reading, abandon_on_cancel=True))
-
-    async def _answer(self, reading: Awaitable[dict[str, Any]]) -> Response:
+    async def _answer(self, reading: Awaitable[Json]) -> Response:
         async with self._looks:
             try:
                 return _json(await reading)
@@ -232,19 +201,6 @@ class _Pages:
                 return _json({"error": str(error)}, status)
 
 
-def _id(request: Request) -> str:
-    return request.query_params.get("id", "")
-
-
-def _number(request: Request, name: str) -> int:
-    text = request.query_params.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-
-
-def _json(value: Mapping[str, Any], status: int = 200) -> Response:
+def _json(value: Json, status: int = 200) -> Response:
     """As ASCII, so that halves of characters in a transcript can be sent too."""
     return Response(json.dumps(value), status_code=status, media_type="application/json")
-
-
-def _file(name: str) -> bytes:
-    return (files("summarizing_context.inspector") / "static" / name).read_bytes()

@@ -7,17 +7,22 @@ its jobs to another worker, and its claims end with its lease.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.pool.client import CLAIM, decode
+from summarizing_context.pool.client import CLAIM
 from summarizing_context.pool.metrics import PoolMetrics
 from summarizing_context.stores.base import StoredSummary, SummaryKey
-from summarizing_context.stores.requests import FleetCaps, JobReleased, PoolStore, Request, SummaryQueue
+from summarizing_context.stores.postgres.queue import JobReleased, PostgresQueue
 from summarizing_context.summarizers.base import Caller, Summarizer, SummaryJob, SummaryReply
+
+if TYPE_CHECKING:
+    from summarizing_context.stores.postgres.requests import PostgresFleet
+    from summarizing_context.stores.postgres.store import PostgresStore
 
 _LOOK = 0.5  # seconds between two looks at the caller while it lets nothing through
 _CAPPED = 60.0  # seconds until a job is tried again whose worker has reached a cap for good
@@ -29,7 +34,7 @@ logger = logging.getLogger(__name__)
 class CappedSummarizer:
     """A summarizer whose calls count against the caps of the fleet."""
 
-    def __init__(self, inner: Summarizer, fleet: FleetCaps) -> None:
+    def __init__(self, inner: Summarizer, fleet: PostgresFleet) -> None:
         self._inner, self._fleet = inner, fleet
         self.recipe: str | None = getattr(inner, "recipe", None)
         self.model: str | None = getattr(inner, "model", None)
@@ -38,15 +43,15 @@ class CappedSummarizer:
     async def summarize(self, job: SummaryJob) -> str | SummaryReply:
         """Ask, if the fleet may call now; else `SummarizerNotReady` says when to try again."""
         try:
-            admitted = await self._fleet.begin()
+            call, wait = await self._fleet.begin()
         except StoreError as error:
             raise SummarizerNotReady("the caps of the fleet cannot be read", retry_after=_UNREACHABLE) from error
-        if admitted.call is None:
-            raise SummarizerNotReady("the fleet makes as many calls as it may", retry_after=admitted.wait)
+        if call is None:
+            raise SummarizerNotReady("the fleet makes as many calls as it may", retry_after=wait)
         try:
             return await self._inner.summarize(job)
         finally:
-            self._fleet.end(admitted.call)
+            self._fleet.end(call)
 
 
 class PoolWorker:
@@ -54,14 +59,13 @@ class PoolWorker:
 
     def __init__(
         self,
-        store: PoolStore,
-        queue: SummaryQueue,
+        store: PostgresStore,
+        queue: PostgresQueue,
         caller: Caller,
         *,
         concurrency: int,
         drain_within: float,
         metrics: PoolMetrics,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -69,7 +73,6 @@ class PoolWorker:
         self._concurrency = concurrency
         self._drain_within = drain_within
         self._metrics = metrics
-        self._clock = clock
         self._slots = asyncio.Semaphore(concurrency)
         self._running: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
@@ -87,14 +90,13 @@ class PoolWorker:
 
     async def run(self) -> None:
         """Work until drained."""
-        releasing = asyncio.create_task(self._release_late())
-        watching = asyncio.create_task(self._watch())
+        helping = [asyncio.create_task(self._release_late()), asyncio.create_task(self._watch())]
         try:
             await self._queue.run(self._run_job, concurrency=self._concurrency, stopping=self._stopping)
         finally:
-            for task in (releasing, watching):
+            for task in helping:
                 task.cancel()
-            await asyncio.wait([releasing, watching])
+            await asyncio.wait(helping)
 
     async def _release_late(self) -> None:
         """Once draining has taken too long, end what runs; each job goes back into the queue."""
@@ -130,7 +132,10 @@ class PoolWorker:
     async def _make_when_ready(self, key: SummaryKey) -> None:
         async with self._slots:
             while True:
-                await self._wait_ready()
+                while (wait := self._caller.ready_in()) != 0.0:
+                    if wait is None:
+                        raise JobReleased(_CAPPED)
+                    await asyncio.sleep(min(wait, _LOOK))
                 try:
                     await self._make(key)
                     return
@@ -139,18 +144,10 @@ class PoolWorker:
                 except StoreError as error:
                     logger.warning("a job waits for the store", extra={"cause": type(error).__name__})
                     await asyncio.sleep(_UNREACHABLE)
-                except JobReleased:
-                    raise
                 except Exception as error:  # a fault of this package or of a foreign object: the host is told
                     logger.error("a summary could not be made", extra={"cause": type(error).__name__})
                     await self._fail(key, type(error).__name__)
                     return
-
-    async def _wait_ready(self) -> None:
-        while (wait := self._caller.ready_in()) != 0.0:
-            if wait is None:
-                raise JobReleased(_CAPPED)
-            await asyncio.sleep(min(wait, _LOOK))
 
     async def _make(self, key: SummaryKey) -> None:
         claims, requests = self._store.claims, self._store.requests
@@ -159,15 +156,15 @@ class PoolWorker:
             if (request := await requests.find(key)) is None:
                 self._metrics.jobs.labels("answered").inc()  # by another, or removed with its session
                 return
-            job = decode(request.text)
-            if await self._store.find_summaries(request.session_id, [key], {key: (job.start, job.stop)}):
+            session_id, text = request
+            job = SummaryJob(**json.loads(text))
+            places = {key: (job.start, job.stop)}
+            if await self._store.find_summaries(session_id, [key], places):
                 await requests.end(key)
                 self._metrics.jobs.labels("answered").inc()
                 return
-            await self._pay(key, request, job)
-
-    async def _pay(self, key: SummaryKey, request: Request, job: SummaryJob) -> None:
-        async with self._timed():
+            began = time.monotonic()
+            self._metrics.running.inc()
             try:
                 reply = await self._caller.summarize(job)
             except SummarizerNotReady:
@@ -175,10 +172,12 @@ class PoolWorker:
             except SummarizerError as error:
                 await self._fail(key, str(error))
                 return
-        made = StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
-        places = {key: (job.start, job.stop)}
-        await self._until_kept(lambda: self._store.requests.answer(request.session_id, key, made, places))
-        self._metrics.note_made(job, reply)
+            finally:
+                self._metrics.running.dec()
+                self._metrics.seconds.observe(time.monotonic() - began)
+            made = StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
+            await self._until_kept(lambda: requests.answer(session_id, key, made, places))
+            self._metrics.note_made(job, reply)
 
     async def _fail(self, key: SummaryKey, cause: str) -> None:
         self._metrics.jobs.labels("failed").inc()
@@ -193,13 +192,3 @@ class PoolWorker:
             except StoreError as error:
                 logger.warning("a summary waits to be kept", extra={"cause": type(error).__name__})
                 await asyncio.sleep(_UNREACHABLE)
-
-    @asynccontextmanager
-    async def _timed(self) -> AsyncIterator[None]:
-        began = self._clock()
-        self._metrics.running.inc()
-        try:
-            yield
-        finally:
-            self._metrics.running.dec()
-            self._metrics.seconds.observe(self._clock() - began)

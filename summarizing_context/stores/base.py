@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
+
+Committed = Callable[[], None]  # called on the event loop once a write is durable, before its awaitable resolves
 
 
 class SummaryKey(NamedTuple):
@@ -81,13 +82,13 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """One line of the list of sessions."""
+    """One line of the list of sessions. Times are ISO 8601, UTC."""
 
     session_id: str
     project: str | None
     messages: int
     summaries: int
-    created_at: str  # ISO 8601, UTC
+    created_at: str
     updated_at: str
     writer_pid: int | None  # of the process that has it open, when it lives
     input_tokens: int = 0  # what its summaries cost when they were made, by it or by another session
@@ -96,7 +97,7 @@ class SessionInfo:
     writer_host: str | None = None  # its machine, where the store serves several
     failed: int = 0  # times that a summary was given up, to be tried again later
     last_error: str | None = None  # of making summaries, without text of messages
-    last_error_at: str | None = None  # ISO 8601, UTC
+    last_error_at: str | None = None
 
 
 class NewActivation(NamedTuple):
@@ -136,21 +137,19 @@ class Store(Protocol):
         """
 
     async def load(self, session_id: str) -> StoredSession | None:
-        """The session as committed, or None if there is none."""
+        """Return the session as committed, or None if there is none."""
 
-    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Callable[[], None]) -> Awaitable[None]:
+    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Committed) -> Awaitable[None]:
         """Queue entries at the end of the log, at once and in call order.
 
-        `committed` is called on the event loop once they are durable, in the order of the calls, before the
-        awaitable resolves, and also when nobody awaits any longer; it is not called when the write failed.
+        `committed` is called in the order of the calls, also when nobody awaits any longer; it is not called when the
+        write failed.
         """
 
-    async def replace(
-        self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Callable[[], None]
-    ) -> None:
+    async def replace(self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Committed) -> None:
         """Make the log its own first `keep` entries followed by `entries`, and forget the activation states.
 
-        The old log stays readable to the store (undo, fork) until `purge`. `committed` as in `append`.
+        The old log stays readable to the store (undo, fork) until `purge`.
         """
 
     async def save_activation(
@@ -160,16 +159,14 @@ class Store(Protocol):
         the activation was: all of them stay listed, and of the newest 64 the states before."""
 
     async def list_activations(self, session_id: str) -> list[StoredActivation]:
-        """All that a session has kept, oldest first. They do not go along with forks."""
+        """Return all that a session has kept, oldest first. They do not go along with forks."""
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
-        """The provider's state until an activation; None where it is not kept, or not any longer."""
+        """Return the provider's state until an activation; None where it is not kept, or not any longer."""
 
-    async def save_pins(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
-        """Keep what a session has pinned by calls, in the place of what it had; `committed` as in `append`.
-
-        It goes along with checkpoints and forks; `load` brings it.
-        """
+    async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
+        """Keep what a session has pinned by calls, in the place of what it had. It goes along with checkpoints and
+        forks; `load` brings it."""
 
     async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
         """Keep the standing rules of messages that are in the log, each with its place, unless they are kept already.
@@ -187,7 +184,7 @@ class Store(Protocol):
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
     ) -> Mapping[SummaryKey, StoredSummary]:
-        """Those of `keys` that are there, from any session, noted as used by this one at these places."""
+        """Return those of `keys` that are there, from any session, noted as used by this one at these places."""
 
     async def save_summary(
         self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
@@ -195,10 +192,10 @@ class Store(Protocol):
         """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
 
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
-        """Those that a session uses, in the order of its log."""
+        """Return those that a session uses, in the order of its log."""
 
     async def sessions(self) -> list[SessionInfo]:
-        """All sessions, the newest change first."""
+        """Return all sessions, the newest change first."""
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session, and what only it used; False if unknown. The last bytes of its text go with `purge`.
@@ -207,7 +204,7 @@ class Store(Protocol):
         """
 
     async def purge(self) -> int:
-        """Remove every entry and summary that no session uses any longer; bytes freed."""
+        """Remove every entry and summary that no session uses any longer; return the bytes freed."""
 
     async def close(self) -> None:
         """Finish the queued writes, give up the claims, end the thread. May be called twice."""
@@ -251,51 +248,45 @@ class StoredCheckpoint:
     pins: str = ""  # as the session had saved them
 
 
+ProviderViews = Sequence[StoredProviderView]
+
+
 class CheckpointStore(Protocol):
     """Checkpoints of all sessions. Those that name one raise `CheckpointNotFoundError` where there is none.
 
-    An id may also be a name: then the newest checkpoint of that name is meant.
+    An id may also be a name: then the newest checkpoint of that name is meant. What changes the log returns None, with
+    nothing done, if the log was replaced since `place`.
     """
 
-    async def save(
-        self, session_id: str, name: str | None, place: Place, provider_views: Sequence[StoredProviderView]
-    ) -> Checkpoint | None:
-        """Keep the log's first `place.messages` entries and the provider views; None if the log was replaced since."""
+    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
+        """Keep the log's first `place.messages` entries and the provider views."""
 
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
-        """A checkpoint with its log."""
+        """Return a checkpoint with its log."""
 
     async def restore(
-        self,
-        session_id: str,
-        id: str,
-        place: Place,
-        provider_views: Sequence[StoredProviderView],
-        committed: Callable[[], None],
+        self, session_id: str, id: str, place: Place, views: ProviderViews, committed: Committed
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present, whole log, then make the log and the activation states those of `id`.
-
-        Returns the checkpoint of the present, or None, with nothing done, if the log was replaced since `place`.
-        """
+        """Make a checkpoint of the present, whole log, unless there is an equal one, then make the log and the
+        activation states those of `id`. Return the checkpoint of the present."""
 
     async def replace(
         self,
         session_id: str,
         place: Place,
-        provider_views: Sequence[StoredProviderView],
+        views: ProviderViews,
         keep: int,
         entries: Sequence[StoredEntry],
         *,
-        committed: Callable[[], None],
+        committed: Committed,
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present, whole log, unless there is an equal one; then replace the log as `Store`
-        does. Returns as `restore`."""
+        """Make a checkpoint of the present as `restore` does, then replace the log as `Store` does."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         """Begin a session that goes on from a checkpoint; no entry is copied. Raises `SessionExistsError`."""
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
-        """The checkpoints of a session, oldest first."""
+        """Return the checkpoints of a session, oldest first."""
 
     async def delete(self, session_id: str, id: str) -> None:
         """Forget a checkpoint; what only it needed goes with the next `purge`."""
@@ -348,8 +339,8 @@ class SearchIndex(Protocol):
     """The index of messages and summaries, which are in it as soon as they are durable."""
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        """What holds any of the terms, the most relevant first. Terms are letters, digits and spaces; one of several
-        words is a phrase. Case, accents and English endings make no difference."""
+        """Return what holds any of the terms, the most relevant first. Terms are letters, digits and spaces; one of
+        several words is a phrase. Case, accents and English endings make no difference."""
 
 
 class MemoryScope(NamedTuple):
@@ -361,12 +352,12 @@ class MemoryScope(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredMemory:
-    """A memory as the store keeps it."""
+    """A memory as the store keeps it. Times are ISO 8601, UTC."""
 
     id: str  # "m" and its number, by which its vector is kept
     content: str
     metadata: Mapping[str, Any]
-    created_at: str  # ISO 8601, UTC
+    created_at: str
     updated_at: str
 
 
@@ -387,7 +378,10 @@ class KeptMemory(NamedTuple):
 
 
 class MemoryStore(Protocol):
-    """Memories of all projects. Those that name one raise `MemoryNotFoundError` where there is none in scope."""
+    """Memories of all projects. Those that name one raise `MemoryNotFoundError` where there is none in scope.
+
+    Where the scope is None, memories of the whole store are meant.
+    """
 
     async def add(self, scope: MemoryScope, memory: NewMemory, *, renew: bool = False) -> KeptMemory:
         """Keep a memory, unless there is one that says the same: its metadata stay, or are renewed."""
@@ -406,7 +400,7 @@ class MemoryStore(Protocol):
         marked as read already is learnt only with `again`: somebody has said it once more."""
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
-        """Those of the marks that were noted in this scope."""
+        """Return those of the marks that were noted in this scope."""
 
     async def update(self, scope: MemoryScope, id: str, content: str, metadata: Mapping[str, Any] | None) -> None:
         """Replace a memory's content, and its metadata where some are given."""
@@ -415,10 +409,10 @@ class MemoryStore(Protocol):
         """Remove a memory; its bytes leave the file with the next `purge`."""
 
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
-        """Those in scope, or of the whole store where that is None, oldest first."""
+        """Return those in scope, oldest first."""
 
     async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
-        """Those in scope that hold any of the terms, the most relevant first; None as in `all`."""
+        """Return those in scope that hold any of the terms, the most relevant first."""
 
 
 Owner = Literal["memory", "row"]  # what a vector belongs to: a memory, or a row of the index
@@ -431,13 +425,13 @@ class VectorStore(Protocol):
         """Raise `MissingExtraError` where vectors cannot be compared."""
 
     async def rows(self, scope: Scope) -> list[int]:
-        """The messages of a scope, the newest of each session first."""
+        """Return the messages of a scope, the newest of each session first."""
 
     async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Messages, as the log holds them."""
+        """Return messages, as the log holds them."""
 
     async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        """Those of the numbers that have no vector of this recipe and of so many bytes."""
+        """Return those of the numbers that have no vector of this recipe and of so many bytes."""
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors; as long as the process lives where nothing may be written."""
@@ -446,23 +440,17 @@ class VectorStore(Protocol):
         """Forget the vectors of a recipe that nobody will use again."""
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        """The cosine of each vector there is with the query; those of another length are left out."""
+        """Return the cosine of each vector there is with the query; those of another length are left out."""
 
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
-        """Messages with their texts, in the order of the scores."""
-
-
-class SummaryClaims(Protocol):
-    """Which of the hosts that share a store asks a model for a key. A store for one host has none."""
-
-    def held(self, key: SummaryKey, seconds: float) -> AbstractAsyncContextManager[None]:
-        """Hold a key for so many seconds at most; waits while another living host holds it. Raises no `StoreError`."""
+        """Return messages with their texts, in the order of the scores."""
 
 
 class SessionStore(Store, Protocol):
     """A store with all its parts: what a context takes, once it is open. `tests/contract` opens it by `async def open`.
 
-    A store for many hosts also has `claims`, which are `SummaryClaims`, or None where nothing may be written.
+    A store for many hosts may have `claims`, or None where nothing may be written: `async with claims.held(key,
+    seconds)` holds a summary's key, for so many seconds at most, while this host asks a model for it.
     """
 
     @property

@@ -34,9 +34,6 @@ CLIENTS = {  # what opens connections, in which module, and where these may go
     "inspector/guard.py": {"HTTPConnection"},  # Starlette's view of a request, which opens nothing
     "cli/proxy.py": {"build_opener"},  # --listen, the proxy of this machine
     "stores/postgres/connection.py": {"connect"},  # the store's address
-    "stores/postgres/requests.py": {"connect"},
-    "stores/postgres/queue.py": {"connect"},
-    "stores/postgres/store.py": {"connect"},
     "stores/chroma.py": {"PersistentClient"},  # a folder, its telemetry off
     "messages/counters.py": {"get_encoding"},  # tiktoken's table of ranks, with allow_download alone
 }

@@ -1,11 +1,8 @@
 """Run by `test_context_crash.py`: forks a process for each plan it reads, which grows a session until it is killed.
 
-A plan is a line of JSON, as in `store_crasher`: SIGKILL in the `nth` statement that begins with `statement`, after
-`steps` steps of SQLite's machine; SIGXFSZ in the middle of a write beyond `size` bytes; or SIGKILL from here once
-`acks` acknowledgements, of the kind `of` where that is named, have come, or after so many `seconds`. `model` asks for
-a summarizer with a recipe in place of the extractive one, `early` arms the trap before the session is opened. `step`
-follows the histories of a host from that one on, and adds no messages by itself. The answer is a line of JSON with the
-acknowledgements that came through the pipe, and the signal.
+A plan is a line of JSON, as in `store_crasher`. `model` asks for a summarizer with a recipe in place of the extractive
+one, `early` arms the trap before the session is opened. `step` follows the histories of a host from that one on, and
+adds no messages by itself.
 """
 
 from __future__ import annotations
@@ -16,9 +13,7 @@ import itertools
 import json
 import os
 import random
-import signal
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +26,7 @@ from summarizing_context.stores.postgres.store import PostgresStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.testing import range_name
 from summarizing_context.views.view import decode_state
-from tests.contract.store_crasher import PATIENCE, Trap
+from tests.contract.store_crasher import Trap, serve
 from tests.laws.builders import Message, count, session
 
 Ack = Callable[..., None]
@@ -155,7 +150,6 @@ def acknowledge_saves(ack: Ack, kind: Any) -> None:
 
 
 def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
-    signal.alarm(PATIENCE)
     trap = Trap(plan)
 
     def ack(**fact: Any) -> None:
@@ -163,33 +157,6 @@ def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
 
     acknowledge_saves(ack, PostgresStore if is_address(plan["path"]) else SqliteStore)
     asyncio.run((follow if "step" in plan else grow)(plan, trap.arm, ack))
-
-
-def run(plan: dict[str, Any]) -> dict[str, Any]:
-    """Fork, collect what is acknowledged, and say how it ended."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
-        try:
-            work_until_killed(plan, writing)
-        finally:
-            os._exit(1)
-    os.close(writing)
-    if "seconds" in plan:
-        threading.Timer(plan["seconds"], os.kill, (pid, signal.SIGKILL)).start()
-    acks: list[dict[str, Any]] = []
-    left = plan.get("acks", 0)
-    with os.fdopen(reading) as pipe:
-        for line in pipe:
-            if not line.endswith("\n"):
-                break  # it was killed while it said so
-            acks.append(json.loads(line))
-            left -= plan.get("of") is None or plan["of"] in acks[-1]
-            if left == 0 and "acks" in plan:
-                os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    return {"acks": acks, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None}
 
 
 async def warm_up() -> None:
@@ -203,5 +170,4 @@ async def warm_up() -> None:
 
 if __name__ == "__main__":
     asyncio.run(warm_up())
-    for line in sys.stdin:
-        print(json.dumps(run(json.loads(line))), flush=True)
+    serve(work_until_killed)

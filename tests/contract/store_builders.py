@@ -128,19 +128,6 @@ def sql(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def fork_by_hand(path: Path, session_id: str, source: str, stop: int) -> None:
-    """What a fork is to the schema: a head on a new branch that leaves the source's at `stop`."""
-    with sql(path) as connection:
-        parent = connection.execute("select branch from sessions where session_id = ?", [source]).fetchone()[0]
-        branch = connection.execute(
-            "insert into branches (session_id, parent, parent_stop) values (?, ?, ?)", [session_id, parent, stop]
-        ).lastrowid
-        connection.execute(
-            "insert into sessions (session_id, branch, stop, created_at, updated_at) values (?, ?, ?, '', '')",
-            [session_id, branch, stop],
-        )
-
-
 def bytes_beside(path: Path) -> dict[str, bytes]:
     """All files of the store's folder with their content; not the shared memory, in which readers note themselves."""
     need_sqlite()

@@ -3,7 +3,8 @@
 A plan is a line of JSON: `work` names what is done; the process is killed by SIGKILL in the `nth` statement that
 begins with `statement`, after `steps` steps of SQLite's machine, or once a server has answered it where `is_answered`;
 or by SIGXFSZ in the middle of a write, when a file would grow beyond `size` bytes; or by SIGKILL from here, after
-`acks` acknowledgements. The answer is a line of JSON with the acknowledgements that came through, and the signal.
+`acks` acknowledgements, of the kind `of` where that is named, or after so many `seconds`. The answer is a line of JSON
+with the acknowledgements that came through, and the signal.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import resource
 import signal
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from itertools import count, islice
 from pathlib import Path
@@ -238,12 +240,11 @@ class Trap:
 
 
 def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
-    signal.alarm(PATIENCE)
     trap = Trap(plan)
     path = plan["path"]
 
     def ack(text: str) -> None:
-        os.write(pipe, text.encode() + b"\n")
+        os.write(pipe, json.dumps(text).encode() + b"\n")
 
     if plan["work"] == "create":
         asyncio.run(create(path, trap.arm, ack))
@@ -251,25 +252,38 @@ def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
         asyncio.run(on_open_store(path, trap.arm, ack, WORKS[plan["work"]]))
 
 
-def run(plan: dict[str, Any]) -> dict[str, Any]:
+def run(plan: dict[str, Any], work: Callable[[dict[str, Any], int], None]) -> dict[str, Any]:
     """Fork, collect what is acknowledged, and say how it ended."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reading)
         try:
-            work_until_killed(plan, writing)
+            signal.alarm(PATIENCE)
+            work(plan, writing)
         finally:
             os._exit(1)
     os.close(writing)
-    acks: list[str] = []
+    if "seconds" in plan:
+        threading.Timer(plan["seconds"], os.kill, (pid, signal.SIGKILL)).start()
+    acks: list[Any] = []
+    left = plan.get("acks", 0)
     with os.fdopen(reading) as pipe:
         for line in pipe:
-            acks.append(line.strip())
-            if len(acks) == plan.get("acks"):
+            if not line.endswith("\n"):
+                break  # it was killed while it said so
+            acks.append(json.loads(line))
+            left -= plan.get("of") is None or plan["of"] in acks[-1]
+            if left == 0 and "acks" in plan:
                 os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     return {"acks": acks, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None}
+
+
+def serve(work: Callable[[dict[str, Any], int], None]) -> None:
+    """Answer each plan that is read."""
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line), work)), flush=True)
 
 
 async def warm_up() -> None:
@@ -281,5 +295,4 @@ async def warm_up() -> None:
 
 if __name__ == "__main__":
     asyncio.run(warm_up())
-    for line in sys.stdin:
-        print(json.dumps(run(json.loads(line))), flush=True)
+    serve(work_until_killed)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,28 +14,13 @@ from summarizing_context.messages.validation import decode_message
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.views.view import ActivationState, decode_state
 from tests.contract.context_crasher import LOG, digest, history, opening
+from tests.contract.crashes import Plan, after_acks, in_statement, in_write, killed, nursery
 from tests.contract.store_builders import opened, sql
 
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked"),
 ]
-
-SCRIPT = Path(__file__).with_name("context_crasher.py")
-Plan = dict[str, Any]
-
-
-def in_statement(start: str, *nths: int, steps: int = 0, early: bool = False) -> list[Plan]:
-    return [{"statement": start, "nth": nth, "steps": steps, "early": early} for nth in nths]
-
-
-def after_acks(*counts: int, of: str | None = None) -> list[Plan]:
-    return [{"acks": number, "of": of} for number in counts]
-
-
-def in_write(*sizes: int) -> list[Plan]:
-    return [{"size": size} for size in sizes]
-
 
 CHAINS: dict[str, list[Plan]] = {
     "append": [*in_statement("insert into entries", 3, 40, 11), *in_statement("insert into entries", 7, 29, steps=5)],
@@ -70,11 +52,9 @@ MODELS = {"commit", "acknowledged", "summary", "after summary", "after activatio
 
 @pytest.fixture(scope="module")
 def crasher() -> Iterator[subprocess.Popen[str]]:
-    """One process that forks all those that are killed, so that Python starts only once."""
-    command = [sys.executable, str(SCRIPT)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    """One process that forks all those that are killed."""
+    with nursery("context_crasher.py") as process:
         yield process
-        process.kill()
 
 
 class Witness:
@@ -175,18 +155,6 @@ async def test_a_session_goes_on_where_it_was_killed(name: str, crasher: subproc
     assert witness.serial > 1
     assert len(witness.summaries) > 2
     await witness.check_resting()
-
-
-def killed(crasher: subprocess.Popen[str], plan: Plan) -> list[Plan]:
-    """What a process acknowledged before the plan killed it."""
-    assert crasher.stdin is not None
-    assert crasher.stdout is not None
-    crasher.stdin.write(json.dumps(plan) + "\n")
-    crasher.stdin.flush()
-    outcome = json.loads(crasher.stdout.readline())
-    assert outcome["signal"] == (signal.SIGXFSZ if "size" in plan else signal.SIGKILL), outcome["signal"]
-    acks: list[Plan] = outcome["acks"]
-    return acks
 
 
 FOLLOWS: list[Plan] = [

@@ -33,7 +33,7 @@ Crash = Callable[..., list[str]]
 @pytest.fixture(scope="module")
 def crasher() -> Iterator[subprocess.Popen[str]]:
     """One process that forks all those that are killed."""
-    with nursery() as process:
+    with nursery("store_crasher.py") as process:
         yield process
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import resource
 import shutil
@@ -21,7 +20,6 @@ import anyio
 import pytest
 
 from summarizing_context.errors import (
-    SessionInUseError,
     StoreCorruptError,
     StoreError,
     StoreFullError,
@@ -30,8 +28,6 @@ from summarizing_context.errors import (
     StoreVersionError,
 )
 from summarizing_context.stores.base import Scope, StoredEntry
-from summarizing_context.stores.sqlite.faults import translate
-from summarizing_context.stores.sqlite.files import beside, read
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import (
     bytes_beside,
@@ -121,6 +117,11 @@ async def test_a_file_in_place_of_the_folder_is_refused(path):
 
 
 # Damaged
+
+
+def beside(path: Path) -> list[Path]:
+    """The file, and those that SQLite keeps beside it while it is open."""
+    return [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
 
 
 def overwrite(path: Path, start: int, content: bytes) -> None:
@@ -361,23 +362,6 @@ async def test_readers_see_what_a_writer_adds_later(path):
     assert os.listdir(path.parent) == ["run.db"]
 
 
-def test_what_was_read_while_the_file_changed_is_read_again(path):
-    path.parent.mkdir()
-    with sql(path) as connection:
-        connection.execute("create table t (x)")
-    seen: list[int] = []
-
-    def work(reader: sqlite3.Connection) -> int:
-        seen.append(reader.execute("select count(*) from t").fetchone()[0])
-        if len(seen) == 1:
-            with sql(path) as writer:
-                writer.execute("insert into t values (1)")
-        return seen[-1]
-
-    assert read(path, 1.0, work) == 1
-    assert seen == [0, 1]
-
-
 @contextmanager
 def refusing_writes(*paths: Path) -> Iterator[None]:
     """Take the right to write away from everyone but root."""
@@ -525,40 +509,3 @@ async def test_a_store_whose_files_stay_where_they_are_is_never_taken_for_gone(p
 async def test_nothing_is_left_beside_a_closed_store(path):
     await written(path)
     assert [one.name for one in path.parent.iterdir()] == ["run.db"]
-
-
-# Meanings of errors
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device"), StoreFullError),
-        (OSError(errno.EROFS, "Read-only file system"), StoreReadOnlyError),
-        (PermissionError(errno.EACCES, "Permission denied"), StoreReadOnlyError),
-        (OSError(errno.EIO, "Input/output error"), StoreError),
-        (sqlite3.ProgrammingError("Cannot operate on a closed database."), StoreError),
-        (AttributeError("no such thing"), StoreError),
-        (OverflowError("too large"), StoreError),
-    ],
-)
-def test_every_error_becomes_one_of_ours_with_its_cause(error, kind):
-    fault = translate(error, "run.db")
-    assert type(fault) is kind
-    assert fault.__cause__ is error
-    assert str(fault).startswith("run.db: ")
-
-
-def test_an_error_of_ours_stays_what_it_is():
-    error = SessionInUseError("s", 1)
-    assert translate(error, "run.db") is error
-
-
-def test_a_write_through_a_connection_that_only_reads_is_told_as_such(tmp_path):
-    with sql(tmp_path / "x.db") as connection:
-        connection.execute("create table t (x)")
-    reader = sqlite3.connect(f"{(tmp_path / 'x.db').as_uri()}?mode=ro", uri=True)
-    with pytest.raises(sqlite3.OperationalError) as raised:
-        reader.execute("insert into t values (1)")
-    reader.close()
-    assert type(translate(raised.value, "x.db")) is StoreReadOnlyError

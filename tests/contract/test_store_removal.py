@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
+from summarizing_context.stores.base import Place, SessionStore
 from tests.contract.store_builders import (
     bytes_beside,
     entries,
-    fork_by_hand,
     key,
     log_of,
     nothing,
@@ -36,70 +36,23 @@ def is_there(path: Path, text: str) -> bool:
 # Branches
 
 
+async def fork(store: SessionStore, new_id: str, source: str, stop: int) -> None:
+    """Fork a session without leaving a checkpoint, and claim the fork."""
+    made = await store.checkpoints.save(source, None, Place(0, stop), [])
+    await store.checkpoints.fork(source, made.id, new_id)
+    await store.checkpoints.delete(source, made.id)
+    await store.claim(new_id)
+
+
 async def test_a_forked_log_shares_its_beginning_and_goes_its_own_way(path):
     async with opened(path, "s") as store:
         await store.append("s", numbered(4), nothing)
-    fork_by_hand(path, "fork", "s", 3)
-    assert stored_entries(path) == 4
-    async with opened(path, "s", "fork") as store:
+        await fork(store, "fork", "s", 3)
         await store.append("fork", entries("own"), nothing)
         await store.append("s", entries("m4"), nothing)
         assert await log_of(store, "fork") == ["m0", "m1", "m2", "own"]
         assert await log_of(store) == ["m0", "m1", "m2", "m3", "m4"]
     assert stored_entries(path) == 6
-
-
-async def test_a_log_whose_head_was_moved_back_goes_on_beside_the_old_entries(path):
-    async with opened(path, "s") as store:
-        await store.append("s", numbered(5), nothing)
-    with sql(path) as connection:
-        connection.execute("update sessions set stop = 2")
-    async with opened(path, "s") as store:
-        assert await log_of(store) == ["m0", "m1"]
-        await store.append("s", entries("x"), nothing)
-        await store.append("s", entries("y"), nothing)
-        assert await log_of(store) == ["m0", "m1", "x", "y"]
-    assert stored_entries(path) == 7
-
-
-async def test_a_head_may_be_moved_back_to_before_its_own_branch(path):
-    async with opened(path, "s") as store:
-        await store.append("s", numbered(5), nothing)
-        await store.replace("s", 4, entries("x", "y"), nothing)
-    with sql(path) as connection:
-        connection.execute("update sessions set stop = 2")
-    async with opened(path, "s") as store:
-        assert await log_of(store) == ["m0", "m1"]
-        await store.append("s", entries("z"), nothing)
-        await store.purge()
-        assert await log_of(store) == ["m0", "m1", "z"]
-
-
-async def test_two_heads_on_one_branch_do_not_write_over_each_other(path):
-    async with opened(path, "s", "t") as store:
-        await store.append("s", numbered(3), nothing)
-    with sql(path) as connection:
-        connection.execute("update sessions set stop = 3, branch = (select branch from sessions where session_id='s')")
-    async with opened(path, "s", "t") as store:
-        await store.append("s", entries("of s"), nothing)
-        await store.append("t", entries("of t"), nothing)
-        assert await log_of(store, "s") == ["m0", "m1", "m2", "of s"]
-        assert await log_of(store, "t") == ["m0", "m1", "m2", "of t"]
-
-
-@pytest.mark.parametrize("keep", [0, 2])
-async def test_what_replace_left_behind_can_be_gone_back_to_until_purge(path, keep):
-    async with opened(path, "s") as store:
-        await store.append("s", numbered(4), nothing)
-        await store.replace("s", keep, entries("new"), nothing)
-    with sql(path) as connection:
-        heads = connection.execute("select id from branches where session_id = 's' order by id").fetchall()
-        connection.execute("update sessions set branch = ?, stop = 4", heads[0])
-    async with opened(path, "s") as store:
-        assert await log_of(store) == ["m0", "m1", "m2", "m3"]
-        await store.purge()
-        assert await log_of(store) == ["m0", "m1", "m2", "m3"]
-    assert stored_entries(path) == 4
 
 
 async def test_replacing_a_thousand_times_leaves_a_log_that_loads(path):
@@ -185,8 +138,7 @@ async def test_a_session_that_another_store_has_open_is_not_deleted(path):
 async def test_a_fork_keeps_what_it_shares_when_its_origin_is_deleted(path):
     async with opened(path, "origin") as store:
         await store.append("origin", entries("shared-0", "shared-1", "SECRET-2"), nothing)
-    fork_by_hand(path, "fork", "origin", 2)
-    async with opened(path, "fork") as store:
+        await fork(store, "fork", "origin", 2)
         await store.append("fork", entries("own"), nothing)
         await store.delete_session("origin")
         assert await log_of(store, "fork") == ["shared-0", "shared-1", "own"]
@@ -196,27 +148,10 @@ async def test_a_fork_keeps_what_it_shares_when_its_origin_is_deleted(path):
     assert stored_entries(path) == 0
 
 
-async def test_what_a_fork_can_go_back_to_stays_when_its_origin_is_deleted(path):
-    async with opened(path, "origin") as store:
-        await store.append("origin", entries("shared", "SECRET"), nothing)
-    fork_by_hand(path, "fork", "origin", 1)
-    async with opened(path, "fork") as store:
-        await store.append("fork", entries("own"), nothing)
-        await store.replace("fork", 0, entries("new"), nothing)
-        await store.delete_session("origin")
-        assert not is_there(path, "SECRET")
-    with sql(path) as connection:
-        old = connection.execute("select min(id) from branches where session_id = 'fork'").fetchone()
-        connection.execute("update sessions set branch = ?, stop = 2", old)
-    async with opened(path) as store:
-        assert await log_of(store, "fork") == ["shared", "own"]
-
-
 async def test_an_origin_keeps_its_log_when_a_fork_is_deleted(path):
     async with opened(path, "origin") as store:
         await store.append("origin", numbered(3), nothing)
-    fork_by_hand(path, "fork", "origin", 1)
-    async with opened(path, "origin", "fork") as store:
+        await fork(store, "fork", "origin", 1)
         await store.append("fork", entries("SECRET"), nothing)
         await store.delete_session("fork")
         assert await log_of(store, "origin") == ["m0", "m1", "m2"]
@@ -262,18 +197,6 @@ async def test_purge_removes_what_no_log_reaches_to_the_last_byte(path):
         assert await store.purge() == 0
         await store.append("s", entries("more"), nothing)
         assert await log_of(store) == ["kept", "after", "more"]
-
-
-async def test_purge_removes_what_lies_beyond_a_head_that_was_moved_back(path):
-    async with opened(path, "s") as store:
-        await store.append("s", numbered(5), nothing)
-    with sql(path) as connection:
-        connection.execute("update sessions set stop = 2")
-    async with opened(path, "s") as store:
-        await store.purge()
-        await store.append("s", entries("x"), nothing)
-        assert await log_of(store) == ["m0", "m1", "x"]
-    assert stored_entries(path) == 3
 
 
 async def test_purge_of_a_store_in_memory_keeps_what_is_used():

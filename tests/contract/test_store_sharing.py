@@ -104,37 +104,6 @@ async def test_the_lock_of_a_killed_writer_is_removed(path):
         assert locks(path) == []
 
 
-async def test_a_killed_neighbour_leaves_nothing_half_done(path):
-    with neighbour(path, "s") as child:
-        child.kill()
-        child.wait(PATIENCE)
-        async with opened(path) as store:
-            await free_of_the_dead(store, path, "s")
-            await store.claim("s")
-            assert await store.find_summaries("s", [key("child")]) == {key("child"): summary("by the child")}
-            assert await store.delete_session("s") is True
-
-
-async def test_two_stores_of_one_process_exclude_each_other(path):
-    async with opened(path, "s") as holder:
-        async with opened(path, "t") as store:
-            with pytest.raises(SessionInUseError) as raised:
-                await store.claim("s")
-            assert raised.value.pid == os.getpid()
-            with pytest.raises(SessionInUseError):
-                await holder.claim("t")
-        await holder.claim("t")
-        assert await log_of(holder, "t") == []
-
-
-async def test_a_claim_ends_when_its_store_is_closed(path):
-    async with opened(path, "s") as store:
-        await store.append("s", entries("a"), nothing)
-    async with opened(path, "s") as store:
-        await store.append("s", entries("b"), nothing)
-        assert await log_of(store) == ["a", "b"]
-
-
 async def test_a_claim_has_a_lock_while_its_store_is_open(path):
     async with opened(path, "s"):
         assert len(locks(path)) == 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,6 @@ from summarizing_context import MissingExtraError, Settings, SettingsError, Stor
 from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
 from summarizing_context.stores.base import MemoryScope, NewMemory
-from summarizing_context.stores.sqlite.engine import open_memory
-from summarizing_context.stores.sqlite.schema import SQL
 from tests.contract.store_builders import make_store, sql
 from tests.laws.builders import user
 
@@ -71,27 +67,6 @@ async def test_vectors_are_kept_and_compared(settings: Settings):
         near = await vectors.near("row", "r", [1, 2, 3, 4], ONE)
         assert near == {1: pytest.approx(1.0), 2: pytest.approx(0.7071, abs=1e-4)}
         assert await vectors.near("row", "r", [2], ONE) == {2: near[2]}
-
-
-@pytest.mark.parametrize("query", ["vectors_of", "missing_vectors", "drop_vectors"])
-def test_twice_as_many_vectors_take_twice_the_work(query: str):
-    def steps(count: int) -> int:
-        done = 0
-
-        def count_on() -> int:
-            nonlocal done
-            done += 1
-            return 0
-
-        with closing(open_memory()) as connection:
-            kept = [{"owner": "row", "recipe": "r", "number": at, "vector": ONE} for at in range(count)]
-            connection.executemany(SQL["save_vector"], kept)
-            asked = {"owner": "row", "recipe": "r", "numbers": json.dumps([*range(count)]), "size": len(ONE)}
-            connection.set_progress_handler(count_on, 100)
-            connection.execute(SQL[query], asked).fetchall()
-        return done
-
-    assert 0 < steps(800) < 3 * steps(400)
 
 
 @of_every_backend

@@ -53,17 +53,6 @@ def test_the_page_shows_all_of_a_session(browser: Any, served: tuple[str, Path])
     assert {url.split("/")[2] for url in opened.asked} == {served[0].split("/")[2]}
 
 
-def test_the_bands_stand_aligned_beneath_each_other(browser: Any, served: tuple[str, Path]) -> None:
-    with Opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
-        header = page.get_by_role("group", name="Tree").locator("button").last.bounding_box()
-        covered = page.locator(".covered").bounding_box()
-        raw = page.locator(".raw").bounding_box()
-        log = page.get_by_role("group", name="Log").bounding_box()
-    assert header["x"] + header["width"] <= covered["x"] + covered["width"] + 1
-    assert abs(covered["x"] + covered["width"] - raw["x"]) < 2
-    assert abs(raw["x"] + raw["width"] - log["x"] - log["width"]) < 2
-
-
 def test_a_message_that_is_added_is_seen_without_a_reload(browser: Any, served: tuple[str, Path]) -> None:
     url, store = served
 

@@ -1,23 +1,18 @@
-"""Hostile transcripts and pages of other origins, in a real browser; skipped where there is none."""
+"""Hostile transcripts in a real browser; skipped where there is none. Who may ask is tested over HTTP: `test_pages`."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.inspector.browsing import Opened, browser, enter, needs_chromium
+from tests.inspector.browsing import Opened, browser, needs_chromium
 from tests.inspector.sessions import fill_store, run_apart, started, writing
 
 __all__ = ["browser"]
 pytestmark = needs_chromium
 
-ATTACK = Path(__file__).with_name("attack.html")
 RUN = "window.ran=(window.ran||0)+1;document.title='stolen'"
 PAYLOADS = (
     f"<script>{RUN}</script>",
@@ -167,120 +162,6 @@ def test_what_would_hide_or_turn_text_round_is_shown_as_dots(browser: Any, url: 
         text = page.inner_text("#panel-plan")
         assert "·gnp.exe·" in text
         assert not set("\u202e\u202c\u2066\u2069\u200b\ufeff\u0000\u001b") & set(text)
-
-
-INJECTED = {
-    "innerHTML": "() => { document.body.innerHTML = '<img src=x onerror=\"window.ran=1\">' }",
-    "insertAdjacentHTML": "() => document.body.insertAdjacentHTML('beforeend', '<b>x</b>')",
-    "document.write": "() => document.write('<b>x</b>')",
-    "script": "() => { const s = document.createElement('script'); s.text = 'window.ran=1'; document.body.append(s) }",
-    "srcdoc": "() => { const f = document.createElement('iframe'); f.srcdoc = '<b>x</b>'; document.body.append(f) }",
-    "DOMParser": "() => new DOMParser().parseFromString('<b>x</b>', 'text/html')",
-    "worker": "() => new Worker('static/dom.js')",
-    "policy": "() => trustedTypes.createPolicy('mine', { createHTML: (text) => text })",
-}
-
-
-@pytest.mark.parametrize("way", INJECTED)
-def test_a_script_that_gets_in_finds_every_way_to_more_closed(browser: Any, url: str, way: str) -> None:
-    page = browser.new_page()
-    enter(page, url)
-    page.wait_for_selector("body[data-messages]")
-    refused = page.evaluate(
-        f"() => {{ try {{ ({INJECTED[way]})(); return '' }} catch (error) {{ return String(error) }} }}"
-    )
-    page.wait_for_timeout(100)
-    assert refused
-    assert page.evaluate("window.ran") is None
-    page.close()
-
-
-SENT = {
-    "fetch": "(to) => fetch(to)",
-    "events": "(to) => new Promise((yes, no) => { const s = new EventSource(to); s.onopen = yes; s.onerror = no; })",
-    "image": "(to) => new Promise((yes, no) => { const i = new Image(); i.onload = yes; i.onerror = no; i.src = to; })",
-    "form": """(to) => new Promise((_, no) => {
-        const form = document.createElement('form');
-        addEventListener('securitypolicyviolation', no);
-        Object.assign(form, { action: to, method: 'post' });
-        document.body.append(form);
-        form.submit();
-    })""",
-    "frame": """(to) => new Promise((_, no) => {
-        const frame = document.createElement('iframe');
-        addEventListener('securitypolicyviolation', no);
-        frame.src = to;
-        document.body.append(frame);
-    })""",
-    "style": """(to) => new Promise((yes, no) => {
-        const style = document.createElement('link');
-        Object.assign(style, { rel: 'stylesheet', href: to, onload: yes, onerror: no });
-        document.head.append(style);
-    })""",
-}
-
-
-@pytest.mark.parametrize("way", SENT)
-def test_nothing_is_loaded_from_or_sent_to_another_host(browser: Any, url: str, way: str) -> None:
-    page = browser.new_page()
-    enter(page, url)
-    page.wait_for_selector("body[data-messages]")
-    with another_origin() as (port, asked):
-        tried = f"(to) => ({SENT[way]})(to).then(() => 'sent', () => 'refused')"
-        assert page.evaluate(tried, f"http://127.0.0.1:{port}/") == "refused"
-    assert asked == []
-    assert page.url == url
-    page.close()
-
-
-@contextmanager
-def another_origin() -> Iterator[tuple[int, list[str]]]:
-    """A server on a port of its own, and what it was asked for."""
-    asked: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(200)
-            self.send_header("content-type", "text/html")
-            self.end_headers()
-            self.wfile.write(ATTACK.read_bytes())
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port, asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost"])
-def test_pages_of_other_origins_read_nothing_and_undo_nothing(browser: Any, url: str, host: str) -> None:
-    page = browser.new_page()
-    with another_origin() as (port, _):
-        page.goto(f"http://{host}:{port}/?at={url}")
-        page.wait_for_selector("body[data-told]", timeout=120_000)
-        told = page.evaluate("JSON.parse(document.body.dataset.told)")
-    assert told.pop("plain") in ("", "refused")  # that page may not read the refusal
-    assert set(told.values()) == {"refused"}
-    enter(page, url)
-    page.wait_for_selector("body[data-messages]")
-    assert "undo of" not in page.inner_text("#panel-activations")
-    page.close()
-
-
-def test_a_name_that_is_made_to_point_here_is_refused(browser: Any, url: str) -> None:
-    page = browser.new_page()
-    answer = page.goto(url.replace("127.0.0.1", "evil.example"))
-    assert answer.status == 403
-    assert "names no address of this machine" in page.content()
-    page.close()
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ class Grower:
     def __init__(self, store: Path, nursery: subprocess.Popen[str]) -> None:
         self.store, self.nursery = store, nursery
         self.acknowledged = 0
-        self.view: list[str] = []  # digests of the rows of the last view it was given
+        self.view: list[str] = []  # digests of the rows of the last view that any process was given
         self.view_at = 0
         self.views_kept = self.views_overtaken = 0
 
@@ -122,6 +122,7 @@ class Grower:
             else:  # an activation was committed, and the child died before it could say so
                 assert len(kept) > self.view_at
                 self.views_overtaken += 1
+            self.view, self.view_at = view, len(kept)  # this process may have activated itself, as with calls given up
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")

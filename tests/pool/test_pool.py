@@ -6,14 +6,11 @@ import asyncio
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
-from datetime import timedelta
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
-import psycopg
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryJob, open_context
@@ -24,7 +21,6 @@ from summarizing_context.pool import client
 from summarizing_context.pool.metrics import PoolMetrics, serving
 from summarizing_context.pool.worker import PoolWorker
 from summarizing_context.stores.base import SummaryKey
-from summarizing_context.stores.postgres import queue
 from summarizing_context.stores.postgres.requests import RETRIES
 from summarizing_context.testing import range_name
 from tests import postgres_server
@@ -251,20 +247,6 @@ async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and
     await store.close()
 
 
-async def test_what_the_queue_notes_of_each_job_is_forgotten_after_a_while(address):
-    model = Model()
-    async with host(address) as context, working(address, model):
-        await talk(context, 6)
-        assert await context.wait_idle(20)
-        made = len(model.asked)
-    noted = "select count(*) from pgqueuer_log"
-    await until(lambda: rows(address, noted)[0][0] >= 3 * made)
-    rows(address, "update pgqueuer_log set created = now() - interval '11 minutes' where id > 1 returning 1")
-    async with working(address, model):
-        await until(lambda: rows(address, noted) == [(1,)])
-    assert rows(address, "select count(*) from pgqueuer_statistics") == [(0,)]
-
-
 async def test_what_is_redacted_reaches_neither_the_database_nor_the_worker(address):
     model = Model()
     redact = lambda text: text.replace(SECRET, "[gone]")  # noqa: E731
@@ -326,42 +308,6 @@ async def test_what_a_worker_makes_serves_who_else_asked_when_a_session_is_delet
     assert rows(address, "select distinct session_id from summary_uses") == [("b",)]
 
 
-async def test_a_worker_hears_of_a_job_apart_from_its_queries(address, monkeypatch):
-    monkeypatch.setattr(queue, "_LOOK_AGAIN", timedelta(seconds=600))
-    listening = "select application_name from pg_stat_activity where query = 'listen ' || current_schema() || '_jobs'"
-    model = Model()
-    async with host(address) as context, working(address, model):
-        await until(lambda: rows(address, listening))
-        assert rows(address, listening) == [("summarizing-context",)]  # a wait there holds no query of the queue up
-        await talk(context, 6)
-        await until(lambda: model.asked)
-
-
-async def test_the_queue_is_made_once_for_all_sessions_of_a_process(address, monkeypatch):
-    made: list[bool] = []
-    install, plan = queue.Queries.install, queue.Queries.plan_upgrade
-
-    async def failing(self: Any, **options: Any) -> None:
-        made.append(False)
-        if len(made) == 1:
-            raise psycopg.OperationalError("the server has no time")
-        await install(self, **options)
-
-    async def counted(self: Any) -> Any:
-        made.append(True)
-        return await plan(self)
-
-    monkeypatch.setattr(queue.Queries, "install", failing)
-    monkeypatch.setattr(queue.Queries, "plan_upgrade", counted)
-    given = settings(f"{address}&application_name=hosts", "pool")
-    async with AsyncExitStack() as stack:
-        for number in range(4):
-            one = replace(given, session_id=str(number))
-            context = await stack.enter_async_context(open_context(one, summarizer=Model()))
-            await talk(context, 6, f"tulips of {number}")
-        await until(lambda: made == [False, False, True] and rows(address, "select count(*) from requests")[0][0] > 3)
-
-
 async def test_a_worker_that_drains_finishes_what_it_makes(address):
     model, next_one = Model(seconds=0.3), Model()
     async with host(address) as context:
@@ -415,21 +361,6 @@ async def test_the_caps_of_the_fleet_hold_for_all_workers(address):
         assert rows(address, "select count(*) > 0 from requests") == [(True,)]
         assert len(model.asked) == most
         await store.close()
-
-
-async def test_calls_that_count_no_longer_are_forgotten_without_a_cap_too(address):
-    store: Any = await open_store(address)
-    for _ in range(3):
-        store.fleet.end((await store.fleet.begin()).call)
-    await store.fleet.begin()  # under way still
-    rows(address, "update calls set began = began - interval '2 minutes' returning id")
-    last = await store.fleet.begin()
-    assert rows(address, "select ended, id = (select max(id) from calls) from calls order by id") == [
-        (False, False),
-        (False, True),
-    ]
-    store.fleet.end(last.call)
-    await store.close()
 
 
 async def test_a_worker_tells_its_health_and_its_figures(address):

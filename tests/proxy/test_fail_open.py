@@ -16,7 +16,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from summarizing_context import open_context
+from summarizing_context import assembly, open_context
 from summarizing_context.adapters import open_sessions
 from summarizing_context.context import SummarizingContext
 from summarizing_context.proxy import app, rewriter
@@ -24,8 +24,7 @@ from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.feed import Feed, UsageReader
 from summarizing_context.proxy.rewriter import Rewriter
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.sqlite import engine
-from summarizing_context.stores.sqlite.engine import SqliteEngine
+from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.views.builder import Viewer
 from tests.proxy.clients import AnthropicAgent, proxied, status
 from tests.proxy.fake import Fake, served
@@ -113,7 +112,7 @@ def small_store(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Stores made from now on with other bounds."""
 
     def bound(**options: Any) -> None:
-        monkeypatch.setattr(engine, "SqliteEngine", partial(SqliteEngine, **options))
+        monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, **options))
 
     return bound
 

@@ -34,8 +34,8 @@ PATIENT = f"from summarizing_context.proxy import server; server.PROCESS_ENDS_WI
 
 # It waits for a locked file as long as a test may take, and longer.
 WAITING = (
-    "from summarizing_context.stores.sqlite.engine import SqliteEngine; "
-    f"SqliteEngine.__init__.__kwdefaults__['busy_timeout'] = {LONG}; {RUN}"
+    "from summarizing_context.stores.sqlite.store import SqliteStore; "
+    f"SqliteStore.__init__.__kwdefaults__['busy_timeout'] = {LONG}; {RUN}"
 )
 
 

@@ -21,7 +21,6 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from summarizing_context.pool import client
 from summarizing_context.stores.base import Scope
 from summarizing_context.stores.postgres import queue, requests
 from tests import postgres_server
@@ -86,7 +85,7 @@ def _wait_for(address: str) -> None:
 def address(pooler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A store that is not there yet, behind the pooler. No notice comes: who waits looks again, here at once."""
     monkeypatch.setattr(requests, "_LOOK_AGAIN", 0.1)
-    monkeypatch.setattr(client, "_FIRST_LOOK", 0.1)
+    monkeypatch.setattr(requests, "FIRST_LOOK", 0.1)
     monkeypatch.setattr(queue, "_LOOK_AGAIN", timedelta(seconds=0.1))
     _, _, ours = postgres_server.address_for(tmp_path).partition("&schema=")
     return f"{pooler}&schema={ours}"
@@ -99,7 +98,7 @@ async def test_many_hosts_share_few_connections_of_the_server(address: str):
         for _ in range(3):
             for host, store in zip(hosts, stores, strict=True):
                 await store.append(host, entries(TULIP, TULIP), nothing)
-        await stores[0].append(hosts[0], numbered(600), nothing)  # by COPY
+        await stores[0].append(hosts[0], numbered(600), nothing)
         for host, store in zip(hosts[1:], stores[1:], strict=True):
             assert await log_of(store, host) == [TULIP] * 6
         assert len(await stores[1].index.find(["tulip"], Scope(hosts[1], hosts[1]), 10)) == 6

@@ -9,9 +9,7 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import anyio
 import pytest
@@ -20,8 +18,9 @@ from summarizing_context import Settings, open_context
 from summarizing_context.stores.base import StoredEntry, SummaryKey
 from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
+from tests.contract.crashes import Plan, killed, nursery
 from tests.contract.store_builders import log_of, summary
-from tests.contract.test_context_crash import Plan, Witness, killed
+from tests.contract.test_context_crash import Witness
 from tests.making import assistant, user
 
 pytestmark = [
@@ -31,17 +30,13 @@ pytestmark = [
 
 KILLS = int(os.environ.get("POSTGRES_KILLS", "12"))
 KILLS_OF_A_SESSION = 10  # its log comes to an end
-CRASHER = Path(__file__).parents[1] / "contract" / "context_crasher.py"
 
 
 @pytest.fixture(scope="module")
 def crasher() -> Iterator[subprocess.Popen[str]]:
-    """One process that forks all those that are killed, so that Python starts only once."""
-    with subprocess.Popen(
-        [sys.executable, str(CRASHER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as one:
-        yield one
-        one.kill()
+    """One process that forks all those that are killed."""
+    with nursery("context_crasher.py") as process:
+        yield process
 
 
 @pytest.mark.parametrize("model", [True, False], ids=["model", "extractive"])

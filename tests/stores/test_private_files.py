@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.cli.output import write_json
-from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
+from summarizing_context.stores.private_files import make_private_folder, write_private
 
 
 @pytest.fixture(autouse=True)
@@ -37,21 +37,6 @@ def test_a_folder_that_was_there_keeps_its_rights_and_a_file_loses_those_of_othe
     make_private_folder(tmp_path)
     write_private(tmp_path / "x", b"now")
     assert (mode(tmp_path), mode(tmp_path / "x"), (tmp_path / "x").read_bytes()) == (0o755, 0o600, b"now")
-
-
-def test_a_file_may_be_appended_to_or_refused_where_it_is(tmp_path):
-    for word in (b"a", b"b"):
-        with open_private(tmp_path / "x", append=True) as file:
-            file.write(word)
-    assert (tmp_path / "x").read_bytes() == b"ab"
-    with pytest.raises(FileExistsError), open_private(tmp_path / "x", new=True):
-        pass
-
-
-def test_a_folder_that_is_a_file_is_told(tmp_path):
-    (tmp_path / "x").touch()
-    with pytest.raises(FileExistsError):
-        make_private_folder(tmp_path / "x")
 
 
 def test_results_as_json_are_private_and_a_pipe_stays_what_it_is(tmp_path):

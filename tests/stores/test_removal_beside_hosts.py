@@ -8,11 +8,9 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.errors import CheckpointNotFoundError, SessionInUseError, SessionLostError, StoreError
+from summarizing_context.errors import CheckpointNotFoundError, SessionInUseError, SessionLostError
 from summarizing_context.stores.base import Place
 from summarizing_context.stores.postgres.address import read_address
-from summarizing_context.stores.postgres.connection import PostgresConnection
-from summarizing_context.stores.postgres.engine import PostgresEngine
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered
 from tests.making import user
@@ -45,26 +43,6 @@ async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(a
             assert await deleting
             await holder.append("mine", entries("still mine"), nothing)
             assert await log_of(other, "mine") == ["still mine"]
-
-
-async def test_what_a_host_begins_renews_a_lease_that_is_about_to_end(address, monkeypatch):
-    """Also a reading, and work that fails: nothing of that renews it by itself."""
-    monkeypatch.setattr(PostgresEngine, "beat", lambda self, connection: None)
-    left = "select until > now() + make_interval(secs => 1) from writers"
-
-    def fails(connection: PostgresConnection) -> None:
-        raise StoreError("no")
-
-    async with opened(address, "s") as store:
-        with sql(address) as connection:
-            monkeypatch.setattr(PostgresConnection, "_is_due", lambda self, kept_at: True)
-            postgres_server.end_leases(address)
-            assert await store.load("s") is not None
-            assert connection.execute(left).fetchone() == (True,)
-            postgres_server.end_leases(address)
-            with pytest.raises(StoreError, match="no"):
-                await store.submit(fails)
-            assert connection.execute(left).fetchone() == (True,)
 
 
 async def test_no_deletion_waits_for_a_vacuum_and_purge_passes_over_what_is_locked(address):
@@ -140,24 +118,6 @@ async def test_a_fork_of_a_checkpoint_that_goes_meanwhile_says_so(address):
             with pytest.raises(CheckpointNotFoundError):
                 await forking
             assert [one.session_id for one in await other.sessions()] == []
-
-
-async def test_what_is_appended_while_a_purge_removes_the_same_places_stays(address):
-    async with opened(address, "s") as store, opened(another_host(address)) as other:
-        await store.append("s", numbered(4), nothing)
-        await store.append("s", entries("gone"), nothing)
-        with sql(address) as connection:
-            connection.execute("update sessions set stop = 4")
-        with sql(address) as connection, anyio.fail_after(120):
-            with connection.transaction():
-                connection.execute("select 1 from entries where position = 4 for update")
-                purging = asyncio.create_task(other.purge())
-                await waiting_for_a_lock(address)
-                connection.execute("delete from entries where position = 4")
-                connection.execute("update sessions set stop = 5 where session_id = 's'")
-                connection.execute("insert into entries select branch, 4, message, facts from entries where position=3")
-            await purging
-            assert await log_of(other) == ["m0", "m1", "m2", "m3", "m3"]
 
 
 async def test_a_lost_session_is_told_in_one_line_however_many_views_are_made(address, caplog):

@@ -1,56 +1,26 @@
-"""The engine of a PostgreSQL store: one thread and one connection for all stores of a process and event loop that name
-the same address; and the claims of sessions."""
+"""The engine of a PostgreSQL store, its schema, and the claims of sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-import threading
 import uuid
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import psycopg
+from psycopg.errors import DuplicateSchema, UniqueViolation
 
-from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import SessionInUseError, StoreError
 from summarizing_context.stores.postgres.address import Address
-from summarizing_context.stores.postgres.connection import PostgresConnection
+from summarizing_context.stores.postgres.connection import PACKAGE, PostgresConnection
 from summarizing_context.stores.postgres.faults import translate
 from summarizing_context.stores.postgres.requests import Notices
-from summarizing_context.stores.postgres.schema import create, refuse_other_version
-from summarizing_context.stores.postgres.search import find_pgvector
+from summarizing_context.stores.postgres.vectors import find_pgvector
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.writer import Engine
-
-_engines: dict[Hashable, PostgresEngine] = {}
-_guard = threading.Lock()  # loops of several threads look here
-
-
-class Once:
-    """Work that is done once for all callers. Where it failed, the next caller begins it anew."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
-
-    async def wait_done(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begin it unless that was done, and wait for its end. Raises what it raises."""
-        if self._task is None:
-            self._task = asyncio.create_task(work())
-            self._task.add_done_callback(self._ended)
-        await asyncio.shield(self._task)
-
-    async def stop(self) -> None:
-        """Cut it short."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or task.exception() is not None:
-            self._task = None
+from summarizing_context.stores.relational.engine import VERSION, Engine, check_version, in_schema, read_schema
 
 
 class PostgresEngine(Engine):
@@ -59,39 +29,36 @@ class PostgresEngine(Engine):
     def __init__(self, address: Address, *, read_only: bool) -> None:
         super().__init__(address.name, read_only=read_only)
         self.notices = Notices(address)
-        self.installing = Once()  # of the queue
+        self.installing = asyncio.Lock()  # the queue of the pool
+        self.is_installed = False
         self._address = address
 
-    @classmethod
-    def shared(cls, address: Address, *, read_only: bool) -> PostgresEngine:
-        """The engine of this address and event loop."""
-        key = (address, read_only, id(running_loop()))
-        with _guard:
-            engine = _engines.get(key)
-            if engine is None or not engine.is_usable:
-                engine = _engines[key] = cls(address, read_only=read_only)
-        return engine
-
     async def stop(self) -> None:
-        """End the thread; any number of times."""
-        with _guard:
-            for key in [key for key, engine in _engines.items() if engine is self]:
-                del _engines[key]
-        await self.installing.stop()
         await self.notices.stop()
         await super().stop()
 
     def open(self) -> PostgresConnection:
-        """A connection to a store, which is made where there is none."""
+        """Return a connection to a store, which is made where there is none."""
         writer = None if self.read_only else uuid.uuid4().hex
-        connection = PostgresConnection(self._address, writer, is_leaving=lambda: self.writer.is_stopping)
+        connection = PostgresConnection(self._address, writer, is_leaving=lambda: self.is_stopping)
         try:
-            self._check_encoding(connection)
-            if writer is None:
-                refuse_other_version(connection.raw, self._address.schema, self._address.name)
-            else:
-                create(connection.raw, self._address.schema, self._address.name)
-                self._register(connection)
+            (encoding,) = connection.raw.execute("show server_encoding").fetchone() or ("",)
+            if encoding != "UTF8":
+                raise StoreError(
+                    f"{self.name}: the database has the encoding {encoding}; create one with encoding 'UTF8'"
+                )
+            if writer is not None:
+                self._create(connection.raw)
+            version = _schema_version(connection.raw, self._address.schema)
+            if version is None:
+                raise StoreError(
+                    f"{self.name}: there is no store in this schema; open it once without read_only=True to create it"
+                )
+            check_version(version, self.name, "name another schema. The store")
+            if writer is not None:
+                me = {"writer": writer, "host": socket.gethostname(), "pid": os.getpid(), "lease": self._address.lease}
+                connection.run("add_writer", me)
+                connection.run("tidy_writers")
             place = find_pgvector(connection.raw, self._address.schema, may_add=writer is not None)
             if place is not None:
                 connection.use_pgvector(place)
@@ -111,48 +78,53 @@ class PostgresEngine(Engine):
             connection.raw.close()
 
     def translate(self, error: Exception) -> Exception:
-        """The error to raise in place of one of PostgreSQL."""
         return translate(error, self._address)
 
     def beat(self, connection: PostgresConnection) -> float | None:
-        """Renew the lease; seconds until the next time."""
-        if connection.writer is None:
-            return None
-        return connection.keep_lease()
+        return None if connection.writer is None else connection.keep_lease()
 
-    def _register(self, connection: PostgresConnection) -> None:
-        me = {"host": socket.gethostname(), "pid": os.getpid(), "lease": self._address.lease}
-        connection.run("add_writer", {"writer": connection.writer, **me})
-        connection.run("tidy_writers")
+    def _create(self, raw: psycopg.Connection[Any]) -> None:
+        """Make the tables, whole or not at all, unless they are there."""
+        schema = self._address.schema
+        if _schema_version(raw, schema):
+            return
+        try:
+            with raw.transaction():
+                if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
+                    raw.execute(f"create schema {schema}".encode())
+                raw.execute(f"create table if not exists {schema}.version (number bigint not null)".encode())
+        except (DuplicateSchema, UniqueViolation):  # another process was quicker
+            pass
+        with raw.transaction():
+            raw.execute(f"lock table {schema}.version in access exclusive mode".encode())
+            if not _schema_version(raw, schema):  # else another process was quicker
+                raw.execute(in_schema(read_schema(PACKAGE), f"{schema}.").encode())
+                raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
 
-    def _check_encoding(self, connection: PostgresConnection) -> None:
-        (encoding,) = connection.raw.execute("show server_encoding").fetchone() or ("",)
-        if encoding != "UTF8":
-            raise StoreError(
-                f"{self._address.name}: the database has the encoding {encoding}; create one with encoding 'UTF8'"
-            )
+
+def _schema_version(raw: psycopg.Connection[Any], schema: str) -> int | None:
+    """Return the version that the schema has; None where there is no store in it."""
+    (table,) = raw.execute("select to_regclass(%s)", [f"{schema}.version"]).fetchone() or (None,)
+    if table is None:
+        return None
+    row = raw.execute(f"select number from {schema}.version".encode()).fetchone()
+    return int(row[0]) if row else 0
 
 
 def take(connection: PostgresConnection, session_id: str, project: str | None) -> None:
     """Become the session's only writer, creating the session if needed; in a transaction of its own."""
-    connection.begin_work()
-    row = connection.run("lock_session", {"session_id": session_id}).fetchone()
-    if row is None:
-        branch = connection.insert("begin_branch", {"session_id": session_id, "parent": None, "parent_stop": 0})
-        values = {"session_id": session_id, "project": project, "branch": branch, "now": log.now()}
-        connection.run("create_session", values)
-    else:
-        refuse_if_held(connection, session_id, row)
-    values = {"session_id": session_id, "project": project, "writer": connection.writer}
-    fence = connection.insert("take_session", values)
-    connection.commit_work()
-    connection.fences[session_id] = fence
-    connection.forget_head(session_id)
+    with connection.transaction():
+        row = connection.run("lock_session", {"session_id": session_id}).fetchone()
+        if row is None:
+            log.create_session(connection, session_id, project)
+        else:
+            refuse_if_held(connection, session_id, row)
+        values = {"session_id": session_id, "project": project, "writer": connection.writer}
+        (fence,) = connection.run("take_session", values).fetchone() or (-1,)
+    connection.note_fence(session_id, fence)
 
 
-def refuse_if_held(
-    connection: PostgresConnection, session_id: str, row: tuple[str | None, str | None, int | None, bool | None]
-) -> None:
+def refuse_if_held(connection: PostgresConnection, session_id: str, row: Sequence[Any]) -> None:
     """Raise `SessionInUseError` where a session's row, as `lock_session` finds it, names another living writer."""
     writer, host, pid, lives = row
     is_own = writer == connection.writer
@@ -166,12 +138,8 @@ def refuse_if_held(
 
 def release(connection: PostgresConnection, sessions: list[str]) -> None:
     """Give sessions up; those that another host has taken stay its own."""
-    if not sessions:
-        return
-    with suppress(psycopg.OperationalError, StoreError):  # then the lease ends by itself
-        connection.begin_work()
-        connection.run("release_sessions", {"writer": connection.writer, "sessions": sessions})
-        connection.commit_work()
+    if sessions:
+        with suppress(psycopg.OperationalError, StoreError), connection.transaction():  # else the lease ends by itself
+            connection.run("release_sessions", {"writer": connection.writer, "sessions": sessions})
     for session_id in sessions:
-        connection.fences.pop(session_id, None)
-        connection.forget_head(session_id)
+        connection.note_fence(session_id, None)

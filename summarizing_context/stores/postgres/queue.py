@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -17,10 +18,10 @@ import psycopg
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres.address import Address
-from summarizing_context.stores.postgres.engine import Once
+from summarizing_context.stores.postgres.connection import connect
+from summarizing_context.stores.postgres.engine import PostgresEngine
 from summarizing_context.stores.postgres.faults import translate
 from summarizing_context.stores.postgres.requests import Notices, PostgresRequests
-from summarizing_context.stores.requests import JobReleased, Make
 
 try:
     from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder
@@ -35,12 +36,21 @@ try:
 except ImportError as error:
     raise MissingExtraError("pool", "a pool of workers needs the package pgqueuer") from error
 
+_NAME = "summarizing-context worker"  # by which the server knows the connections
 _LOOK_AGAIN = timedelta(seconds=2)  # where no notice comes, and for jobs whose worker is gone
 _RETRY = 0.5  # seconds
 NOTES_KEPT = timedelta(minutes=10)  # for people who look into the queue; nothing here reads them
 _NOTES_AT_ONCE = 5_000
 
 logger = logging.getLogger(__name__)
+
+
+class JobReleased(Exception):
+    """Raised by what makes a summary to give its job back, for any worker, after so many seconds."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        super().__init__("the job is given back")
 
 
 class QueueDriver(PsycopgDriver):
@@ -59,63 +69,68 @@ class QueueDriver(PsycopgDriver):
 
 
 class PostgresQueue:
-    """The `SummaryQueue` of one store and model; `name` is the queue's."""
+    """The jobs of one store for the workers of one model; `name` is the queue's."""
 
-    def __init__(
-        self, address: Address, name: str, requests: PostgresRequests, notices: Notices, installing: Once
-    ) -> None:
-        self.is_connected = False
+    def __init__(self, address: Address, name: str, requests: PostgresRequests, engine: PostgresEngine) -> None:
+        self.is_connected = False  # whether `run` gets jobs now
         self._address = address
         self._name = name
         self._requests = requests
-        self._notices = notices
+        self._engine = engine
         self._settings = DBSettings(db_schema=address.schema, channel=Channel(f"{address.schema[:50]}_jobs"))
-        self._installing = installing
 
     async def ask(self, session_id: str, key: SummaryKey, text: bytes) -> None:
+        """Keep a request and put its job into the queue, in one transaction. Raises `StoreError`."""
         await self._requests.ask(session_id, key, text, self._name, self._put)
 
     async def remind(self) -> None:
         """Put the jobs of requests that have waited for long, or are to be tried again, into the queue, unless they are
-        there; forget the oldest of the queue's notes."""
+        there; forget the oldest of the queue's notes about changes of jobs. Raises `StoreError`."""
         await self.install()
-        await self._requests.remind(self._name, self._put, self._tidy)
+        notes = self._settings.qualified.queue_table_log  # three for each job, and nobody removes them
+        old = f"select id from {notes} where created < now() - %s limit %s for update skip locked"
+        query = f"delete from {notes} where id in ({old})".encode()
+        await self._requests.remind(self._name, self._put, lambda raw: raw.execute(query, [NOTES_KEPT, _NOTES_AT_ONCE]))
 
-    def _put(self, connection: psycopg.Connection[Any], key: SummaryKey, number: str) -> None:
+    def _put(self, raw: psycopg.Connection[Any], key: SummaryKey, number: str) -> None:
         """Put the job of a key into the queue, within the transaction of a connection; the same number only once."""
-        queries = SyncQueries(SyncPsycopgDriver(connection), qbq=QueryQueueBuilder(self._settings))
+        queries = SyncQueries(SyncPsycopgDriver(raw), qbq=QueryQueueBuilder(self._settings))
         queries.enqueue(self._name, " ".join(key).encode(), dedupe_key=number, on_conflict="skip")
 
-    def _tidy(self, connection: psycopg.Connection[Any]) -> None:
-        """Forget the queue's notes about changes of jobs, of which it makes three for each and removes none."""
-        notes = self._settings.qualified.queue_table_log
-        old = f"select id from {notes} where created < now() - %s limit %s for update skip locked"
-        connection.execute(f"delete from {notes} where id in ({old})".encode(), [NOTES_KEPT, _NOTES_AT_ONCE])
-
     async def install(self) -> None:
-        """Make the tables, or bring them up to date, once for all stores of the process."""
-        await self._installing.wait_done(self._install)
+        """Make the tables, or bring them up to date, once for all stores of the process. Raises `StoreError`.
 
-    async def _install(self) -> None:
-        """A transaction holds the lock: behind a pooler, a session's would stay with a connection of others."""
-        try:
-            async with await self._connection() as guard, guard.transaction():
-                await guard.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [self._settings.channel])
-                async with await self._connection() as connection:
-                    queries = self._queries(connection)
-                    if not await queries.schema_is_installed():
-                        await queries.install(create_schema=False)
-                    for statement in (await queries.plan_upgrade()).statements:
-                        await connection.execute(statement.encode())
-        except psycopg.Error as error:
-            fault = translate(error, self._address)
-            raise fault from fault.__cause__
+        A transaction holds the lock: behind a pooler, a session's would stay with a connection of others.
+        """
+        async with self._engine.installing:
+            if self._engine.is_installed:
+                return
+            try:
+                async with await connect(self._address, _NAME) as guard, guard.transaction():
+                    lock = "select pg_advisory_xact_lock(hashtextextended(%s, 0))"
+                    await guard.execute(lock, [self._settings.channel])
+                    async with await connect(self._address, _NAME) as connection:
+                        queries = self._queries(connection)
+                        if not await queries.schema_is_installed():
+                            await queries.install(create_schema=False)
+                        for statement in (await queries.plan_upgrade()).statements:
+                            await connection.execute(statement.encode())
+            except psycopg.Error as error:
+                fault = translate(error, self._address)
+                raise fault from fault.__cause__
+            self._engine.is_installed = True
 
-    async def run(self, make: Make, *, concurrency: int, stopping: asyncio.Event) -> None:
+    async def run(
+        self, make: Callable[[SummaryKey], Awaitable[None]], *, concurrency: int, stopping: asyncio.Event
+    ) -> None:
+        """Have jobs made until told to stop, and then wait for those that are under way.
+
+        A lost connection is made anew. What `make` raises beside `JobReleased` ends a job for good.
+        """
         while not stopping.is_set():
             try:
                 await self.install()
-                async with await self._connection() as connection:
+                async with await connect(self._address, _NAME) as connection:
                     await self._run_on(connection, make, concurrency, stopping)
             except Exception as error:  # whatever a lost connection looks like from within the queue
                 logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
@@ -124,7 +139,7 @@ class PostgresQueue:
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), _RETRY)
 
-    async def _run_on(self, connection: Any, make: Make, concurrency: int, stopping: asyncio.Event) -> None:
+    async def _run_on(self, connection: Any, make: Any, concurrency: int, stopping: asyncio.Event) -> None:
         manager = QueueManager(self._queries(connection), channel=Channel(self._settings.channel))
 
         @manager.entrypoint(self._name, accepts_context=False)
@@ -155,16 +170,7 @@ class PostgresQueue:
     def _queries(self, connection: Any) -> Queries:
         settings = self._settings
         return Queries(
-            QueueDriver(connection, self._notices),
+            QueueDriver(connection, self._engine.notices),
             qbe=QueryBuilderEnvironment(settings),
             qbq=QueryQueueBuilder(settings),
-        )
-
-    async def _connection(self) -> psycopg.AsyncConnection[Any]:
-        return await psycopg.AsyncConnection.connect(
-            self._address.url,
-            autocommit=True,
-            prepare_threshold=None,
-            connect_timeout=5,
-            application_name="summarizing-context worker",
         )

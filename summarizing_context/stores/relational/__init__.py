@@ -1,4 +1,4 @@
-"""What stores on relational databases share: the methods of a store, logs, checkpoints, memories, search, the writer.
+"""What stores on relational databases share: the thread, and the methods of a store on queries with names.
 
-Queries have names. `sql/` holds those that all databases share; each database brings its own text for the others.
+`sql/` holds the queries that all databases share; each database brings its own text for the others.
 """

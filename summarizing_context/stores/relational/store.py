@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Container, Hashable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.stores.base import (
     NOWHERE,
+    Committed,
     KeptSummary,
     NewActivation,
     Places,
@@ -26,24 +28,28 @@ from summarizing_context.stores.base import (
 )
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
-from summarizing_context.stores.relational.database import Connection, Work
+from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work
 from summarizing_context.stores.relational.memories import RelationalMemories
-from summarizing_context.stores.relational.writer import Engine, Writer
 
 E = TypeVar("E", bound=Engine)
-Result = TypeVar("Result")
+
+KEPT_STATES = 64  # of a session's activations
+
+_engines: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # by place and event loop
 
 
 class RelationalStore(Generic[E]):
-    """The methods of a `Store` that are the same for every database, and the `Access` of its parts.
+    """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
+    engine.
 
-    `claimed` holds the sessions of this store.
+    `claimed` holds the sessions of this store, and `place` says what makes two stores the same; None shares nothing.
     """
 
-    def __init__(self, name: str, claimed: Container[str], *, read_only: bool) -> None:
+    def __init__(self, name: str, claimed: Container[str], *, place: Hashable, read_only: bool) -> None:
         self.name = name
         self.read_only = read_only
         self._claimed = claimed
+        self._place = place
         self._engine: E | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
@@ -52,13 +58,16 @@ class RelationalStore(Generic[E]):
 
     async def open(self) -> None:
         """Connect, creating the store if needed."""
-        running_loop()
+        key = (running_loop(), type(self), self._place, self.read_only)
         if self._engine is not None or self._is_closed:
             raise StoreError(f"{self.name}: the store was opened before; make a new one")
-        self._engine = self._join()
-        self._engine.stores.append(self)
+        engine = None if self._place is None else _engines.get(key)
+        if engine is None or not engine.is_usable:
+            engine = _engines[key] = self._make_engine()
+        self._engine = engine
+        engine.stores.append(self)
         try:
-            await self._engine.started()
+            await engine.start()
         except Exception:
             await self.close()
             raise
@@ -66,48 +75,64 @@ class RelationalStore(Generic[E]):
 
     async def close(self) -> None:
         """Finish the queued writes and give up the claims; the last store ends the thread. May be called twice."""
-        if self._engine is not None:
-            self._engine.writer.check_loop()
         self._is_closed = True
-        if self._leaving is not None:  # by a first call, which may have been cancelled
-            await asyncio.shield(self._leaving)  # raises what that raised
-        elif self._engine is not None:
-            self._leaving = asyncio.create_task(self._leave_engine(self._engine))
-            await asyncio.shield(self._leaving)
-
-    async def _leave_engine(self, engine: E) -> None:
-        engine.stores.remove(self)
-        await self._leave(engine)
+        if self._engine is None:
+            return
+        self._engine.check_loop()
+        if self._leaving is None:  # else a first call was cancelled
+            self._engine.stores.remove(self)
+            self._leaving = asyncio.create_task(self._leave(self._engine))
+        await asyncio.shield(self._leaving)
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
-        self.refuse_if_read_only("claim a session")
-        await self._writer().submit(lambda connection: self._claim(connection, session_id, project), alone=True)
+        await self.submit_alone("claim a session", lambda connection: self._claim(connection, session_id, project))
 
     async def load(self, session_id: str) -> StoredSession | None:
-        return await self.read(lambda connection: log.load(connection, session_id, self.name))
+        known = {"session_id": session_id}
 
-    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Callable[[], None]) -> Awaitable[None]:
+        def work(connection: Connection) -> StoredSession | None:
+            row = connection.run("session", known).fetchone()
+            if row is None:
+                return None
+            project, _, log_version, pins, updated_at, *failure = row
+            return StoredSession(
+                session_id,
+                project,
+                log.read_entries(connection, log.head_of(connection, session_id), self.name),
+                connection.run("activations", known).fetchall(),
+                log_version,
+                pins,
+                tuple(starmap(StoredRules, connection.run("rules", known))),
+                updated_at,
+                StoredFailure(*failure),
+            )
+
+        return await self.read(work)
+
+    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Committed) -> Awaitable[None]:
+        kept = tuple(entries)
         self._refuse_unless_claimed(session_id)
-        kept = tuple(entries)
-        return self._writer().submit(lambda connection: self._append(connection, session_id, kept), committed=committed)
+        return self._opened().submit(lambda connection: self._append(connection, session_id, kept), committed=committed)
 
-    async def replace(
-        self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Callable[[], None]
-    ) -> None:
+    async def replace(self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Committed) -> None:
         kept = tuple(entries)
-        await self.write(
-            session_id, lambda connection: log.replace(connection, session_id, keep, kept), committed=committed
-        )
+        await self.write(session_id, lambda connection: log.replace(connection, session_id, keep, kept), committed)
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
     ) -> None:
-        """Keep the newest state of a provider key, and along with it what the activation was."""
-
         def work(connection: Connection) -> None:
             log.save_activation(connection, session_id, provider_key, state)
-            if made is not None:
-                log.add_to_history(connection, session_id, provider_key, made)
+            if made is None:
+                return
+            known = {"session_id": session_id, "number": made.number}
+            before = None if made.before is None else zlib.compress(made.before, 1)  # quickly: a view waits for it
+            values = {**known, "provider_key": provider_key, "figures": made.figures, "before": before}
+            connection.run("add_to_history", values)
+            if made.number > KEPT_STATES:
+                connection.run("thin_history", {**known, "keep": KEPT_STATES})
+            if made.undoes is not None:
+                connection.run("note_undone", {**known, "number": made.undoes})
 
         await self.write(session_id, work)
 
@@ -120,24 +145,18 @@ class RelationalStore(Generic[E]):
         row = await self.read(lambda connection: connection.run("state_before", known).fetchone())
         return None if row is None or row[0] is None else zlib.decompress(row[0])
 
-    async def save_pins(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
-        values = {"session_id": session_id, "pins": pins}
-
-        def work(connection: Connection) -> None:
-            connection.run("save_pins", values)
-
-        await self.write(session_id, work, committed=committed)
+    async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
+        await self._run_for(session_id, "save_pins", {"pins": pins}, committed)
 
     async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
-        """Keep the standing rules of messages, each with its place in the log, unless they are kept already."""
         kept = tuple(rows)
         await self.write(session_id, lambda connection: log.add_rules(connection, session_id, kept))
 
     async def save_budget(self, session_id: str, budget: int) -> None:
-        await self.write(session_id, lambda connection: log.save_budget(connection, session_id, budget))
+        await self._run_for(session_id, "save_budget", {"budget": budget})
 
     async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
-        await self.write(session_id, lambda connection: log.save_failure(connection, session_id, failure))
+        await self._run_for(session_id, "save_failure", failure._asdict())
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
@@ -165,54 +184,82 @@ class RelationalStore(Generic[E]):
         return await self.submit(work)
 
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
-        return await self.read(lambda connection: log.summaries_of(connection, session_id))
+        known = {"session_id": session_id}
+
+        def work(connection: Connection) -> dict[SummaryKey, KeptSummary]:
+            return {
+                SummaryKey(range_hash, recipe_hash): KeptSummary(
+                    log.read_summary(*parts), None if start is None else (start, stop)
+                )
+                for range_hash, recipe_hash, start, stop, *parts in connection.run("summaries_of", known)
+            }
+
+        return await self.read(work)
 
     async def sessions(self) -> list[SessionInfo]:
         return await self.read(self._list_sessions)
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used; its claim, if this store has it, ends too."""
-        self.refuse_if_read_only("delete a session")
-        return await self._writer().submit(lambda connection: self._delete(connection, session_id), alone=True)
+        return await self.submit_alone("delete a session", lambda connection: self._delete(connection, session_id))
 
     async def purge(self) -> int:
-        self.refuse_if_read_only("purge")
-        return await self._writer().submit(self._purge, alone=True)
+        return await self.submit_alone("purge", self._purge)
 
-    # What the parts of a store share; see `database.Access`.
+    # What the parts of a store share.
 
     async def read(self, work: Work[Result]) -> Result:
-        return await self._writer().submit(lambda connection: self._read(connection, work), alone=True, reads=True)
+        """Run `work` on one committed state."""
+        return await self._opened().submit(lambda connection: self._read(connection, work), alone=True, reads=True)
 
-    async def write(
-        self, session_id: str, work: Work[Result], *, committed: Callable[[], None] | None = None
-    ) -> Result:
+    async def write(self, session_id: str, work: Work[Result], committed: Committed | None = None) -> Result:
+        """Run `work` for a session that this store has claimed; it is durable when this returns."""
         self._refuse_unless_claimed(session_id)
-        return await self._writer().submit(self._fenced(session_id, work), committed=committed)
+
+        def fenced(connection: Any) -> Result:
+            self._check_still_ours(connection, session_id)
+            return work(connection)
+
+        return await self._opened().submit(fenced, committed=committed)
 
     def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
-        return self._writer().submit(work)
+        """Queue `work` that belongs to no session; it is durable when the future is done."""
+        return self._opened().submit(work)
+
+    async def submit_alone(self, what: str, work: Work[Result]) -> Result:
+        """Run `work` that begins and ends transactions itself; `what` it does is named where nothing may be written."""
+        self.refuse_if_read_only(what)
+        return await self._opened().submit(work, alone=True)
 
     def refuse_if_read_only(self, what: str) -> None:
-        """Raise where nothing may be written."""
+        """Raise `StoreReadOnlyError` where nothing may be written."""
         if self.read_only:
             raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
+
+    async def _run_for(
+        self, session_id: str, name: str, values: Mapping[str, Any], committed: Committed | None = None
+    ) -> None:
+        """Run one query for a session that this store has claimed."""
+        given = {"session_id": session_id, **values}
+        await self.write(session_id, lambda connection: connection.run(name, given) and None, committed)
 
     def _refuse_unless_claimed(self, session_id: str) -> None:
         self.refuse_if_read_only("write to a session")
         if session_id not in self._claimed:
-            self._writer().check_open()
+            self._opened()
             raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
-    def _writer(self) -> Writer:
+    def _opened(self) -> E:
+        """Return the engine."""
+        if self._engine is not None:
+            self._engine.check_loop()
         if self._engine is None or not self._is_open or self._is_closed:
             raise StoreError(f"{self.name}: the store is {'closed' if self._is_closed else 'not open yet'}")
-        return self._engine.writer
+        return self._engine
 
-    # What a database does in its own way; functions on a connection run in the writer's thread.
+    # What a database does in its own way; functions on a connection run in the engine's thread.
 
-    def _join(self) -> E:
-        """The engine that this store uses."""
+    def _make_engine(self) -> E:
         raise NotImplementedError
 
     async def _leave(self, engine: E) -> None:
@@ -222,21 +269,22 @@ class RelationalStore(Generic[E]):
     def _claim(self, connection: Any, session_id: str, project: str | None) -> None:
         raise NotImplementedError
 
+    def _check_still_ours(self, connection: Any, session_id: str) -> None:
+        """Raise where another writer has taken the session."""
+        raise NotImplementedError
+
+    def _append(self, connection: Any, session_id: str, entries: Sequence[StoredEntry]) -> None:
+        self._check_still_ours(connection, session_id)
+        log.append(connection, session_id, entries)
+
     def _read(self, connection: Any, work: Work[Result]) -> Result:
         raise NotImplementedError
+
+    def _list_sessions(self, connection: Any) -> list[SessionInfo]:
+        return list(starmap(SessionInfo, connection.run("sessions")))
 
     def _delete(self, connection: Any, session_id: str) -> bool:
         raise NotImplementedError
 
     def _purge(self, connection: Any) -> int:
         raise NotImplementedError
-
-    def _append(self, connection: Any, session_id: str, entries: Sequence[StoredEntry]) -> None:
-        log.append(connection, session_id, entries)
-
-    def _fenced(self, session_id: str, work: Work[Result]) -> Work[Result]:
-        """The work, which fails where another writer has taken the session. A file's lock needs no more."""
-        return work
-
-    def _list_sessions(self, connection: Any) -> list[SessionInfo]:
-        return log.list_sessions(connection)

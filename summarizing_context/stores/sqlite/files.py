@@ -1,15 +1,12 @@
-"""The file of a store: read it without leaving a trace, check it, and claim a session in it.
-
-One lock file for each session says which process may write to it, as long as the claim is held.
-"""
+"""The file of a store: connect to it, read it without leaving a trace, check it, and claim a session in it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -17,42 +14,197 @@ from weakref import WeakValueDictionary
 from filelock import FileLock, Timeout
 
 from summarizing_context.errors import StoreError
-from summarizing_context.stores.sqlite.faults import damaged, not_ours
-from summarizing_context.stores.sqlite.schema import (
-    Database,
-    refuse_other_version,
-    schema_version,
-    transaction,
-)
+from summarizing_context.messages.search_terms import indexed_words, searchable
+from summarizing_context.stores.relational.engine import Values, check_version, in_schema, read_queries
+from summarizing_context.stores.relational.log import readable
+from summarizing_context.stores.sqlite.faults import CORRUPT, NOT_OURS, fault, is_damage
 
-_WAIT = 0.25  # seconds; another process may hold the lock for a moment to see whether it is held
+Result = TypeVar("Result")
+
+PACKAGE = "summarizing_context.stores.sqlite"
+
+SQL = {  # by name; the shared ones are written for PostgreSQL
+    name: in_schema(query, "").replace("greatest(", "max(").replace("least(", "min(")
+    for name, query in read_queries(PACKAGE).items()
+}
+
+APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
+
+CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the small tables are checked
+
+_SMALLEST = 512  # bytes; SQLite takes anything shorter for an empty file and would write over it
 
 _POLL = 0.02  # seconds
+
+
+class Database(sqlite3.Connection):
+    """The `Connection` of a file."""
+
+    def run(self, name: str, values: Values = ()) -> sqlite3.Cursor:
+        return self.execute(SQL[name], values)
+
+    def run_many(self, name: str, rows: Iterable[Values]) -> None:
+        self.executemany(SQL[name], rows)
+
+    def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        self.executemany(SQL["index_text"], ((number, indexed_words(text)) for number, text in texts))
+
+    def begin_work(self) -> None:
+        self.execute("begin immediate")
+
+    def commit_work(self) -> None:
+        self.execute("commit")
+
+    def undo_work(self) -> None:
+        if self.in_transaction:  # else SQLite has done so already, as it does when the disk is full
+            self.execute("rollback")
+
+    def may_pass(self, error: Exception) -> bool:
+        return False  # the file was waited for already
+
+    @contextmanager
+    def transaction(self, mode: str = "immediate") -> Iterator[None]:
+        """All or nothing; `deferred` for reading one state of the file with several queries."""
+        self.execute(f"begin {mode}")
+        try:
+            yield
+            self.execute("commit")
+        except BaseException:
+            self.undo_work()
+            raise
+
+    def pragma(self, name: str) -> int:
+        """Return a number that SQLite keeps of the file."""
+        return int(self.execute(f"pragma {name}").fetchone()[0])
+
+    def add_functions(self) -> None:
+        """Add what the queries call that forget what is indexed: the words of a message, and of a text."""
+
+        def spaced(text: str | bytes) -> str:
+            return indexed_words(text if isinstance(text, str) else readable(text))
+
+        self.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
+        self.create_function("spaced", 1, spaced, deterministic=True)
+
+
+def connect(path: Path, mode: str, busy_timeout: float) -> Database:
+    """Return a connection that begins and ends no transaction by itself; `mode` as in SQLite's URI."""
+    return sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}", uri=True, timeout=busy_timeout, isolation_level=None, factory=Database
+    )
+
+
+def beside(path: Path) -> tuple[Path, ...]:
+    """Return the file, and those that SQLite keeps beside it while it is open."""
+    return tuple(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm"))
+
+
+def identity(path: Path) -> list[tuple[int, int] | None]:
+    """Return which files stand under these names: it changes when one is removed, moved away or replaced."""
+    found: list[tuple[int, int] | None] = []
+    for file in beside(path):
+        try:
+            status = file.stat()
+            found.append((status.st_dev, status.st_ino))
+        except OSError:  # whatever the reason: opened now it would not be found
+            found.append(None)
+    return found
+
+
+def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) -> Result:
+    """Run `work` on one state of the file as last committed, with a connection of its own.
+
+    Without a log beside the file no process has it open. SQLite would make a log to read it, and leave it there, unless
+    it is told that the file cannot change; so we look ourselves whether it did.
+    """
+
+    def quiet_state() -> tuple[int, int] | None:
+        if Path(f"{path}-wal").exists():
+            return None
+        status = path.stat()
+        return status.st_mtime_ns, status.st_size
+
+    while True:
+        quiet = quiet_state()
+        try:
+            mode = "ro&immutable=1" if quiet else "ro"
+            with closing(connect(path, mode, busy_timeout)) as connection, connection.transaction("deferred"):
+                result = work(connection)
+        except Exception:
+            if quiet is None or quiet == quiet_state():
+                raise
+        else:
+            if quiet is None or quiet == quiet_state():
+                return result
+
+
+def check_file(path: Path, busy_timeout: float) -> None:
+    """Raise unless the file is empty, or a sound store of a version that we know. It stays as it is."""
+    if not path.is_file():
+        raise StoreError(f"{path}: this is not a file; name a file for the store")
+    size = path.stat().st_size
+    if size == 0:  # new, or created by another process a moment ago
+        return
+    if size < _SMALLEST:
+        raise fault(NOT_OURS, path, "it is not an SQLite file")
+    foreign = fault(NOT_OURS, path, "it is an SQLite file of another program")
+    # First what the file itself says, without what stands in a log beside it: reading that would leave a file there.
+    with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
+        if alone.pragma("application_id") != APPLICATION_ID:
+            raise foreign
+
+    def check(connection: Database) -> None:
+        try:
+            owner = connection.pragma("application_id")
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            raise fault(NOT_OURS, path, "it is not an SQLite file, or its beginning is damaged") from error
+        if owner != APPLICATION_ID:
+            raise foreign
+        version = connection.pragma("user_version")
+        if version:  # else another process has begun it a moment ago
+            refuse_other_version(version, path)
+        try:
+            tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+            small = [f"({name})" for name in ("sessions", "branches", "activations") if name in tables]
+            for part in small if size > CHECKED_WHOLE else ["(1)"]:
+                if connection.execute(f"pragma quick_check{part}").fetchone() != ("ok",):
+                    raise fault(CORRUPT, path)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            raise fault(CORRUPT, path) from error
+
+    read(path, busy_timeout, check)
+
+
+def refuse_other_version(version: int, path: object) -> None:
+    """Raise `StoreVersionError` for a file of another schema."""
+    check_version(version, str(path), "use another file. The file")
+
 
 _held_here: WeakValueDictionary[tuple[int, str], FileLock] = WeakValueDictionary()  # by process and lock file
 
 
 class Claims:
-    """The claims of one store. Used in its writer thread; any thread may look at `sessions`."""
+    """The claims of one store: one lock file for each session says which process may write to it, as long as the claim
+    is held. Used in the engine's thread; any thread may look at `sessions`."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self.sessions: dict[str, FileLock | None] = {}  # that this store may write to
 
-    def held(self) -> list[str]:
-        """The sessions that this store may write to."""
-        return list(self.sessions)
-
     def take(self, session_id: str) -> bool:
-        """Claim a session; False when it is claimed already, here or elsewhere."""
+        """Claim a session; return False when it is claimed already, here or elsewhere."""
         if session_id in self.sessions:
             return False
         lock = self._lock(session_id)
         if lock is not None:
             if (os.getpid(), lock.lock_file) in _held_here:  # also where the file was removed
                 return False
-            try:
-                lock.acquire(timeout=_WAIT, poll_interval=_POLL)
+            try:  # another process may hold the lock for a moment to see whether it is held
+                lock.acquire(timeout=0.25, poll_interval=_POLL)
             except Timeout:
                 return False
             _held_here[os.getpid(), lock.lock_file] = lock
@@ -82,15 +234,13 @@ class Claims:
         return False
 
     def is_claimed(self, session_id: str) -> bool:
-        """Whether a living process, this one included, has the session."""
+        """Return whether a living process, this one included, has the session."""
         lock = self._lock(session_id)
         if session_id in self.sessions or lock is None or not Path(lock.lock_file).exists():
             return session_id in self.sessions
         try:
             lock.acquire(blocking=False)
-        except Timeout:
-            return True
-        except OSError:  # we may not touch it; the writer it names is the best we know
+        except (Timeout, OSError):  # held, or not for us to touch; then the writer that it names is the best we know
             return True
         _remove(lock)  # left behind by a process that was killed
         return False
@@ -110,130 +260,3 @@ def _remove(lock: FileLock) -> None:
     with suppress(OSError):
         Path(lock.lock_file).unlink()
     lock.release(force=True)
-
-
-Result = TypeVar("Result")
-
-Identity = tuple[tuple[int, int] | None, ...]  # device and number of each file; None for one that is not there
-
-APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
-
-CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the small tables are checked
-
-_SMALLEST = 512  # bytes; SQLite takes anything shorter for an empty file and would write over it
-
-_SMALL_TABLES = ("sessions", "branches", "activations")
-
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def connect(path: Path, mode: str, busy_timeout: float) -> Database:
-    """A connection that begins and ends no transaction by itself; `mode` as in SQLite's URI."""
-    return sqlite3.connect(
-        f"{path.as_uri()}?mode={mode}", uri=True, timeout=busy_timeout, isolation_level=None, factory=Database
-    )
-
-
-def check_file(path: Path, busy_timeout: float) -> None:
-    """Raise unless the file is empty, or a sound store of a version that we know. It stays as it is."""
-    if not path.is_file():
-        raise StoreError(f"{path}: this is not a file; name a file for the store")
-    size = path.stat().st_size
-    if size == 0:  # new, or created by another process a moment ago
-        return
-    if size < _SMALLEST:
-        raise not_ours(str(path), "it is not an SQLite file")
-    if _names_another_program(path, busy_timeout):
-        raise not_ours(str(path), "it is an SQLite file of another program")
-    owner, version, sound = read(path, busy_timeout, lambda connection: _look(connection, path, size))
-    if owner != APPLICATION_ID:
-        raise not_ours(str(path), "it is an SQLite file of another program")
-    if version:  # else another process has begun it a moment ago
-        refuse_other_version(version, str(path))
-    if not sound:
-        raise damaged(str(path))
-
-
-def beside(path: Path) -> tuple[Path, ...]:
-    """The file, and those that SQLite keeps beside it while it is open."""
-    return tuple(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm"))
-
-
-def identity(path: Path) -> Identity:
-    """Which files stand under these names: it changes when one of them is removed, moved away or replaced."""
-    return tuple(map(_numbers, beside(path)))
-
-
-def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) -> Result:
-    """Run `work` on one state of the file as last committed, with a connection of its own."""
-    quiet = _quiet_state(path)
-    try:
-        mode = "ro&immutable=1" if quiet else "ro"
-        with closing(connect(path, mode, busy_timeout)) as connection, transaction(connection, "deferred"):
-            result = work(connection)
-    except Exception:
-        if quiet == _quiet_state(path) or quiet is None:
-            raise
-    else:
-        if quiet == _quiet_state(path) or quiet is None:
-            return result
-    return read(path, busy_timeout, work)  # a process began to write while we read
-
-
-def _quiet_state(path: Path) -> tuple[int, int] | None:
-    # Without a log beside it no process has the file open. SQLite would make a log to read it, and leave it there,
-    # unless it is told that the file cannot change; so we look ourselves whether it did. None: there is a log.
-    if _has(path, "-wal"):
-        return None
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size
-
-
-def application_id(connection: Database) -> int:
-    """Which program the file belongs to; 0 for none."""
-    return int(connection.execute("pragma application_id").fetchone()[0])
-
-
-def _numbers(file: Path) -> tuple[int, int] | None:
-    try:
-        status = file.stat()
-    except OSError:  # whatever the reason: opened now it would not be found
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _names_another_program(path: Path, busy_timeout: float) -> bool:
-    """What the file itself says, without what stands in a log beside it: reading that would leave a file there."""
-    try:
-        with closing(connect(path, "ro&immutable=1", busy_timeout)) as connection:
-            return application_id(connection) != APPLICATION_ID
-    except sqlite3.DatabaseError:
-        return False  # damaged: what stands in its log may mend it
-
-
-def _has(path: Path, suffix: str) -> bool:
-    return Path(f"{path}{suffix}").exists()
-
-
-def _look(connection: Database, path: Path, size: int) -> tuple[int, int, bool]:
-    """Whose the file is, its version, and whether it is sound; of a file of others only the first is looked at."""
-    try:
-        owner = application_id(connection)
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF not in _DAMAGED:
-            raise
-        raise not_ours(str(path), "it is not an SQLite file, or its beginning is damaged") from error
-    if owner != APPLICATION_ID:
-        return owner, 0, True
-    return owner, schema_version(connection), _is_sound(connection, size)
-
-
-def _is_sound(connection: Database, size: int) -> bool:
-    try:
-        tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
-        checks = [f"({name})" for name in _SMALL_TABLES if name in tables] if size > CHECKED_WHOLE else ["(1)"]
-        return all(connection.execute(f"pragma quick_check{check}").fetchone() == ("ok",) for check in checks)
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF in _DAMAGED:
-            return False
-        raise

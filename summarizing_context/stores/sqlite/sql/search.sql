@@ -31,13 +31,9 @@ insert into search (search) values ('optimize');
 -- count_matches: how many rows match, counted up to `most`
 select count(*) from (select 1 from search where search match :match limit :most);
 
--- best_matches: rows by relevance, the best first; of equals the newest message, then the newest summary
-select rowid, -bm25(search) from search where search match :match
+-- best_matches: rows of one run that match, by relevance; of equals the newest message, then the newest summary
+select rowid, -bm25(search) from search where search match :match and rowid between :first and :last
 order by bm25(search), rowid > 0 desc, abs(rowid) desc;
 
 -- newest_matches: rows of one run that match, the newest first
 select rowid from search where search match :match and rowid between :first and :last order by rowid desc;
-
--- best_matches_within: of one run of rows
-select rowid, -bm25(search) from search where search match :match and rowid between :first and :last
-order by bm25(search), rowid desc;

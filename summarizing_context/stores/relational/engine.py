@@ -1,0 +1,315 @@
+"""What a database gives its stores: queries by name, and one thread with one connection, which commits all that is
+queued in one transaction.
+
+Results and callbacks are handed back to the event loop in the order of the submissions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+from summarizing_context.concurrency import running_loop
+from summarizing_context.errors import (
+    StoreCorruptError,
+    StoreError,
+    StoreLockedError,
+    StoreVersionError,
+    WrongEventLoopError,
+)
+
+Values = Mapping[str, Any] | Sequence[Any]
+Result = TypeVar("Result")
+Work = Callable[[Any], Result]  # on a `Connection`
+
+VERSION = 1  # of the schema; one version of the package reads and writes one of the schema
+
+_LARGEST_BATCH = 1_000  # operations
+
+_MOST_TRIES = 4  # of the same work, where what stopped it may pass
+
+logger = logging.getLogger(__name__)
+
+
+class Connection(Protocol):
+    """A connection with named queries. It begins and ends no transaction by itself."""
+
+    def run(self, name: str, values: Values = ()) -> Any:
+        """Run a query and return its cursor."""
+
+    def run_many(self, name: str, rows: Iterable[Values]) -> object:
+        """Run a query once for each row of values."""
+
+    def index_texts(self, texts: Iterable[tuple[int, str]]) -> object:
+        """Index the words of texts by the numbers that they have in the index."""
+
+    def begin_work(self) -> object:
+        """Begin a transaction that writes."""
+
+    def commit_work(self) -> object:
+        """End it; what was written is durable."""
+
+    def undo_work(self) -> object:
+        """Undo the open transaction, if there is one."""
+
+    def may_pass(self, error: Exception) -> bool:
+        """Return whether the same work may succeed if it is tried again at once."""
+
+
+@dataclass(slots=True)
+class _Operation:
+    work: Work[Any]
+    done: asyncio.Future[Any]
+    committed: Callable[[], None] | None
+    alone: bool  # opens its own transactions, or none
+    reads: bool  # and writes nothing, so that a process that has locked the file does not hold it up
+    result: Any = None
+    error: Exception | None = None
+
+    def settle(self) -> None:
+        """On the event loop: the callback first, then the caller, if it still waits."""
+        if self.error is None and self.committed is not None:
+            try:
+                self.committed()
+            except Exception as error:  # the caller's own fault goes to the caller, and spoils nothing for the others
+                self.error = error
+                if self.done.done():
+                    notice = {"message": "a store callback failed and nobody waits for it", "exception": error}
+                    self.done.get_loop().call_exception_handler(notice)
+        if self.done.done():  # cancelled
+            return
+        if self.error is not None:
+            self.done.set_exception(self.error)
+        else:
+            self.done.set_result(self.result)
+
+
+class Engine:
+    """The thread and the connection of any number of stores. It starts with the first and ends with the last of them;
+    then a new one is needed. A database says how it is opened and closed, and what its errors mean."""
+
+    def __init__(self, name: str, *, read_only: bool) -> None:
+        self.name = name
+        self.read_only = read_only
+        self.stores: list[object] = []  # that are open
+        self.is_stopping = False
+        self._gone: Exception | None = None
+        self._beats_at: float | None = 0.0  # by the monotonic clock
+        self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opened: asyncio.Future[None]
+        self._ended: asyncio.Future[None]
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another store may join."""
+        failed = self._loop is not None and self._opened.done() and self._opened.exception() is not None
+        return not (failed or self.is_stopping or self._gone or self.gone())
+
+    async def start(self) -> None:
+        """Begin the thread, unless another store has, and wait until the connection is there."""
+        if self._loop is None:
+            self._loop = running_loop()
+            self._opened, self._ended = self._loop.create_future(), self._loop.create_future()
+            self._thread.start()
+        await asyncio.shield(self._opened)
+
+    def submit(
+        self,
+        work: Work[Result],
+        *,
+        committed: Callable[[], None] | None = None,
+        alone: bool = False,
+        reads: bool = False,
+    ) -> asyncio.Future[Result]:
+        """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
+        self.check_loop()
+        if self._loop is None or self.is_stopping:
+            raise StoreError(f"{self.name}: the store is closed")
+        done: asyncio.Future[Result] = self._loop.create_future()
+        self._queue.put(_Operation(work, done, committed, alone, reads))
+        return done
+
+    async def stop(self) -> None:
+        """Finish what is queued and end the thread; any number of times."""
+        if not self.is_stopping:
+            self.is_stopping = True
+            self._queue.put(None)
+        if self._loop is not None:
+            self.check_loop()
+            await asyncio.shield(self._ended)
+            self._thread.join()
+            self._opened.exception()  # told already to those that waited
+
+    def check_loop(self) -> None:
+        """Raise `WrongEventLoopError` in another event loop than that in which it was started."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if self._loop is not None and running is not self._loop:
+            raise WrongEventLoopError(
+                f"{self.name}: the store belongs to the event loop in which it was opened; "
+                "call it from there, or open another one"
+            )
+
+    # What a database does in its own way, in the thread.
+
+    def open(self) -> Any:
+        """Return a `Connection`."""
+        raise NotImplementedError
+
+    def close(self, connection: Any) -> None:
+        """Give up what the stores hold, and end the connection."""
+        raise NotImplementedError
+
+    def translate(self, error: Exception) -> Exception:
+        """Return the error to raise in place of one of the database."""
+        raise NotImplementedError
+
+    def gone(self) -> Exception | None:
+        """Return the error of all that follows, once what is written to is gone. A server may come back."""
+        return None
+
+    def flush(self, connection: Any) -> None:
+        """Have what was committed on the disk."""
+
+    def beat(self, connection: Any) -> float | None:
+        """Renew what has to be renewed; return the seconds until the next time, None for never."""
+        return None
+
+    # The thread.
+
+    def _run(self) -> None:
+        try:
+            connection = self.open()
+        except Exception as error:
+            self._tell(self._opened.set_exception, self.translate(error))
+        else:
+            self._tell(self._opened.set_result, None)
+            while self._perform_next(connection):
+                pass
+            with suppress(Exception):  # all that was acknowledged is in the file
+                self.close(connection)
+        self._tell(self._ended.set_result, None)
+
+    def _perform_next(self, connection: Connection) -> bool:
+        """Perform all that is queued, at least one operation or the end; return whether more may come."""
+        batch: list[_Operation] = []
+        operation = self._wait(connection)
+        with suppress(Empty):
+            while operation is not None:
+                batch.append(operation)
+                if len(batch) == _LARGEST_BATCH:
+                    break
+                operation = self._queue.get_nowait()
+        for alone, run in groupby(batch, key=lambda operation: operation.alone):
+            locked: Exception | None = None
+            for operations in [[one] for one in run] if alone else [list(run)]:
+                if locked is not None and not operations[0].reads:
+                    operations[0].error = locked  # it would have to wait as long as the one before did
+                elif not self._gone:
+                    self._perform(connection, operations)
+                    locked = operations[0].error if isinstance(operations[0].error, StoreLockedError) else None
+                self._gone = self._gone or self.gone()
+                for one in operations:
+                    one.error = self._gone or one.error
+                    self._tell(one.settle)
+        self.flush(connection)
+        return operation is not None
+
+    def _wait(self, connection: Connection) -> _Operation | None:
+        """Return the next operation, or None for the end; until one comes, renew what has to be renewed."""
+        while True:
+            wait = None if self._beats_at is None else max(0.0, self._beats_at - time.monotonic())
+            with suppress(Empty):
+                return self._queue.get(timeout=wait)
+            try:
+                delay = self.beat(connection)
+            except Exception as error:
+                with suppress(Exception):
+                    connection.undo_work()
+                logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
+                delay = 1.0
+            self._beats_at = None if delay is None else time.monotonic() + delay
+
+    def _perform(self, connection: Connection, operations: Sequence[_Operation], tries: int = 1) -> None:
+        """Perform operations in one transaction, or one that is alone. Where they fail together, perform each by
+        itself."""
+        together, begun = not operations[0].alone, False
+        try:
+            if together:
+                connection.begin_work()
+            begun = True
+            for operation in operations:
+                operation.error, operation.result = None, operation.work(connection)
+            if together:
+                connection.commit_work()
+        except Exception as error:
+            with suppress(Exception):  # the first error is the one to tell
+                connection.undo_work()
+            if tries < _MOST_TRIES and connection.may_pass(error):
+                self._perform(connection, operations, tries + 1)
+            elif begun and len(operations) > 1:
+                for operation in operations:
+                    self._perform(connection, [operation])
+            else:  # locked, or out of reach: each would have to wait as long as this one did
+                for operation in operations:
+                    operation.error = self.translate(error)
+
+    def _tell(self, receiver: Callable[..., object], *values: object) -> None:
+        assert self._loop is not None
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(receiver, *values)
+
+
+def read_queries(package: str) -> dict[str, str]:
+    """Return queries by name: those that all databases share, and those of the folder `sql` of a package.
+
+    Each begins with a line `-- name: purpose` and ends where the next begins.
+    """
+    found: dict[str, str] = {}
+    for folder in ("summarizing_context.stores.relational", package):
+        for file in (files(folder) / "sql").iterdir():
+            if file.name.endswith(".sql") and file.name != "0001_schema.sql":
+                parts = re.split(r"^-- ([a-z_]+): .*$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+                for name, body in zip(parts[1::2], parts[2::2], strict=True):
+                    found[name] = body.strip().removesuffix(";")
+    return found
+
+
+def read_schema(package: str) -> str:
+    """Return the statements that make a new store."""
+    return (files(package) / "sql" / "0001_schema.sql").read_text(encoding="utf-8")
+
+
+def in_schema(text: str, prefix: str) -> str:
+    """Return a query or script with the name of the schema, and its full stop, in the place of `store.`."""
+    return re.sub(r"\bstore\.(?=[a-z])", prefix, text)
+
+
+def check_version(version: int, name: str, instead: str) -> None:
+    """Raise `StoreVersionError` for a store of another schema than that of this version of the package."""
+    if version != VERSION:
+        raise StoreVersionError(
+            f"{name}: its schema version is {version} but this version of summarizing-context reads and writes "
+            f"{VERSION} only; use the version of summarizing-context that wrote it, or {instead} was left as it is"
+        )
+
+
+def damaged(name: str) -> StoreCorruptError:
+    """Return the error of a store that is ours, but whose parts do not fit together."""
+    return StoreCorruptError(
+        f"{name}: the store is damaged; it was left as it is: restore it from a backup, or name another one"
+    )
