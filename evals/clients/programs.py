@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import summarizing_context
+
 FOLDER = Path(__file__).parent / ".programs"
 
 PINS = {  # of npm, as measured last
@@ -61,7 +63,8 @@ class Program:
     def environment(self) -> dict[str, str]:
         home = self.folder / "home"
         home.mkdir(parents=True, exist_ok=True)
-        return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8"}
+        own = {"PYTHONPATH": str(Path(summarizing_context.__file__).parent.parent)} if self.by else {}
+        return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8", **own}
 
     def say(self, text: str) -> Ready:
         """Say something in the session, or begin it with that."""
@@ -122,6 +125,7 @@ class Codex(Program):
         home.mkdir(parents=True, exist_ok=True)
         if self.by:
             (home / "config.toml").write_text('model = "gpt-5.1-codex"\n[features]\nmulti_agent = true\n')
+            (home / "auth.json").write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": _KEY}))
             return
         provider = {
             "name": "loop",

@@ -226,6 +226,8 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 )
                 loop = asyncio.get_running_loop()
                 loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
+                if not _has_terminal():  # who tells this process alone means the command
+                    loop.add_signal_handler(signal.SIGINT, process.send_signal, signal.SIGINT)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
@@ -234,6 +236,18 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:
                 signal.signal(signal.SIGINT, before)
+
+
+def _has_terminal() -> bool:
+    """Return whether Ctrl-C at a terminal tells this process and all that it starts."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    finally:
+        os.close(terminal)
 
 
 def _take_interrupts() -> None:

@@ -47,6 +47,20 @@ def test_what_ends_the_proxy_of_a_command_ends_the_command_too(tmp_path: Path):
         os.kill(pid, 0)
 
 
+def test_an_interrupt_of_the_proxy_reaches_the_command_where_no_terminal_tells_both(tmp_path: Path):
+    waiting = "import signal, sys, time; signal.signal(signal.SIGINT, lambda *_: sys.exit(5))"
+    waiting += "; print('ready', flush=True); time.sleep(600)"
+    command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", waiting]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 5
+        finally:
+            process.terminate()
+
+
 def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     command = [*PROGRAM, "--store", str(tmp_path / "run.db"), "--listen", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
