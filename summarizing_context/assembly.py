@@ -129,6 +129,7 @@ class Options:
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
     flushes_behind: bool = False  # a commit does not wait for the disk: the host sends its whole history again
+    warns_of_room: bool = True  # where system rows and tools leave too little; False: the host tells it itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,7 @@ def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) 
         notify=make_notify(options.events, settings.session_id),
         announce=options.announce,
         read_only=options.read_only,
+        warns_of_room=options.warns_of_room,
     )
 
 

@@ -69,8 +69,6 @@ _LESS = 0.75  # of what was sent, where the provider does not say how much is to
 
 _MARGIN = 0.95
 
-_LEAST_ROOM = 4_000  # tokens of messages: a view with less of them is of no use to an agent
-
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
@@ -119,7 +117,7 @@ class Rewriter:
         self._upstream = upstream
         self._budget = budget
         self._lends = lends
-        self._sessions = Sessions(settings, Options(flushes_behind=True), _MOST_OPEN)
+        self._sessions = Sessions(settings, Options(flushes_behind=True, warns_of_room=False), _MOST_OPEN)
         self._memory = Memory()
         self._names = Names()
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
@@ -247,15 +245,15 @@ class Rewriter:
             except BudgetError as error:
                 if ceiling is not None:
                     raise
-                _note(record, context, keys)
+                least = _note(record, context, keys)
                 record.view_tokens, record.fixed_tokens = record.tokens, error.required_tokens
                 record.sent_messages, record.budget, record.activation = len(keys), error.budget_tokens, None
-                self._too_small(record)
+                self._tell_least(record, least)
                 return asked_now
             known.keys = keys
             if asked_now.client.id is None:
                 self._names.remember(record.session, keys)
-            _note(record, context, keys)
+            least = _note(record, context, keys)
             rows = by_key(asked.rows)
             record.budget = context.budget().max_tokens
             named = [*_named(view.shared, rows, self._named.get(context, {}))]
@@ -267,27 +265,28 @@ class Rewriter:
         record.changed = names != keys or asked.must_change
         record.sent_messages = len(shown)
         if names != keys and ceiling is None:
-            self._too_small(record)
+            self._tell_least(record, least)
         return replace(asked_now, body=dialect.write(asked, shown)) if record.changed else asked_now
 
-    def _too_small(self, record: Record) -> None:
+    def _tell_least(self, record: Record, least: int) -> None:
         """Tell of a budget of which system prompt and tools leave too little, where that is so."""
-        if record.budget - record.fixed_tokens < _LEAST_ROOM:
-            record.least_budget = least = -(-(record.fixed_tokens + _LEAST_ROOM) // 1_000) * 1_000
+        if record.budget < least:
+            record.least_budget = least
             about = f"{record.client} with {record.model}"
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
             self._notice(f"budget of {about}", words)
 
 
-def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> None:
-    """What the view of this request was made of."""
+def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> int:
+    """Note what the view of this request was made of, and return the least useful budget."""
     view, figures = context.last_view, context.statistics()
     record.messages, record.tokens = len(keys), figures.history_tokens
     if view is not None:
         record.view_tokens, record.fixed_tokens = view.tokens, view.fixed_tokens
         if view.activation is not None:
             record.activation = view.activation.reason
+    return figures.least_useful_budget
 
 
 def _named(view: Sequence[Message], rows: Mapping[str, Row], known: Mapping[int, _Named]) -> Iterator[_Named]:
