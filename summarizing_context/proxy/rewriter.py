@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import msgspec
 
@@ -22,7 +21,6 @@ from summarizing_context.assembly import Options, open_store
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, StoreError, briefly
 from summarizing_context.messages.estimate import estimate_text, estimate_texts
-from summarizing_context.messages.validation import Message
 from summarizing_context.proxy.dialects.base import (
     KEY,
     Asked,
@@ -30,9 +28,8 @@ from summarizing_context.proxy.dialects.base import (
     Fields,
     Memory,
     PassUnchanged,
-    Row,
+    Shown,
     bare,
-    by_key,
     digest,
     without_halves,
 )
@@ -82,14 +79,6 @@ class Rewritten:
     window: int  # of the model, in tokens
 
 
-class _Named(NamedTuple):
-    """A message of a view, which later views share, and what names it: its row's key, where it is shown as it is."""
-
-    message: Message
-    name: str
-    is_row: bool
-
-
 @dataclass(slots=True)
 class _Known:
     """What is remembered of a session between its requests."""
@@ -122,7 +111,6 @@ class Rewriter:
         self._names = Names()
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._named: WeakKeyDictionary[SummarizingContext, dict[int, _Named]] = WeakKeyDictionary()  # of open sessions
 
     async def rewrite(
         self, dialect: Dialect, body: bytes, headers: Headers, *, counts: bool = False
@@ -254,12 +242,15 @@ class Rewriter:
             if asked_now.client.id is None:
                 self._names.remember(record.session, keys)
             least = _note(record, context, keys)
-            rows = by_key(asked.rows)
             record.budget = context.budget().max_tokens
-            named = [*_named(view.shared, rows, self._named.get(context, {}))]
-            self._named[context] = {id(one.message): one for one in named}
-        names = [one.name for one in named]
-        shown = [(one.message, rows.get(one.name) if one.is_row else None) for one in named]
+            rows = {row.key: row for row in asked.rows}  # of those that say the same, the newest
+            shown: list[Shown] = []
+            names: list[str] = []
+            for message in view.shared:
+                row = rows.get(message.get(KEY, ""))
+                row = row if row is not None and message == row.message else None
+                shown.append((message, row))
+                names.append(digest(msgspec.json.encode(bare(message))) if row is None else row.key)
         record.prefix_kept = _kept(known.sent.get(asked.model), names)
         known.sent[asked.model] = names
         record.changed = names != keys or asked.must_change
@@ -287,20 +278,6 @@ def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> i
         if view.activation is not None:
             record.activation = view.activation.reason
     return figures.least_useful_budget
-
-
-def _named(view: Sequence[Message], rows: Mapping[str, Row], known: Mapping[int, _Named]) -> Iterator[_Named]:
-    """The messages of a view with what names them; those are `known` that the view before had."""
-    for message in view:
-        named = known.get(id(message))
-        if named is not None and named.message is message:
-            yield named
-            continue
-        row = rows.get(message.get(KEY, ""))
-        if row is not None and message == row.message:
-            yield _Named(message, row.key, True)
-        else:
-            yield _Named(message, digest(msgspec.json.encode(bare(message))), False)
 
 
 def _kept(before: Sequence[str] | None, now: Sequence[str]) -> float | None:

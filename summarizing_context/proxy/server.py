@@ -30,8 +30,7 @@ try:
     import uvicorn
 
     from summarizing_context.inspector import Access, inspector_app
-    from summarizing_context.proxy.access import Guard
-    from summarizing_context.proxy.app import build_app
+    from summarizing_context.proxy.app import Guard, build_app
     from summarizing_context.proxy.codex import CHATGPT, TOKEN_VARIABLE, arguments_for, read_codex
     from summarizing_context.proxy.feed import Feed
     from summarizing_context.proxy.installation import base_urls
