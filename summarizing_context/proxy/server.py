@@ -196,13 +196,13 @@ def address_of(listening: socket.socket) -> str:
 
 def end_process_in_time(status: int = 0) -> None:
     """Let this process end by itself, with this exit status; what is left of it at the deadline ends at once."""
-    threading.Thread(target=_end_at_deadline, args=(status,), name="deadline", daemon=True).start()
 
+    def end_at_deadline() -> None:
+        time.sleep(PROCESS_ENDS_WITHIN)
+        logger.warning("the proxy ended before all was closed; what is missing comes with the next requests")
+        os._exit(status)
 
-def _end_at_deadline(status: int) -> None:
-    time.sleep(PROCESS_ENDS_WITHIN)
-    logger.warning("the proxy ended before all was closed; what is missing comes with the next requests")
-    os._exit(status)
+    threading.Thread(target=end_at_deadline, name="deadline", daemon=True).start()
 
 
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
