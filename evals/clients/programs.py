@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import summarizing_context
-
 FOLDER = Path(__file__).parent / ".programs"
 
 PINS = {  # of npm, as measured last
@@ -63,7 +61,7 @@ class Program:
     def environment(self) -> dict[str, str]:
         home = self.folder / "home"
         home.mkdir(parents=True, exist_ok=True)
-        own = {"PYTHONPATH": str(Path(summarizing_context.__file__).parent.parent)} if self.by else {}
+        own = {"PYTHONPATH": str(Path(__file__).parents[2])} if self.by else {}  # this checkout's proxy
         return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8", **own}
 
     def say(self, text: str) -> Ready:
