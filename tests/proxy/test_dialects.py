@@ -25,7 +25,7 @@ def steps_of(dialect: str, number: int) -> list[dict[str, Any]]:
     """What one step adds to a history."""
     text = f'text {number} é \\ " ]}}, {{'
     if dialect == "responses":
-        kind = "local_shell_call" if number % 3 == 0 else "function_call"
+        kind = "local_shell_call" if number % 11 == 7 else "function_call"
         return [
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]},
             {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gAAA"},
