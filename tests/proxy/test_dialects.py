@@ -25,13 +25,15 @@ def steps_of(dialect: str, number: int) -> list[dict[str, Any]]:
     """What one step adds to a history."""
     text = f'text {number} é \\ " ]}}, {{'
     if dialect == "responses":
-        kind = "local_shell_call" if number % 11 == 7 else "function_call"
+        kind = "local_shell_call" if number % 5 == 4 else "function_call"
+        call = {"type": kind, "name": "read", "arguments": "{}", "action": {"command": ["ls"]}}
+        ids = [f"c{number}", f"d{number}"]  # the second call is answered behind the first one's output
         return [
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]},
             {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gAAA"},
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]},
-            {"type": kind, "call_id": f"c{number}", "name": "read", "arguments": "{}", "action": {"command": ["ls"]}},
-            {"type": f"{kind}_output", "call_id": f"c{number}", "output": text},
+            *({**call, "call_id": id} for id in ids),
+            *({"type": f"{kind}_output", "call_id": id, "output": text} for id in ids),
         ]
     if dialect == "chat":
         call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
