@@ -218,15 +218,22 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
             places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: proxy.token or ""}
             if Path(command[0]).name == "codex":
                 command = [command[0], *arguments_for(address, by_chatgpt=by_chatgpt), *command[1:]]
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command too, which decides
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *command, env={**os.environ, **places}, preexec_fn=_take_interrupts
+                    *command,
+                    env={**os.environ, **places},
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
+
+                def interrupted() -> None:
+                    """Pass on what came to this process alone. Ctrl-C at its terminal reaches the command too."""
+                    if not _is_in_front():
+                        process.send_signal(signal.SIGINT)
+
                 loop = asyncio.get_running_loop()
                 loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
-                if not _has_terminal():  # who tells this process alone means the command
-                    loop.add_signal_handler(signal.SIGINT, process.send_signal, signal.SIGINT)
+                loop.add_signal_handler(signal.SIGINT, interrupted)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
@@ -237,8 +244,8 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 signal.signal(signal.SIGINT, before)
 
 
-def _has_terminal() -> bool:
-    """Return whether Ctrl-C at a terminal tells this process and all that it starts."""
+def _is_in_front() -> bool:
+    """Return whether Ctrl-C at a terminal reaches this process and all that it has started."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -247,7 +254,3 @@ def _has_terminal() -> bool:
         return os.tcgetpgrp(terminal) == os.getpgrp()
     finally:
         os.close(terminal)
-
-
-def _take_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
