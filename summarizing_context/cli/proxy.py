@@ -58,8 +58,6 @@ _TOKEN_FILE = "proxy-token"
 
 _PAUSE = 0.5  # seconds between two looks of `watch`
 
-_STARTS_WITHIN = 20.0  # seconds, for the service
-
 _EXAMPLES = examples(
     "proxy --store proxy.db    # tells the base URLs for clients",
     "proxy --store proxy.db --budget 60k --summarizer client",
@@ -396,6 +394,9 @@ def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
         ) from error
 
 
+_STARTS_WITHIN = 20.0  # seconds, for the service
+
+
 def _written(
     changes: Sequence[Edit], service: Service | None, calls: Sequence[Command], listen: str, token: str
 ) -> str | None:
@@ -416,7 +417,7 @@ def _written(
         except InputError as error:  # an answer of another program will not change
             if isinstance(error.__cause__, HTTPError) or time.monotonic() > ends:
                 failed = f"the service manager started it, but {error}"
-        time.sleep(_PAUSE)
+        time.sleep(0.2)
     if failed is not None and service is not None:
         _called(service.stop)
         for edit in reversed(changes):
