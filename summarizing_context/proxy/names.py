@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.adapters.open_sessions import session_id_from
 from summarizing_context.messages.reading import read_message
-from summarizing_context.proxy.dialects.base import Asked, digest
+from summarizing_context.proxy.dialects.base import Asked, Row, digest
 
 _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
     ("x-claude-code-session-id", "claude-code"),
@@ -57,6 +57,7 @@ class Names:
     def __init__(self) -> None:
         self._ends: OrderedDict[str, str] = OrderedDict()  # the end of a history -> its session
         self._end_of: dict[str, str] = {}
+        self._typed: dict[str, str] = {}  # what names what a person typed in a message, by its key
 
     def named(self, client: Client, asked: Asked) -> str | None:
         """The session that the client names; None where it names none."""
@@ -93,10 +94,22 @@ class Names:
 
     def _beginning(self, asked: Asked) -> str:
         """What a person typed first, and whether tools are sent. What the client puts in beside may change."""
-        said = (read_message(row.message).typed for row in asked.rows if row.message["role"] == "user")
-        typed = next(filter(None, said), [asked.rows[0].key])
+        typed = next((name for row in asked.rows if (name := self._typed_in(row))), None)
         kind = "agent" if asked.has_tools else "plain"
-        return f"{kind}-{digest(*(text.encode('utf-8', 'surrogatepass') for text in typed))[:10]}"
+        return f"{kind}-{typed or _named([asked.rows[0].key])}"
+
+    def _typed_in(self, row: Row) -> str:
+        """What names what a person typed in a message; empty where nobody typed."""
+        if row.key not in self._typed:
+            if len(self._typed) > _MOST:
+                self._typed.clear()
+            texts = read_message(row.message).typed if row.message["role"] == "user" else []
+            self._typed[row.key] = _named(texts) if texts else ""
+        return self._typed[row.key]
+
+
+def _named(texts: Iterable[str]) -> str:
+    return digest(*(text.encode("utf-8", "surrogatepass") for text in texts))[:10]
 
 
 def _end(keys: Sequence[str]) -> str:
