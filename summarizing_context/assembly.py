@@ -127,6 +127,7 @@ class Options:
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
     flushes_behind: bool = False  # a commit does not wait for the disk: the host sends its whole history again
+    warns_of_room: bool = True  # where system rows and tools leave too little; False: the host tells it itself
 
 
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
@@ -291,6 +292,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
             notify=notify,
             announce=options.announce,
             read_only=options.read_only,
+            warns_of_room=options.warns_of_room,
         )
         await session.load()
     except BaseException:

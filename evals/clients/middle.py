@@ -24,13 +24,19 @@ _EVERY = 0.5  # seconds between two looks at its status
 class Middle:
     """Passes requests on at `address`. `records` is what it told of each request, where it tells."""
 
-    def __init__(self, name: str, address: str) -> None:
+    def __init__(self, name: str, address: str, kept: Path | None = None) -> None:
         self.name, self.address = name, address
         self.records: list[dict[str, Any]] = []
         self.told: dict[str, Any] = {}
+        self._kept = kept  # what the proxies of single commands told at their ends
 
     async def look(self) -> None:
         """Read what the proxy has told since the last look."""
+        if self._kept is not None and self._kept.exists():
+            ended = [json.loads(line) for line in self._kept.read_text().splitlines()]
+            self.records = [record for told in ended for record in told["records"]]
+            self.told = {**ended[-1], "failures": sum(told["failures"] for told in ended)}
+            self.told["last_failure"] = next((each["last_failure"] for each in ended if each["last_failure"]), None)
         if self.name != "ours":
             return
         after = self.records[-1]["number"] if self.records else 0
@@ -51,7 +57,7 @@ async def between(
     """Start `ours` or `cliff` in front of a provider. With `none` and `run` the address is the provider's: with `run`
     each command of the client has a proxy of its own. Raises `RuntimeError`."""
     if name in ("none", "run"):
-        yield Middle(name, provider)
+        yield Middle(name, provider, folder / _KEPT if name == "run" else None)
         return
     port = free_port()
     address = f"http://127.0.0.1:{port}"
@@ -100,6 +106,33 @@ def by_run(provider: str, budget: int, folder: Path) -> list[str]:
     given = ["--store", str(folder / "proxy.db"), "--budget", str(budget)]
     ways = ["--anthropic", provider, "--openai", f"{provider}/v1"]
     return [sys.executable, "-m", "summarizing_context", "proxy", "run", *given, *ways, "--"]
+
+
+_KEPT = "told.jsonl"
+
+_TELLING = """#!{python}
+import os, signal, subprocess, sys, urllib.request
+
+client = subprocess.Popen([{program!r}, *sys.argv[1:]])
+for each in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(each, lambda number, frame: client.send_signal(number))
+status = client.wait()
+asking = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
+told = asking.open(os.environ["ANTHROPIC_BASE_URL"] + "/_status", timeout=10).read()
+with open({kept!r}, "ab") as file:
+    file.write(told + b"\\n")
+sys.exit(status if status >= 0 else 128 - status)
+"""
+
+
+def telling(program: Path, folder: Path) -> Path:
+    """Make a program of the same name that runs a client and at its end keeps what its proxy told: `proxy run` gives
+    each command the address, with the token."""
+    made = folder / "bin" / program.name
+    made.parent.mkdir(exist_ok=True)
+    made.write_text(_TELLING.format(python=sys.executable, program=str(program), kept=str(folder / _KEPT)))
+    made.chmod(0o700)
+    return made
 
 
 async def listening(port: int, process: asyncio.subprocess.Process) -> None:

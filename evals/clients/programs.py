@@ -61,7 +61,8 @@ class Program:
     def environment(self) -> dict[str, str]:
         home = self.folder / "home"
         home.mkdir(parents=True, exist_ok=True)
-        return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8"}
+        own = {"PYTHONPATH": str(Path(__file__).parents[2])} if self.by else {}  # this checkout's proxy
+        return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8", **own}
 
     def say(self, text: str) -> Ready:
         """Say something in the session, or begin it with that."""
@@ -122,6 +123,7 @@ class Codex(Program):
         home.mkdir(parents=True, exist_ok=True)
         if self.by:
             (home / "config.toml").write_text('model = "gpt-5.1-codex"\n[features]\nmulti_agent = true\n')
+            (home / "auth.json").write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": _KEY}))
             return
         provider = {
             "name": "loop",

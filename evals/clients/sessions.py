@@ -8,12 +8,12 @@ import json
 import signal
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from evals.clients.judge import Verdict, judge
-from evals.clients.middle import Middle, answering, between, by_run, free_port, post
+from evals.clients.middle import Middle, answering, between, by_run, free_port, post, telling
 from evals.clients.programs import PINS, PROGRAMS, Claude, Codex, OpenCode, Program, Ready
 from evals.clients.script import Plan, source_files
 from evals.clients.upstream import Provider, provided
@@ -56,7 +56,9 @@ async def run_session(
     async with provided(provider) as upstream, between(middle, upstream, budget, folder, cliff=cliff) as stands:
         watching = asyncio.ensure_future(stands.watch())
         try:
-            by = by_run(upstream, budget, folder) if middle == "run" else ()
+            by: Sequence[str] = ()
+            if middle == "run":
+                by, program = by_run(upstream, budget, folder), telling(program, folder)
             client = PROGRAMS[name](program, folder, stands.address, by=by)
             await _Legs(client, provider, verdict, work, tell).run(plan)
         finally:
@@ -164,6 +166,7 @@ async def started(ready: Ready, work: Path, *, spoken_to: bool = False) -> Proce
         stdout=PIPE,
         stderr=DEVNULL if spoken_to else PIPE,
         limit=_LINE,
+        start_new_session=True,  # away from the terminal of whoever measures
         preexec_fn=_interruptible,
     )
 

@@ -48,22 +48,11 @@ def rows_of(items: Sequence[Any]) -> Iterator[Row]:
         yield _named(_response_message(said, paired), said)
 
 
-class Ids(NamedTuple):
-    """Ids of calls and of outputs."""
-
-    all: frozenset[str]
-    of_pairs: frozenset[str]  # those that are read otherwise where their other half is missing
-
-
-def ids_of(items: Sequence[Any]) -> Ids:
-    """The ids of the calls and outputs among items."""
-    every, paired = set[str](), set[str]()
-    for item in items:
-        if isinstance(item, Mapping) and (id := _call_id(item) or _output_id(item)) is not None:
-            every.add(id)
-            if _kind(item).removesuffix("_output") not in _TEXTUAL:
-                paired.add(id)
-    return Ids(frozenset(every), frozenset(paired))
+def needs_its_half(item: Any) -> bool:
+    """Whether an item is a call or an output that is read otherwise where the other of the two is missing."""
+    if not isinstance(item, Mapping) or _kind(item).removesuffix("_output") in _TEXTUAL:
+        return False
+    return _call_id(item) is not None or _output_id(item) is not None
 
 
 def _named(message: Message, items: Sequence[Item]) -> Row:

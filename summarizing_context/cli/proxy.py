@@ -248,11 +248,8 @@ def enable(
         tell("everything is written already")
     if not _agreed("Write", changes, calls, yes=yes, dry_run=dry_run):
         return Status.OK
-    if (failed := _written(changes, service, calls)) is not None:
-        words = f"{failed}: no service can start the proxy, and nothing is left of what was to be written. Send one "
-        words += (
-            "client through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
-        )
+    if (failed := _written(changes, service, calls, f"{host}:{port}", token)) is not None:
+        words = f"{failed}: no service can start the proxy, and nothing is left of what was to be written. {_WAY_OUT}"
         tell(plain(words, 600))
         return Status.ENVIRONMENT
     told = [f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back"]
@@ -335,13 +332,34 @@ def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
         ) from error
 
 
-def _written(changes: Sequence[Edit], service: Service | None, calls: Sequence[Command]) -> str | None:
-    """Write it all and start the service; return why that failed, with everything as it was before, or None."""
+_STARTS_WITHIN = 20.0  # seconds, for the service
+
+_WAY_OUT = (
+    "Send one client through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
+)
+
+
+def _written(
+    changes: Sequence[Edit], service: Service | None, calls: Sequence[Command], listen: str, token: str
+) -> str | None:
+    """Write it all, start the service and wait until it answers; return why that failed, with everything as it was
+    before, or None."""
+    from urllib.error import HTTPError
+
     if service is not None and (failed := _called(service.check)) is not None:
         return failed
     for edit in changes:
         edit.apply()
     failed = _called(calls)
+    ends = time.monotonic() + _STARTS_WITHIN
+    while service is not None and failed is None:
+        try:
+            _asked(listen, token)
+            break
+        except InputError as error:  # an answer of another program will not change
+            if isinstance(error.__cause__, HTTPError) or time.monotonic() > ends:
+                failed = f"the service manager started it, but {error}"
+        time.sleep(0.2)
     if failed is not None and service is not None:
         _called(service.stop)
         for edit in reversed(changes):

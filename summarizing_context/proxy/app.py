@@ -1,4 +1,7 @@
-"""The proxy's application: which requests get a view, and what becomes of their replies.
+"""The proxy's application: who may ask, which requests get a view, and what becomes of their replies.
+
+Programs that know the token may ask, and never a page that a browser has open, but for the inspector's own. Without a
+token, a page could reach the loopback under a name of its own (DNS rebinding), so the header Host must name an address.
 
 A client's request is only ever changed by a view that was made to its end. Whatever fails before that is logged by its
 kind alone, and the request goes on as it came.
@@ -9,13 +12,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import hmac
 import logging
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
 import httpx2
 from starlette.applications import Starlette
@@ -24,15 +30,14 @@ from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from summarizing_context.errors import briefly
-from summarizing_context.inspector.guard import Access
-from summarizing_context.proxy.access import Guard
+from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.inspector.guard import Access, is_local, is_own
 from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.dialects.base import Dialect, PassUnchanged
 from summarizing_context.proxy.dialects.openai import Chat, Responses
-from summarizing_context.proxy.feed import Feed, Record, UsageReader
+from summarizing_context.proxy.feed import Feed, UsageReader
 from summarizing_context.proxy.rewriter import LoneMessage, Rewriter, Rewritten
-from summarizing_context.proxy.upstream import Headers, Target, Upstream, passed_on, refusal, target_of
+from summarizing_context.proxy.upstream import TOKEN_HEADER, Headers, Upstream, passed_on, refusal, target_of
 from summarizing_context.proxy.wire import (
     Body,
     ClientGone,
@@ -43,6 +48,7 @@ from summarizing_context.proxy.wire import (
     rest_of,
     unpacked,
 )
+from summarizing_context.stores.private_files import checked_token
 
 logger = logging.getLogger("summarizing_context.proxy")
 
@@ -54,20 +60,81 @@ Made = TypeVar("Made")
 
 _LEAST_BUDGET = b"x-summarizing-context-least-budget"  # of a reply: the tokens that would do for this client
 
-_NUMBER = re.compile(r"[0-9]{1,15}")
+_FOLDER = "/token/"  # in front of a path, the token of clients that can set no header: /token/<token>/v1/...
 
-_ANTHROPIC, _CHAT, _RESPONSES = Anthropic(), Chat(), Responses()
+_NO_TOKEN = (
+    "this proxy answers its user alone: the base URL has to hold its token, as in http://127.0.0.1:8377/token/TOKEN. "
+    "The proxy printed it at its start; `proxy run` and `proxy enable` set it for clients"
+)
 
 _NO_PAGE = ((b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-content-type-options", b"nosniff"))
 
 _COUNT = "/messages/count_tokens"
 
+_ANTHROPIC = Anthropic()
+
 _DIALECTS: dict[str, Dialect] = {  # by the path behind the version
     "/messages": _ANTHROPIC,
     _COUNT: _ANTHROPIC,
-    "/chat/completions": _CHAT,
-    "/responses": _RESPONSES,
+    "/chat/completions": Chat(),
+    "/responses": Responses(),
 }
+
+
+class Refused(Exception):
+    """A request that goes no further; with the status of the answer and its words."""
+
+
+class Guard:
+    """Refuses requests. Raises `SettingsError` where others could ask and no token keeps them out.
+
+    Paths that begin with `pages` need no token: those of the inspector, which has a guard of its own.
+    """
+
+    def __init__(self, host: str, token: str | None, pages: str) -> None:
+        self._token, self._pages = token, pages
+        if token is None and not ip_address(host).is_loopback:
+            raise SettingsError(f"{host} is open to other machines; set --token, or listen on 127.0.0.1")
+        if token is not None:
+            checked_token(token)
+
+    def admitted(self, scope: Scope) -> Scope:
+        """Return what is asked for, without the token in its path. Raises `Refused`."""
+        path: str = scope["path"]
+        raw_path: bytes = scope.get("raw_path") or path.encode()
+        if not raw_path.startswith(b"/"):
+            raise Refused(400, "this is no proxy for other hosts; set it as the base URL of a client")
+        if b"#" in raw_path + scope.get("query_string", b""):
+            raise Refused(400, "an address that is asked for has no fragment")
+        segments = unquote_to_bytes(raw_path).replace(b"\\", b"/").split(b"/")
+        if b"." in segments or b".." in segments:
+            raise Refused(400, "an address has no segments of dots")
+        if path.startswith(self._pages):
+            return {**scope, "raw_path": raw_path}
+        # The token, in a header or in the path.
+        given = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        told = given.get(TOKEN_HEADER, "")
+        if path.startswith(_FOLDER):
+            told, _, rest = path.removeprefix(_FOLDER).partition("/")
+            folder = f"{_FOLDER}{told}".encode()
+            if not raw_path.startswith(folder):  # else a part of the token would stay in the address
+                raise Refused(400, "the token is written with escapes; write it plainly")
+            path, raw_path = f"/{rest}", raw_path[len(folder) :] or b"/"
+        if f"{path}/".startswith("/inspect/"):
+            raise Refused(401, "the inspector opens by a link; `summarizing-context proxy status` prints one")
+        if self._token is not None and not hmac.compare_digest(told.encode(), self._token.encode()):
+            raise Refused(401, _NO_TOKEN)
+        # A request that a page makes is known by its Origin, and one that opens a page by its Sec-Fetch headers.
+        host = given.get(b"host", "")
+        if self._token is None and not is_local(host):
+            raise Refused(403, "the header Host has to name this machine, such as 127.0.0.1")
+        if given.get(b"sec-fetch-mode") == "navigate" or given.get(b"sec-fetch-dest", "empty") != "empty":
+            raise Refused(403, "this is no page: it answers programs, and a browser may open the inspector alone")
+        origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
+        is_foreign = given.get(b"sec-fetch-site", "none") not in ("none", "same-origin")
+        if is_foreign or not all(is_own(origin, host) for origin in origins):
+            raise Refused(403, "pages of other origins may not ask")
+        return {**scope, "path": path, "raw_path": raw_path}
 
 
 class Passage:
@@ -80,52 +147,75 @@ class Passage:
         self._shadow = shadow
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on until it is answered, or until the client has hung up."""
         try:
             body = await read_body(receive, MOST_BYTES)
         except SlowBody:
-            await reply_error(send, 408, "the request did not come to its end in time")
-            return
+            return await reply_error(send, 408, "the request did not come to its end in time")
         except ClientGone:
-            return
+            return None
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        tasks = [asyncio.ensure_future(self._pass(scope, body, receive, send))]
+        tasks += [asyncio.ensure_future(gone())] if body.is_whole else []
         try:
-            await self._pass_while_there(scope, body, receive, send)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                await tasks[0]
+            return None
         except asyncio.CancelledError:  # the proxy ends
+            await _cancelled(tasks)
             with contextlib.suppress(RuntimeError):  # a reply has begun, and is cut off
                 await reply_error(send, 503, "the proxy was told to end; ask again")
             raise
-
-    async def _pass_while_there(self, scope: Scope, body: Body, receive: Receive, send: Send) -> None:
-        """Pass the request on until it is answered, or until the client has hung up."""
-        passing = asyncio.ensure_future(self._pass(scope, body, receive, send))
-        gone = asyncio.ensure_future(_gone(receive)) if body.is_whole else None
-        try:
-            await asyncio.wait([passing] if gone is None else [passing, gone], return_when=asyncio.FIRST_COMPLETED)
-            if passing.done():
-                await passing
         finally:
-            for task in (passing, gone):
-                if task is not None and not task.done():
-                    task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError, Exception):
-                        await task
+            await _cancelled(tasks)
 
     async def _pass(self, scope: Scope, body: Body, receive: Receive, send: Send) -> None:
+        """Ask the provider, once more where it finds a view too long, and pass its answer on."""
         headers: Headers = list(scope["headers"])
         if (refused := refusal(scope["method"], scope["path"], scope["query_string"], headers)) is not None:
             if refused[0] == 404:
                 self._feed.notice("Google", f"answered with 404: {refused[1]}")
             return await reply_error(send, *refused)
         target = target_of(scope["raw_path"], scope["query_string"], headers)
-        rewritten = await self._rewritten(scope, body, headers) if body.is_whole else None
+        made = await self._rewritten(scope, body, headers) if body.is_whole else None
+
+        async def ask(data: bytes | AsyncIterator[bytes]) -> Reply:
+            given = passed_on(headers)
+            if isinstance(data, bytes):  # what we have written is plain, and its length is told if the client told one
+                coding = () if data is body.data else (b"content-encoding",)
+                given = passed_on(headers, but=(b"content-length", *coding))
+                if any(name in (b"content-length", b"transfer-encoding") for name, _ in headers):
+                    given.append((b"content-length", str(len(data)).encode()))
+            return Reply(await self._upstream.send(scope["method"], target, given, data))
+
         try:
-            await self._exchange(
-                _Sent(scope["method"], target, headers, rewritten, body.data), rest_of(body, receive), body, send
-            )
+            sent = None if self._shadow else made
+            data = sent.body if isinstance(sent, Rewritten) and sent.record.changed else body.data
+            reply = await ask(data if body.is_whole else rest_of(body, receive))
+            try:
+                if sent is not None and (error := await reply.error()) is not None:
+                    again = await self._guarded(self._rewriter.shorter(sent, error), "a request went on unchanged")
+                    if again is not None:
+                        await reply.aclose()
+                        reply, made = await ask(again.body), again
+                        if reply.status in (400, 413) and isinstance(again, Rewritten):
+                            self._rewriter.was_not_too_long(again)
+                await self._answered(reply, made, send)
+            finally:
+                await reply.aclose()
         except (httpx2.HTTPError, SlowBody, ClientGone) as error:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
-            if isinstance(rewritten, Rewritten) and not rewritten.record.status:
-                self._feed.add(rewritten.record)
-            await _break_off(send, error)
+            if isinstance(made, Rewritten) and not made.record.status:
+                self._feed.add(made.record)
+            is_there = not isinstance(error, httpx2.ConnectError)
+            words = "the provider broke off" if is_there else "the provider cannot be reached"
+            with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
+                await reply_error(send, 502, f"{words} ({type(error).__name__})")
 
     async def _rewritten(self, scope: Scope, body: Body, headers: Headers) -> Rewritten | LoneMessage | None:
         """The request with a view, or a lone message as it is; None for all else that goes on as it came."""
@@ -134,68 +224,48 @@ class Passage:
         if scope["method"] != "POST" or dialect is None:
             return None
         began = time.perf_counter()
-        coded = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1").lower()
+        coding = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1").lower()
         data: bytes | None = body.data
-        if coded.strip() not in ("", "identity"):
-            data = await asyncio.to_thread(unpacked, body.data, coded.strip(), MOST_BYTES)
+        if coding.strip() not in ("", "identity"):
+            data = await asyncio.to_thread(unpacked, body.data, coding.strip(), MOST_BYTES)
         if data is None:
             self._feed.passed_unchanged += 1
-            words = f"request bodies coded as {briefly(coded)} cannot be read, and go on without a view"
-            self._feed.notice(f"coding {coded}", f"{words}; let the client send them plain, or coded as gzip")
+            words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
+            self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain, or coded as gzip")
             return None
         work = self._rewriter.rewrite(dialect, data, headers, counts=path == _COUNT)
-        rewritten = await self._guarded(work)
+        rewritten = await self._guarded(work, "a request went on unchanged")
         if isinstance(rewritten, Rewritten):
             rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
         self._feed.passed_unchanged += isinstance(rewritten, LoneMessage)
         return rewritten
 
-    async def _guarded(self, work: Awaitable[Rewritten | LoneMessage | None]) -> Rewritten | LoneMessage | None:
+    async def _guarded(self, work: Awaitable[Made], words: str) -> Made | None:
         """What the work makes; None where it fails or takes too long, which costs the client nothing else."""
         task = asyncio.ensure_future(work)
-        task.add_done_callback(_retrieved)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # of a late one asyncio tells nothing
         try:
             return await asyncio.wait_for(asyncio.shield(task), _WITHIN)
         except PassUnchanged:
             self._feed.passed_unchanged += 1
         except Exception as error:
-            self._failed("a request went on unchanged", error)
+            self._failed(words, error)
         return None
 
-    async def _exchange(self, sent: _Sent, stream: AsyncIterator[bytes], body: Body, send: Send) -> None:
-        """Ask the provider, once more where it finds a view too long, and pass its answer on."""
-        rewritten = None if self._shadow else sent.rewritten
-        data = rewritten.body if isinstance(rewritten, Rewritten) and rewritten.record.changed else body.data
-        reply = await self._ask(sent, data if body.is_whole else stream)
-        try:
-            if rewritten is not None and (error := await reply.error()) is not None:
-                again = await self._guarded(self._rewriter.shorter(rewritten, error))
-                if again is not None:
-                    await reply.aclose()
-                    reply, rewritten = await self._ask(sent, again.body), again
-                    if reply.status in (400, 413) and isinstance(again, Rewritten):
-                        self._rewriter.was_not_too_long(again)
-            await self._answered(reply, rewritten or sent.rewritten, send)
-        finally:
-            await reply.aclose()
-
-    async def _ask(self, sent: _Sent, data: bytes | AsyncIterator[bytes]) -> Reply:
-        return Reply(await self._upstream.send(sent.method, sent.target, sent.headers_for(data), data))
-
-    async def _answered(self, reply: Reply, rewritten: Rewritten | LoneMessage | None, send: Send) -> None:
-        if not isinstance(rewritten, Rewritten):
+    async def _answered(self, reply: Reply, made: Rewritten | LoneMessage | None, send: Send) -> None:
+        if not isinstance(made, Rewritten):
             return await reply.pass_on(send, lambda piece: None)
         reader = UsageReader(reply.headers.get("content-type", ""), packed="content-encoding" in reply.headers)
-        record = rewritten.record
+        record = made.record
         record.status = reply.status
+        told = [] if record.least_budget is None else [(_LEAST_BUDGET, str(record.least_budget).encode())]
         try:
-            told = [] if record.least_budget is None else [(_LEAST_BUDGET, str(record.least_budget).encode())]
             await reply.pass_on(send, lambda piece: self._beside(reader.feed, piece), told)
         finally:
             record.usage = self._beside(reader.usage)
             self._beside(self._feed.add, record)
         if record.usage is not None and not self._shadow:
-            await self._observe(record)
+            await self._guarded(self._rewriter.observe(record, record.usage), "a usage could not be noted")
         return None
 
     def _beside(self, work: Callable[..., Made], *given: Any) -> Made | None:
@@ -209,37 +279,6 @@ class Passage:
     def _failed(self, words: str, error: Exception) -> None:
         self._feed.failed(error)
         logger.warning(words, extra={"cause": type(error).__name__})
-
-    async def _observe(self, record: Record) -> None:
-        try:
-            if record.usage is not None:
-                await self._rewriter.observe(record, record.usage)
-        except Exception as error:
-            self._failed("a usage could not be noted", error)
-
-
-class _Sent:
-    """A request on its way."""
-
-    def __init__(
-        self,
-        method: str,
-        target: Target,
-        headers: Headers,
-        rewritten: Rewritten | LoneMessage | None,
-        came: bytes,
-    ) -> None:
-        self.method, self.target, self.rewritten = method, target, rewritten
-        self._headers, self._came = headers, came
-
-    def headers_for(self, data: bytes | AsyncIterator[bytes]) -> Headers:
-        """The headers for a body: its length, where it is known and the client told it."""
-        if not isinstance(data, bytes):
-            return passed_on(self._headers)
-        coding = () if data is self._came else (b"content-encoding",)  # what we have written is plain
-        headers = passed_on(self._headers, but=(b"content-length", *coding))
-        told = any(name in (b"content-length", b"transfer-encoding") for name, _ in self._headers)
-        return [*headers, (b"content-length", str(len(data)).encode())] if told else headers
 
 
 def build_app(
@@ -257,7 +296,7 @@ def build_app(
 
     async def status(request: Request) -> JSONResponse:
         after = request.query_params.get("after", "0")
-        told = feed.status(int(after) if _NUMBER.fullmatch(after) else 0)
+        told = feed.status(int(after) if re.fullmatch(r"[0-9]{1,15}", after) else 0)
         if inspector is not None and "link" in request.query_params:
             told["inspector"] = access.link(str(request.base_url.replace(path=pages)))
         return JSONResponse(told)
@@ -287,43 +326,29 @@ def build_app(
     passage = Passage(rewriter, upstream, feed, shadow=shadow)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_without_scripts(message: Message) -> None:
+            """Let no browser run what a provider answers: it would be a page of the inspector's origin."""
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *_NO_PAGE]}
+            await send(message)
+
         if scope["type"] != "http":
             return await own(scope, receive, send)
-        asked = guard.admitted(scope)
-        if asked.refusal is not None:
-            return await reply_error(send, asked.status, asked.refusal)
-        scope, path = {**scope, "path": asked.path, "raw_path": asked.raw_path}, asked.path
-        if path == "/_status" or path.startswith(f"{pages}/"):
+        try:
+            scope = guard.admitted(scope)
+        except Refused as error:
+            return await reply_error(send, *error.args)
+        if scope["path"] == "/_status" or scope["path"].startswith(f"{pages}/"):
             return await own(scope, receive, send)
-        return await passage(scope, receive, _without_scripts(send))
+        return await passage(scope, receive, send_without_scripts)
 
     return app
 
 
-def _without_scripts(send: Send) -> Send:
-    """Let no browser run what a provider answers: it would be a page of the inspector's origin."""
-
-    async def sent(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *_NO_PAGE]}
-        await send(message)
-
-    return sent
-
-
-async def _gone(receive: Receive) -> None:
-    """Return when the client has hung up: then the provider need not go on."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _break_off(send: Send, error: Exception) -> None:
-    """Tell the client that there is no answer; one that has begun ends in the middle, as the provider's did."""
-    words = "the provider cannot be reached" if isinstance(error, httpx2.ConnectError) else "the provider broke off"
-    with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
-        await reply_error(send, 502, f"{words} ({type(error).__name__})")
-
-
-def _retrieved(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
+async def _cancelled(tasks: Sequence[asyncio.Future[None]]) -> None:
+    """Cancel what is not done, and wait until it has ended."""
+    for task in tasks:
+        if not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task

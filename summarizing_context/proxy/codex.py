@@ -1,7 +1,7 @@
 """How Codex is sent through the proxy: it reads no base URL from the environment, but its configuration alone.
 
-Measured with Codex 0.171: `OPENAI_BASE_URL` is ignored; `openai_base_url` and a table of `model_providers` count, in
-`config.toml` and by `-c`.
+Measured with Codex 0.169 and 0.171: `OPENAI_BASE_URL` is ignored; `openai_base_url` and a table of `model_providers`
+count, in `config.toml` and by `-c`. A session is resumed with the provider's name that it began with, or not at all.
 """
 
 from __future__ import annotations
@@ -62,9 +62,14 @@ def read_codex(environ: Mapping[str, str], home: Path) -> Codex | None:
 
 
 def arguments_for(address: str, *, by_chatgpt: bool) -> list[str]:
-    """Return what sends one run of Codex to a proxy. The token goes by the environment: all users see arguments."""
+    """Return what sends one run of Codex to a proxy. The token goes by the environment: all users see arguments.
+
+    To a provider that is called OpenAI, Codex sends fields that are documented nowhere, and asks it to compact. With a
+    login of ChatGPT it is OpenAI that answers, and then a header of routing is sent too.
+    """
+    called = "OpenAI" if by_chatgpt else _PROVIDER
     table = (
-        f'name = "OpenAI", base_url = "{address}/v1", wire_api = "responses", requires_openai_auth = true, '
+        f'name = "{called}", base_url = "{address}/v1", wire_api = "responses", requires_openai_auth = true, '
         f'supports_websockets = false, env_http_headers = {{ "{TOKEN_HEADER.decode()}" = "{TOKEN_VARIABLE}" }}'
     )
     settings = [f"model_providers.{_PROVIDER}={{ {table} }}", f"model_provider={_PROVIDER}"]

@@ -10,19 +10,33 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from summarizing_context.summarizers.prices import PriceTable
 
-_MOST_RECORDS = 500
-
-_MOST_SESSIONS = 500
+_MOST = 500  # records and sessions that are told
 
 _MOST_NOTICES = 50
 
+_MOST_BYTES = 4_000_000  # of a reply, or of one event, that are looked at
+
 logger = logging.getLogger("summarizing_context.proxy")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request."""
+
+    input: int = 0  # neither read from nor written to a cache
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+
+    @property
+    def total_input(self) -> int:
+        return self.input + self.cache_read + self.cache_write
 
 
 @dataclass(slots=True)
@@ -80,7 +94,7 @@ class Feed:
         self._prices = prices
         self._about = about
         self._started = time.time()
-        self._records: deque[Record] = deque(maxlen=_MOST_RECORDS)
+        self._records: deque[Record] = deque(maxlen=_MOST)
         self._sessions: OrderedDict[str, SessionFigures] = OrderedDict()
         self._total = 0
         self.passed_unchanged = 0  # requests that no view can be made for
@@ -109,16 +123,22 @@ class Feed:
         self._records.append(record)
         figures = self._sessions.pop(record.session, None) or SessionFigures(record.session, record.client)
         self._sessions[record.session] = figures
-        _add(figures, record)
-        while len(self._sessions) > _MOST_SESSIONS:
+        figures.model, figures.last_at = record.model, record.at
+        figures.requests += 1
+        figures.failed += not 200 <= record.status < 300
+        figures.messages, figures.tokens, figures.view_tokens = record.messages, record.tokens, record.view_tokens
+        figures.activations += record.activation is not None
+        figures.saved_tokens += max(0, record.tokens - record.view_tokens)
+        figures.cost += record.cost or 0.0
+        if usage is not None:
+            figures.input_tokens += usage.total_input
+            figures.cache_read += usage.cache_read
+            figures.output_tokens += usage.output
+        if len(self._sessions) > _MOST:
             self._sessions.popitem(last=False)
 
     def status(self, after: int = 0) -> dict[str, Any]:
         """All that is told, and the records after that number."""
-        records = [asdict(record) for record in self._records if record.number > after]
-        for record in records:
-            usage = record["usage"]
-            record["usage"] = usage._asdict() if isinstance(usage, Usage) else None
         return {
             **self._about,
             "started_at": self._started,
@@ -128,40 +148,8 @@ class Feed:
             "last_failure": self.last_failure,
             "notices": list(self._notices.values()),
             "sessions": [asdict(figures) for figures in reversed(self._sessions.values())],
-            "records": records,
+            "records": [asdict(record) for record in self._records if record.number > after],
         }
-
-
-def _add(figures: SessionFigures, record: Record) -> None:
-    figures.model, figures.last_at = record.model, record.at
-    figures.requests += 1
-    figures.failed += not 200 <= record.status < 300
-    figures.messages, figures.tokens, figures.view_tokens = record.messages, record.tokens, record.view_tokens
-    figures.activations += record.activation is not None
-    figures.saved_tokens += max(0, record.tokens - record.view_tokens)
-    figures.cost += record.cost or 0.0
-    if record.usage is not None:
-        figures.input_tokens += record.usage.total_input
-        figures.cache_read += record.usage.cache_read
-        figures.output_tokens += record.usage.output
-
-
-_MOST_BYTES = 4_000_000  # bytes of a reply, or of one event, that are looked at
-
-_NAME = b'"usage"'
-
-
-class Usage(NamedTuple):
-    """Tokens of one request."""
-
-    input: int = 0  # neither read from nor written to a cache
-    cache_read: int = 0
-    cache_write: int = 0
-    output: int = 0
-
-    @property
-    def total_input(self) -> int:
-        return self.input + self.cache_read + self.cache_write
 
 
 class UsageReader:
@@ -182,7 +170,7 @@ class UsageReader:
             *lines, rest = bytes(self._kept).split(b"\n")
             self._kept = bytearray(rest)
             for line in lines:
-                if _NAME in line and line.startswith(b"data:"):
+                if b'"usage"' in line and line.startswith(b"data:"):
                     self._take(line[5:])
         if len(self._kept) > _MOST_BYTES:
             self._reads = False
@@ -206,20 +194,19 @@ class UsageReader:
 
 def _read(usage: Mapping[str, Any], before: Usage) -> Usage:
     """The figures of one place; a later place of the same reply tells only what has changed."""
+
+    def count(told: Mapping[str, Any], other: int, *names: str) -> int:
+        values = (told.get(name) for name in names)
+        return next((value for value in values if isinstance(value, int) and value >= 0), other)
+
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-    output = _count(usage, "output_tokens", _count(usage, "completion_tokens", before.output))
+    output = count(usage, before.output, "output_tokens", "completion_tokens")
     if isinstance(details, Mapping) or "prompt_tokens" in usage:  # OpenAI counts what was cached as input too
-        total = _count(usage, "prompt_tokens", _count(usage, "input_tokens", 0))
-        read = _count(details or {}, "cached_tokens", 0)
-        return Usage(max(0, total - read), read, 0, output)
+        read = count(details or {}, 0, "cached_tokens")
+        return Usage(max(0, count(usage, 0, "prompt_tokens", "input_tokens") - read), read, 0, output)
     return Usage(
-        _count(usage, "input_tokens", before.input),
-        _count(usage, "cache_read_input_tokens", before.cache_read),
-        _count(usage, "cache_creation_input_tokens", before.cache_write),
+        count(usage, before.input, "input_tokens"),
+        count(usage, before.cache_read, "cache_read_input_tokens"),
+        count(usage, before.cache_write, "cache_creation_input_tokens"),
         output,
     )
-
-
-def _count(usage: Mapping[str, Any], name: str, other: int) -> int:
-    value = usage.get(name)
-    return value if isinstance(value, int) and value >= 0 else other

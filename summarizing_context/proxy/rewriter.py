@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import msgspec
 
@@ -22,7 +21,6 @@ from summarizing_context.assembly import Options, open_store
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, StoreError, briefly
 from summarizing_context.messages.estimate import estimate_text, estimate_texts
-from summarizing_context.messages.validation import Message
 from summarizing_context.proxy.dialects.base import (
     KEY,
     Asked,
@@ -30,9 +28,8 @@ from summarizing_context.proxy.dialects.base import (
     Fields,
     Memory,
     PassUnchanged,
-    Row,
+    Shown,
     bare,
-    by_key,
     digest,
     without_halves,
 )
@@ -69,8 +66,6 @@ _LESS = 0.75  # of what was sent, where the provider does not say how much is to
 
 _MARGIN = 0.95
 
-_LEAST_ROOM = 4_000  # tokens of messages: a view with less of them is of no use to an agent
-
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
@@ -82,14 +77,6 @@ class Rewritten:
     dialect: Dialect
     client: Client
     window: int  # of the model, in tokens
-
-
-class _Named(NamedTuple):
-    """A message of a view, which later views share, and what names it: its row's key, where it is shown as it is."""
-
-    message: Message
-    name: str
-    is_row: bool
 
 
 @dataclass(slots=True)
@@ -119,12 +106,11 @@ class Rewriter:
         self._upstream = upstream
         self._budget = budget
         self._lends = lends
-        self._sessions = Sessions(settings, Options(flushes_behind=True), _MOST_OPEN)
+        self._sessions = Sessions(settings, Options(flushes_behind=True, warns_of_room=False), _MOST_OPEN)
         self._memory = Memory()
         self._names = Names()
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._named: WeakKeyDictionary[SummarizingContext, dict[int, _Named]] = WeakKeyDictionary()  # of open sessions
 
     async def rewrite(
         self, dialect: Dialect, body: bytes, headers: Headers, *, counts: bool = False
@@ -247,61 +233,51 @@ class Rewriter:
             except BudgetError as error:
                 if ceiling is not None:
                     raise
-                _note(record, context, keys)
+                least = _note(record, context, keys)
                 record.view_tokens, record.fixed_tokens = record.tokens, error.required_tokens
                 record.sent_messages, record.budget, record.activation = len(keys), error.budget_tokens, None
-                self._too_small(record)
+                self._tell_least(record, least)
                 return asked_now
             known.keys = keys
             if asked_now.client.id is None:
                 self._names.remember(record.session, keys)
-            _note(record, context, keys)
-            rows = by_key(asked.rows)
+            least = _note(record, context, keys)
             record.budget = context.budget().max_tokens
-            named = [*_named(view.shared, rows, self._named.get(context, {}))]
-            self._named[context] = {id(one.message): one for one in named}
-        names = [one.name for one in named]
-        shown = [(one.message, rows.get(one.name) if one.is_row else None) for one in named]
+            rows = {row.key: row for row in asked.rows}  # of those that say the same, the newest
+            shown: list[Shown] = []
+            names: list[str] = []
+            for message in view.shared:
+                row = rows.get(message.get(KEY, ""))
+                row = row if row is not None and message == row.message else None
+                shown.append((message, row))
+                names.append(digest(msgspec.json.encode(bare(message))) if row is None else row.key)
         record.prefix_kept = _kept(known.sent.get(asked.model), names)
         known.sent[asked.model] = names
         record.changed = names != keys or asked.must_change
         record.sent_messages = len(shown)
         if names != keys and ceiling is None:
-            self._too_small(record)
+            self._tell_least(record, least)
         return replace(asked_now, body=dialect.write(asked, shown)) if record.changed else asked_now
 
-    def _too_small(self, record: Record) -> None:
+    def _tell_least(self, record: Record, least: int) -> None:
         """Tell of a budget of which system prompt and tools leave too little, where that is so."""
-        if record.budget - record.fixed_tokens < _LEAST_ROOM:
-            record.least_budget = least = -(-(record.fixed_tokens + _LEAST_ROOM) // 1_000) * 1_000
+        if record.budget < least:
+            record.least_budget = least
             about = f"{record.client} with {record.model}"
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
             self._notice(f"budget of {about}", words)
 
 
-def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> None:
-    """What the view of this request was made of."""
+def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> int:
+    """Note what the view of this request was made of, and return the least useful budget."""
     view, figures = context.last_view, context.statistics()
     record.messages, record.tokens = len(keys), figures.history_tokens
     if view is not None:
         record.view_tokens, record.fixed_tokens = view.tokens, view.fixed_tokens
         if view.activation is not None:
             record.activation = view.activation.reason
-
-
-def _named(view: Sequence[Message], rows: Mapping[str, Row], known: Mapping[int, _Named]) -> Iterator[_Named]:
-    """The messages of a view with what names them; those are `known` that the view before had."""
-    for message in view:
-        named = known.get(id(message))
-        if named is not None and named.message is message:
-            yield named
-            continue
-        row = rows.get(message.get(KEY, ""))
-        if row is not None and message == row.message:
-            yield _Named(message, row.key, True)
-        else:
-            yield _Named(message, digest(msgspec.json.encode(bare(message))), False)
+    return figures.least_useful_budget
 
 
 def _kept(before: Sequence[str] | None, now: Sequence[str]) -> float | None:

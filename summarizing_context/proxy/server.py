@@ -30,8 +30,7 @@ try:
     import uvicorn
 
     from summarizing_context.inspector import Access, inspector_app
-    from summarizing_context.proxy.access import Guard
-    from summarizing_context.proxy.app import build_app
+    from summarizing_context.proxy.app import Guard, build_app
     from summarizing_context.proxy.codex import CHATGPT, TOKEN_VARIABLE, arguments_for, read_codex
     from summarizing_context.proxy.feed import Feed
     from summarizing_context.proxy.installation import base_urls
@@ -197,13 +196,13 @@ def address_of(listening: socket.socket) -> str:
 
 def end_process_in_time(status: int = 0) -> None:
     """Let this process end by itself, with this exit status; what is left of it at the deadline ends at once."""
-    threading.Thread(target=_end_at_deadline, args=(status,), name="deadline", daemon=True).start()
 
+    def end_at_deadline() -> None:
+        time.sleep(PROCESS_ENDS_WITHIN)
+        logger.warning("the proxy ended before all was closed; what is missing comes with the next requests")
+        os._exit(status)
 
-def _end_at_deadline(status: int) -> None:
-    time.sleep(PROCESS_ENDS_WITHIN)
-    logger.warning("the proxy ended before all was closed; what is missing comes with the next requests")
-    os._exit(status)
+    threading.Thread(target=end_at_deadline, name="deadline", daemon=True).start()
 
 
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
@@ -219,13 +218,22 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
             places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: proxy.token or ""}
             if Path(command[0]).name == "codex":
                 command = [command[0], *arguments_for(address, by_chatgpt=by_chatgpt), *command[1:]]
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command too, which decides
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *command, env={**os.environ, **places}, preexec_fn=_take_interrupts
+                    *command,
+                    env={**os.environ, **places},
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
+
+                def interrupted() -> None:
+                    """Pass on what came to this process alone. Ctrl-C at its terminal reaches the command too."""
+                    if not _is_in_front():
+                        process.send_signal(signal.SIGINT)
+
                 loop = asyncio.get_running_loop()
                 loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
+                loop.add_signal_handler(signal.SIGINT, interrupted)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
@@ -236,5 +244,13 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 signal.signal(signal.SIGINT, before)
 
 
-def _take_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _is_in_front() -> bool:
+    """Return whether Ctrl-C at a terminal reaches this process and all that it has started."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    finally:
+        os.close(terminal)

@@ -87,6 +87,7 @@ class Session:
         notify: Notify,
         announce: Announce | None,
         read_only: bool,
+        warns_of_room: bool = True,
     ) -> None:
         self.settings = settings
         self.id = settings.session_id
@@ -116,7 +117,7 @@ class Session:
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
-        self._is_room_told = False  # that a budget leaves too little of it
+        self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._waking: asyncio.Handle | None = None  # the call of `wake` that is due
 
     async def load(self) -> None:
@@ -193,11 +194,6 @@ class Session:
         """Whether the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after
         return after is not None and self.clock.now() - self.requested_at > after
-
-    def is_cramped(self, budget: int) -> bool:
-        """Whether system rows and tools take most of a budget, and leave less than a useful view needs."""
-        fixed = self.views.system_rows.tokens
-        return 2 * fixed > budget and budget < fixed + USEFUL_ROOM
 
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
@@ -342,8 +338,9 @@ class Session:
         if report is None and shown.state.serial and shown.state.interruptions != known.get(shown.key, ()):
             await self._save_state(shown.key, shown.encode(shown.state))  # a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
-        if self.is_cramped(budget) and not self._is_room_told:
-            self._is_room_told, fixed = True, self.views.system_rows.tokens
+        fixed = self.views.system_rows.tokens
+        if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
+            self._warns_of_room = False
             logger.warning(
                 "a budget of %s tokens leaves %s, for system rows and tools take %s: views show little of the session; "
                 "give at least %s, or fewer tools",

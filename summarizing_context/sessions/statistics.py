@@ -81,7 +81,7 @@ class Statistics:
     cap_reached: bool  # at present: no model is called
     cap_ends_in: float | None  # seconds until an hourly cap lets a call through; None for one of the session, or none
     lag_tokens: int  # in present segments without a summary of their own
-    least_useful_budget: int  # what system rows and tools of the last request take, and 2,000 tokens
+    least_useful_budget: int  # what system rows and tools of the last request take, and 4,000 tokens
     token_counter: str  # its name
     store: str  # path of the file, or :memory:
     last_error: str | None  # of a call, else of the background work, else of an activation; without message text

@@ -17,7 +17,7 @@ ANSWER = 4_096  # tokens kept for an answer of whose size nobody has told
 
 LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
 
-USEFUL_ROOM = 2_000  # tokens beside system rows and tools, below which a view shows little of a session
+USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
 _MOST = 2**63 - 1  # tokens of a budget
 

@@ -273,14 +273,27 @@ def false_codex(folder: Path) -> Path:
     return program
 
 
-def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(home: Path, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("login", "called"),
+    [
+        ('{"OPENAI_API_KEY": "sk-test"}', "summarizing-context"),  # else it sends fields that plain providers refuse
+        ('{"tokens": {"access_token": "a"}, "OPENAI_API_KEY": null}', "OpenAI"),
+    ],
+)
+def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(
+    login: str, called: str, home: Path, tmp_path: Path
+):
+    (home / ".codex").mkdir()
+    (home / ".codex" / "auth.json").write_text(login)
     done = run_codex(tmp_path, "http://127.0.0.1:1", "exec", "hello", program=false_codex(tmp_path))
     words, environment = json.loads(done.stdout)
     assert words[-2:] == ["exec", "hello"]
     assert words[0] == "-c"
-    told = tomllib.loads("\n".join(words[1:-2:2]).replace("model_provider=summarizing-context", ""))
+    settings = [word for word in words[1:-2:2] if word != "model_provider=summarizing-context"]
+    told = tomllib.loads("\n".join(settings))
     ((name, provider),) = told["model_providers"].items()
     assert f"model_provider={name}" in words
+    assert provider["name"] == called
     (header,) = provider["env_http_headers"]
     token = environment[provider["env_http_headers"][header]]
     assert header == "x-summarizing-context-token"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,45 @@ def test_what_ends_the_proxy_of_a_command_ends_the_command_too(tmp_path: Path):
         assert process.wait(60) == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+COUNTING = """
+import signal, sys, time
+told = []
+signal.signal(signal.SIGINT, lambda *_: told.append(1))
+print("ready", flush=True)
+while not told:
+    time.sleep(0.05)
+time.sleep(1)  # another would be here by now
+sys.exit(10 + len(told))
+"""
+
+
+@pytest.mark.parametrize("at_terminal", [False, True])
+def test_an_interrupt_reaches_the_command_once_by_a_terminal_or_through_the_proxy(tmp_path: Path, at_terminal: bool):
+    keyboard, terminal = pty.openpty()
+    command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", COUNTING]
+    process = subprocess.Popen(
+        command,
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if at_terminal else None,
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "ready\n"
+            if at_terminal:
+                os.write(keyboard, b"\x03")
+            else:
+                process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 11
+        finally:
+            process.terminate()
+            os.close(keyboard)
+            os.close(terminal)
 
 
 def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

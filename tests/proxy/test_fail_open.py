@@ -43,7 +43,6 @@ STEPS: dict[str, tuple[Any, str]] = {
     "following the history": (SummarizingContext, "follow"),
     "deciding about the view": (Viewer, "change"),
     "showing the view": (Viewer, "view"),
-    "naming what is shown": (rewriter, "_named"),
     "writing the request": (Anthropic, "write"),
 }
 

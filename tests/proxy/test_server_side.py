@@ -9,8 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from summarizing_context.proxy.names import client_of
-from tests.proxy.clients import AnthropicAgent, histories, proxied, status
+from tests.proxy.clients import AnthropicAgent, proxied, status
 from tests.proxy.fake import Fake, served
 from tests.proxy.test_wire import post
 
@@ -62,39 +61,26 @@ async def test_edits_by_the_server_and_fields_that_nobody_knows_stay_in_a_reques
     assert {name: last[name] for name in beside} == beside
 
 
-async def test_there_are_never_more_than_four_marks_of_the_cache():
-    mark = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    tools = [{"name": "read", "input_schema": {"type": "object"}, **mark}]
-    system = [{"type": "text", "text": "You fix code.", **mark}, {"type": "text", "text": "Be brief.", **mark}]
-    fake = Fake()  # it refuses more
-    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
-        client = AnthropicAgent(address, system=system, tools=tools)
-        for step in range(16):
-            await client.step(f"step {step}")
-    assert fake.problems == []
-    last = histories(fake.seen)[-1]
-    assert len(last) < len(client.history) - 6
-    assert ["cache_control" in json.dumps(row) for row in last][-1]
-    assert json.dumps(fake.seen[-1]["body"]).count('"cache_control"') == 4
+SESSION = "01234567-89ab-cdef-0123-456789abcdef"
 
 
 @pytest.mark.parametrize(
     ("headers", "metadata", "wanted"),
     [
-        ({"x-claude-code-session-id": "a", "x-claude-code-agent-id": "g"}, None, ("claude-code", "a", "g")),
-        (
-            {},
-            {"user_id": "user_1_account_2_session_01234567-89ab-cdef-0123-456789abcdef"},
-            ("claude-code", "01234567-89ab-cdef-0123-456789abcdef", None),
-        ),
-        ({"thread-id": "t", "session-id": "s"}, None, ("codex", "t", None)),
-        ({"session-id": "s"}, None, ("codex", "s", None)),
-        ({"x-session-id": "o", "x-session-affinity": "p"}, None, ("opencode", "o", None)),
-        ({"x-session-affinity": "p"}, None, ("opencode", "p", None)),
-        ({}, {"user_id": "someone"}, ("chat", None, None)),
-        ({}, None, ("chat", None, None)),
+        ({"x-claude-code-session-id": "a", "x-claude-code-agent-id": "g"}, None, "claude-code:a:g:agent-"),
+        ({}, {"user_id": f"user_1_account_2_session_{SESSION}"}, f"claude-code:{SESSION}:agent-"),
+        ({"thread-id": "t", "session-id": "s"}, None, "codex:t:agent-"),
+        ({"session-id": "s"}, None, "codex:s:agent-"),
+        ({"x-session-id": "o", "x-session-affinity": "p"}, None, "opencode:o:agent-"),
+        ({"x-session-affinity": "p"}, None, "opencode:p:agent-"),
+        ({}, {"user_id": "someone"}, "chat:"),
+        ({}, None, "chat:"),
     ],
 )
-def test_clients_are_known_by_what_they_send(headers: dict[str, str], metadata: Any, wanted: tuple[Any, ...]):
-    fields = {} if metadata is None else {"metadata": json.dumps(metadata).encode()}
-    assert client_of(headers, fields) == wanted
+async def test_clients_are_known_by_what_they_send(headers: dict[str, str], metadata: Any, wanted: str):
+    body = {"model": "m", "max_tokens": 9, "tools": [{"name": "t"}], "messages": talk("messages", 4)}
+    async with served(Fake(behave=answer_all)) as upstream, proxied(upstream) as address:
+        await post(address, body=json.dumps(body if metadata is None else {**body, "metadata": metadata}), **headers)
+        (session,) = (await status(address))["sessions"]
+    assert session["session"].startswith(wanted)
+    assert session["client"] == wanted.partition(":")[0]

@@ -10,7 +10,6 @@ import anthropic
 import httpx2
 import pytest
 
-from summarizing_context.proxy import rewriter
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, begins_with, histories, proxied, status
 from tests.proxy.fake import Fake, served
 
@@ -264,22 +263,3 @@ async def test_summaries_by_the_clients_own_model(tmp_path: Path):
     assert {each["body"]["model"] for each in own} == {"claude-x"}
     assert fake.problems == []
     assert b"sk-secret" not in contents(tmp_path)
-
-
-async def test_sessions_whose_last_request_was_forgotten_go_on(monkeypatch: pytest.MonkeyPatch):
-    """Of the sessions that came last so many are remembered; here none, also not while a request is on its way."""
-    monkeypatch.setattr(rewriter, "_MOST_KNOWN", 0)
-    monkeypatch.setattr(rewriter, "_MOST_RECALLED", 0)
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
-        clients = [AnthropicAgent(address, session="a"), ChatAgent(address)]
-        for step in range(14):
-            for client in clients:
-                await client.step(f"step {step}")
-        fake.most_tokens = 5
-        with pytest.raises(anthropic.BadRequestError, match="too long"):
-            await clients[0].step("and now")
-        told = await status(address)
-    assert fake.problems == []
-    assert (told["failures"], len(told["sessions"])) == (0, 2)
-    assert len(histories(fake.seen)[-2]) < len(clients[1].history) / 2

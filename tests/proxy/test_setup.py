@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import plistlib
+import socket
 import subprocess
 import sys
+import threading
 import tomllib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,6 +24,37 @@ UNIT = Path(".config/systemd/user/summarizing-context-proxy.service")
 MANAGER = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$HOME/calls"
 """
+
+
+class Started(BaseHTTPRequestHandler):
+    """Answers as the proxy that the service manager has started."""
+
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def ports() -> Iterator[tuple[str, str]]:
+    """Two ports at which a proxy answers."""
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), Started) for _ in range(2)]
+    for server in servers:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield str(servers[0].server_port), str(servers[1].server_port)
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def enable(ports: tuple[str, str]) -> list[str]:
+    return ["proxy", "enable", "--store", "p.db", "--yes", "--listen", ports[0]]
 
 
 @pytest.fixture
@@ -51,35 +87,35 @@ def calls(home: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("shell", "file", "line"),
     [
-        ("bash", ".bashrc", 'export ANTHROPIC_BASE_URL="http://127.0.0.1:8377/token/$(cat {token})"'),
-        ("zsh", ".zshrc", 'export OPENAI_BASE_URL="http://127.0.0.1:8377/token/$(cat {token})/v1"'),
-        ("fish", ".config/fish/config.fish", "set -gx OPENAI_BASE_URL http://127.0.0.1:8377/token/(cat {token})/v1"),
+        ("bash", ".bashrc", 'export ANTHROPIC_BASE_URL="http://127.0.0.1:{port}/token/$(cat {token})"'),
+        ("zsh", ".zshrc", 'export OPENAI_BASE_URL="http://127.0.0.1:{port}/token/$(cat {token})/v1"'),
+        ("fish", ".config/fish/config.fish", "set -gx OPENAI_BASE_URL http://127.0.0.1:{port}/token/(cat {token})/v1"),
     ],
 )
 def test_both_are_shown_in_full_and_written(
-    shell: str, file: str, line: str, home: Path, capsys: pytest.CaptureFixture[str]
+    shell: str, file: str, line: str, home: Path, enable: list[str], capsys: pytest.CaptureFixture[str]
 ):
-    assert main(["proxy", "enable", "--store", "p.db", "--shell", shell, "--budget", "60k", "--yes"]) == 0
+    assert main([*enable, "--shell", shell, "--budget", "60k"]) == 0
     shown = capsys.readouterr().out
     for path in (file, UNIT):
         assert str(home / path) in shown
         assert (home / path).read_text().strip() in shown
-    assert line.format(token=home / TOKEN) in (home / file).read_text().splitlines()
+    assert line.format(port=enable[-1], token=home / TOKEN) in (home / file).read_text().splitlines()
     assert (home / TOKEN).stat().st_mode & 0o777 == 0o600
     assert (home / TOKEN).read_text().strip() not in shown + (home / file).read_text() + (home / UNIT).read_text()
     unit = (home / UNIT).read_text()
-    assert f'"--store" "{home}/p.db" "--budget" "60k" "--listen" "127.0.0.1:8377"' in unit
+    assert f'"--store" "{home}/p.db" "--budget" "60k" "--listen" "127.0.0.1:{enable[-1]}"' in unit
     assert calls(home)[-1] == "systemctl --user restart summarizing-context-proxy.service"
 
 
 @pytest.mark.parametrize("before", [b"# mine\nexport A=1\n", b"export A=1", b"", None, b"\xff\xfe not text\r\n"])
-def test_a_home_is_afterwards_as_it_was_before(before: bytes | None, home: Path):
+def test_a_home_is_afterwards_as_it_was_before(before: bytes | None, home: Path, enable: list[str]):
     if before is not None:
         (home / ".bashrc").write_bytes(before)
         (home / ".bashrc").chmod(0o640)
     (home / ".zshrc").write_text("# of another shell\n")
     there = contents(home)
-    assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 0
+    assert main(enable) == 0
     new = {"calls", str(UNIT), str(TOKEN)} | ({".bashrc"} if before is None else set())
     assert contents(home).keys() - there.keys() == new
     assert main(["proxy", "disable", "--yes"]) == 0
@@ -89,15 +125,16 @@ def test_a_home_is_afterwards_as_it_was_before(before: bytes | None, home: Path)
     assert before is None or (home / ".bashrc").stat().st_mode & 0o777 == 0o640
 
 
-def test_twice_is_as_once_and_another_address_takes_the_place_of_the_first(home: Path):
-    enable = ["proxy", "enable", "--store", "p.db", "--yes"]
+def test_twice_is_as_once_and_another_address_takes_the_place_of_the_first(
+    home: Path, enable: list[str], ports: tuple[str, str]
+):
     assert [main(enable), main(enable)] == [0, 0]
     once = (home / ".bashrc").read_bytes()
     assert calls(home)[-1].endswith("start summarizing-context-proxy.service")
     with (home / ".bashrc").open("a") as file:
         file.write("export LATER=1\n")
-    assert main([*enable, "--listen", "9000"]) == 0
-    assert (home / ".bashrc").read_bytes() == once.replace(b"8377", b"9000") + b"export LATER=1\n"
+    assert main([*enable, "--listen", ports[1]]) == 0
+    assert (home / ".bashrc").read_bytes() == once.replace(*(port.encode() for port in ports)) + b"export LATER=1\n"
     assert [main(["proxy", "disable", "--yes"]), main(["proxy", "disable", "--yes"])] == [0, 0]
     assert (home / ".bashrc").read_text() == "export LATER=1\n"
 
@@ -123,10 +160,10 @@ def test_a_linked_file_stays_a_link(home: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("arguments", [["enable", "--store", "p.db"], ["disable"]])
 def test_nothing_is_written_without_an_answer_and_by_a_dry_run(
-    arguments: list[str], home: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], home: Path, enable: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     if arguments == ["disable"]:
-        main(["proxy", "enable", "--store", "p.db", "--yes"])
+        main(enable)
     there = contents(home)
     assert main(["proxy", *arguments, "--dry-run"]) == 0
     assert contents(home) == there
@@ -191,6 +228,28 @@ def test_where_no_service_can_start_the_proxy_nothing_is_left_and_the_way_out_is
     assert contents(home) == {".bashrc": b"# mine\n"}
 
 
+def test_a_service_whose_port_another_program_has_is_taken_back_and_told(
+    home: Path, enable: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(Started, "status", 401)
+    assert main(enable) == 4
+    told = capsys.readouterr().err
+    assert all(words in told for words in (f"127.0.0.1:{enable[-1]}", "401", "nothing is left", "proxy run"))
+    assert contents(home).keys() == {"calls"}
+
+
+def test_a_service_that_never_answers_is_taken_back_and_told(
+    home: Path, enable: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = str(taken.getsockname()[1])
+    passed = itertools.count(step=30.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(passed))
+    assert main([*enable, "--listen", free]) == 4
+    assert f"no proxy answers at http://127.0.0.1:{free}" in capsys.readouterr().err
+    assert contents(home).keys() == {"calls"}
+
+
 def test_words_reach_the_service_as_they_are(tmp_path: Path):
     words = ["/opt/my python", "--store", 'a"b\\c$HOME%h']
     unit = service_of("linux", tmp_path, {}, words).text.decode()
@@ -210,21 +269,23 @@ def test_the_lines_are_read_by_a_real_shell(home: Path, capsys: pytest.CaptureFi
     assert said.split() == [base, f"{base}/v1"]
 
 
-def test_codex_is_sent_by_its_own_configuration_which_becomes_private(home: Path, capsys: pytest.CaptureFixture[str]):
+def test_codex_is_sent_by_its_own_configuration_which_becomes_private(
+    home: Path, enable: list[str], ports: tuple[str, str], capsys: pytest.CaptureFixture[str]
+):
     (home / ".codex").mkdir()
     config = home / ".codex" / "config.toml"
     before = b'model = "gpt-x"\n[features]\nshell_tool = true\n'
     config.write_bytes(before)
     config.chmod(0o644)
-    assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 0
+    assert main(enable) == 0
     shown = capsys.readouterr().out
-    url = f"http://127.0.0.1:8377/token/{(home / TOKEN).read_text().strip()}/v1"
+    url = f"http://127.0.0.1:{ports[0]}/token/{(home / TOKEN).read_text().strip()}/v1"
     told = tomllib.loads(config.read_text())
     assert told == {"openai_base_url": url, **tomllib.loads(before.decode())}
     assert config.stat().st_mode & 0o777 == 0o600
     assert f'openai_base_url = "{url}"' in shown
-    assert main(["proxy", "enable", "--store", "p.db", "--yes", "--listen", "9000"]) == 0
-    assert tomllib.loads(config.read_text())["openai_base_url"] == url.replace("8377", "9000")
+    assert main([*enable, "--listen", ports[1]]) == 0
+    assert tomllib.loads(config.read_text())["openai_base_url"] == url.replace(*ports)
     assert main(["proxy", "disable", "--yes"]) == 0
     assert config.read_bytes() == before
 
@@ -238,12 +299,12 @@ def test_codex_is_sent_by_its_own_configuration_which_becomes_private(home: Path
     ],
 )
 def test_a_codex_that_asks_elsewhere_is_left_as_it_is_and_that_is_told(
-    config: str, login: str, words: str, home: Path, capsys: pytest.CaptureFixture[str]
+    config: str, login: str, words: str, home: Path, enable: list[str], capsys: pytest.CaptureFixture[str]
 ):
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text(config)
     (home / ".codex" / "auth.json").write_text(login)
-    assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 0
+    assert main(enable) == 0
     told = capsys.readouterr().err
     assert words in told
     assert "Codex goes on without the proxy" in told

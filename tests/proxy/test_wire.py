@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import socket
 from typing import Any
 
@@ -16,8 +15,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from summarizing_context import Settings, SettingsError
 from summarizing_context.proxy import app as application
 from summarizing_context.proxy.server import ProxySettings, make_app
-from summarizing_context.proxy.upstream import Target, Upstream, target_of
-from tests.proxy.clients import AnthropicAgent, histories, proxied, status
+from summarizing_context.proxy.upstream import Upstream, target_of
+from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
 
 pytestmark = pytest.mark.anyio
@@ -78,24 +77,6 @@ async def test_a_provider_that_is_not_there_is_told():
         answer = await post(address)
     assert answer.status_code == 502
     assert "cannot be reached" in answer.json()["error"]["message"]
-
-
-async def test_a_failure_of_ours_lets_the_request_go_on_unchanged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    async def fails(*_: Any, **__: Any) -> Any:
-        raise RuntimeError("with a secret in it")
-
-    monkeypatch.setattr("summarizing_context.proxy.rewriter.Rewriter.rewrite", fails)
-    fake = Fake()
-    with caplog.at_level(logging.DEBUG):
-        async with served(fake) as upstream, proxied(upstream) as address:
-            answer = await post(address)
-            told = await status(address)
-    assert answer.status_code == 200
-    assert fake.seen[0]["raw"] == BODY.encode()
-    assert (told["failures"], told["last_failure"]) == (1, "RuntimeError")
-    assert "secret" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -160,17 +141,6 @@ async def test_what_the_server_compacts_or_keeps_goes_on_unchanged(dialect: str,
     assert (told["passed_unchanged"], told["failures"]) == (1, 0)
 
 
-async def test_pages_of_browsers_are_refused():
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream) as address:
-        rebound = await post(address, host="evil.example:8377")
-        other = await post(address, origin="https://evil.example")
-        async with httpx2.AsyncClient(trust_env=False) as client:
-            told = await client.get(f"{address}/_status", headers={"host": "evil.example"})
-    assert [rebound.status_code, other.status_code, told.status_code] == [403, 403, 403]
-    assert fake.seen == []
-
-
 async def test_with_a_token_only_who_knows_it_may_ask_and_it_is_not_passed_on():
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, token=TOKEN) as address:
@@ -197,13 +167,6 @@ def test_another_address_needs_a_good_token(options: Any):
 def test_an_address_of_a_provider_has_to_be_one(address: str):
     with pytest.raises(SettingsError, match="--openai"):
         Upstream("https://host", address)
-
-
-@pytest.mark.parametrize("path", [b"//evil.example/x", b"@evil.example/", b"/../../x", b"/v1/messages"])
-def test_no_path_leads_to_another_host(path: bytes):
-    upstream = Upstream("https://api.host", "https://api.host/v1")
-    for kind in ("anthropic", "openai"):
-        assert upstream._url(Target(kind, path)).host == "api.host"  # type: ignore[arg-type]
 
 
 def test_paths_that_both_providers_have_are_told_apart():
@@ -247,15 +210,3 @@ async def test_streams_that_are_open_do_not_hold_the_end_up():
             request = client.build_request("POST", f"{address}/v1/messages", content=BODY)
             opened = await client.send(request, stream=True)
         await opened.aclose()
-
-
-async def test_keys_are_in_no_log_and_in_no_figure(caplog: pytest.LogCaptureFixture):
-    fake = Fake()
-    with caplog.at_level(logging.DEBUG):
-        async with served(fake) as upstream, proxied(upstream, budget=8_000) as address:
-            client = AnthropicAgent(address)
-            for step in range(12):
-                await client.step(f"step {step}")
-            told = await status(address)
-    assert len(histories(fake.seen)) == 12
-    assert "sk-secret" not in caplog.text + str(told)

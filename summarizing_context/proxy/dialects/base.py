@@ -9,7 +9,6 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -64,10 +63,13 @@ class History(Generic[Value]):
     kind: str
     items: list[bytes]  # their JSON
     made: list[Value]
-    kept: int  # so many of them an earlier request had already, in front
+    kept: int = 0  # so many of them an earlier request had already, in front
     grouped: Any = None  # what a dialect has made of several items together, for an earlier request
-    front: bytes = b""  # the list's JSON up to the end of so many items: most of it is compared in one look
-    front_items: int = 0
+
+
+_MOST_ITEMS = 20_000  # of a request; a model's window ends long before
+
+_MOST_CHANGED = 4  # newest items that a client writes otherwise in its next request: marks, reminders
 
 
 class Memory:
@@ -94,70 +96,31 @@ class Memory:
 
         Raises `msgspec.DecodeError` for what is no list, and whatever `make` raises.
         """
-        before, kept, stop = None, 0, 0
-        for at, (history, _) in enumerate(self._histories):
-            same, end = _same_items(data, history) if history.kind == kind else (0, 0)
-            if same > kept:
-                before, kept, stop = at, same, end
-        rest = data if before is None else b"[" + data[stop:].lstrip(b", \t\r\n")
-        new = [bytes(item) for item in msgspec.json.decode(rest, type=list[msgspec.Raw])]
-        if kept + len(new) > _MOST_ITEMS:
+        items = [bytes(item) for item in msgspec.json.decode(data, type=list[msgspec.Raw])]
+        if len(items) > _MOST_ITEMS:
             raise PassUnchanged("the history has too many items to be read at once")
-        found = History(kind, new, list(map(make, new)), 0)
-        if before is not None:
-            history = self._histories[before][0]
-            found = History(kind, history.items[:kept] + new, history.made[:kept] + found.made, kept, history.grouped)
-            found.front, found.front_items = history.front, history.front_items
-            if not 0 <= kept - history.front_items <= _FRONT_LAGS:
-                found.front, found.front_items = data[:stop], kept
-            if kept >= len(history.items) - _MOST_CHANGED:  # else another session goes on from there too
-                del self._histories[before]
-        if all(item.startswith(b"{") for item in new):  # anything else does not end with itself
-            self._histories.append((found, len(data) + len(found.front)))
-            self._forget()
-        return found
-
-    def _forget(self) -> None:
+        kept = at = 0
+        for number, (history, _) in enumerate(self._histories):
+            if history.kind == kind and (same := _same_items(history.items, items)) > kept:
+                kept, at = same, number
+        found = History(kind, items, [make(item) for item in items[kept:]], kept)
+        if kept:
+            before = self._histories[at][0]
+            found.items[:kept], found.grouped = before.items[:kept], before.grouped
+            found.made[:0] = before.made[:kept]
+            if kept >= len(before.items) - _MOST_CHANGED:  # else another session goes on from there too
+                del self._histories[at]
+        self._histories.append((found, len(data)))
         size = sum(size for _, size in self._histories)
         while len(self._histories) > 1 and (len(self._histories) > self._most_lists or size > self._most_bytes):
             size -= self._histories.pop(0)[1]
+        return found
 
 
-_MOST_ITEMS = 20_000  # of a request; a model's window ends long before
-
-_MOST_CHANGED = 4  # newest items that a client writes otherwise in its next request: marks, reminders
-
-
-_FRONT_LAGS = 64  # items that are compared one by one before the front is written anew
-
-
-def _same_items(data: bytes, history: History[Any]) -> tuple[int, int]:
-    """How many of the items a JSON list begins with, and where the last of them ends.
-
-    Items are objects, which end with themselves. Where clients part them in several ways, only the first counts.
-    """
-    at = _after_space(data, 1)
-    if not history.items or not data.startswith(history.items[0], at):
-        return 0, 0
-    same, end = 1, at + len(history.items[0])
-    between = data[end : _after_space(data, end + 1)]
-    if history.front and data.startswith(history.front):
-        same, end = history.front_items, len(history.front)
-    for item in islice(history.items, same, None):
-        at = end + len(between)
-        if not (data.startswith(between, end) and data.startswith(item, at)):
-            break
-        same, end = same + 1, at + len(item)
-    return same, end
-
-
-def _after_space(data: bytes, at: int) -> int:
-    while data[at : at + 1] in _SPACE:
-        at += 1
-    return at
-
-
-_SPACE = (b" ", b"\t", b"\r", b"\n")
+def _same_items(before: Sequence[bytes], now: Sequence[bytes]) -> int:
+    """How many items both begin with."""
+    differ = (at for at, (one, other) in enumerate(zip(before, now, strict=False)) if one != other)
+    return next(differ, min(len(before), len(now)))
 
 
 class Dialect(Protocol):
@@ -223,8 +186,3 @@ def encoded(fields: Fields, name: str, items: Sequence[Out]) -> bytes:
     """The body of a request whose list `name` has other items; all else is as the client wrote it."""
     history = [msgspec.Raw(item) if isinstance(item, bytes) else item for item in items]
     return msgspec.json.encode({**fields, name: history})
-
-
-def by_key(rows: Sequence[Row]) -> dict[str, Row]:
-    """The rows by their keys: of those that say the same, the newest."""
-    return {row.key: row for row in rows}

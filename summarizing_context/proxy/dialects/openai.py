@@ -6,7 +6,7 @@ In Responses the history is a list of items, of which what a model gave in one r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -123,31 +123,18 @@ def _first_row(items: Sequence[Any], kinds: Sequence[Any]) -> int:
     return len(items)
 
 
-class _Grouped(NamedTuple):
-    """The rows that an earlier request was made of."""
-
-    start: int  # item at which the first begins
-    stop: int  # item behind the last
-    rows: list[Row]
-    ids: response_items.Ids
-
-
 def _rows(history: History[Any], start: int) -> list[Row]:
-    """The rows of the items from `start` on. Those of an earlier request are taken over, as far as nothing that came
-    since belongs to them."""
-    rows, ids, at = list[Row](), response_items.Ids(frozenset(), frozenset()), start
-    before: _Grouped | None = history.grouped
-    if before is not None and before.start == start:
-        rows, at = list(before.rows), before.stop
+    """The rows of the items from `start` on; those of an earlier request where no item needs another."""
+    rows, at = list[Row](), start
+    if history.grouped is not None and history.grouped[0] == start:
+        rows, at = list(history.grouped[1]), history.grouped[2]
         while rows and at > history.kept:
             at -= len(rows.pop().sent)
         if rows and rows[-1].message["role"] == "assistant":  # its response may go on
             at -= len(rows.pop().sent)
-        ids = before.ids
-    new = response_items.ids_of(history.made[at:])
-    if new.of_pairs & ids.all or new.all & ids.of_pairs:  # what was read without its other half
-        rows, at, ids = [], start, response_items.Ids(frozenset(), frozenset())
-        new = response_items.ids_of(history.made[at:])
+    is_local = not any(map(response_items.needs_its_half, history.made[at:]))
+    if not is_local:
+        rows, at = [], start
     for message, own in response_items.rows_of(history.made[at:]):
         key = message[response_items.NAME]
         named = {**message, KEY: key}
@@ -155,7 +142,7 @@ def _rows(history: History[Any], start: int) -> list[Row]:
             named["metadata"] = HOOK
         rows.append(Row(named, tuple(history.items[at : at + len(own)]), key))
         at += len(own)
-    history.grouped = _Grouped(start, at, rows, response_items.Ids(ids.all | new.all, ids.of_pairs | new.of_pairs))
+    history.grouped = (start, rows, at) if is_local else None
     return rows
 
 
