@@ -53,7 +53,6 @@ from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrunk_messages import Price, remembering
-from summarizing_context.views.view import policy_of
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -234,7 +233,7 @@ def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) 
         log=log,
         summaries=summaries,
         ledger=ledger,
-        views=Viewer(log, summaries, policy_of(settings), price, counter.name, ledger=ledger),
+        views=Viewer(log, summaries, settings, price, counter.name, ledger=ledger),
         worker=make_worker(base, log, summaries, ledger, background),
         learner=make_learner(base, log, summaries, ledger),
         store=base.store,

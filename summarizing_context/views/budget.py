@@ -5,7 +5,7 @@ The budget follows from the caller, the provider and the settings, corrected by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, briefly
@@ -25,15 +25,15 @@ AMPLE_SHARE = 0.75  # of the high water
 
 LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
 
-MAX_SQUEEZE = 4
+TIGHT = 2  # squeezes with which everything is shrunk
+
+BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room
 
 FLOOR_SHARE = 1 / 3  # of room, that messages which must stay leave to all others
 
 _LEAST_FLOOR = 128  # tokens
 
-BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room; in less with more
-
-MAX_BARE = BARE + 1
+_TIGHT_TAIL = 0.5  # of what is shared out, that the messages of a tail take together where everything is shrunk
 
 
 class Shares(NamedTuple):
@@ -62,6 +62,7 @@ class Room(NamedTuple):
     squeeze: int = 0
     staying: int = 0  # tokens of messages that must stay
     spare: float = 0.0  # tokens that nothing else takes
+    cap: int = 0  # tokens of a message where everything is shrunk; 0 where it is not
 
     @property
     def staying_cap(self) -> int:
@@ -73,8 +74,18 @@ class Room(NamedTuple):
         return max(0, int(self.tokens - floor))
 
     def setting_aside(self, staying: int) -> Room:
-        """The room in which messages that must stay cost so many tokens."""
+        """Return the room in which messages that must stay cost so many tokens."""
         return self._replace(staying=min(staying, self.staying_cap)) if staying or self.staying else self
+
+    def holding(self, costs: Sequence[int]) -> Room:
+        """Return the tight room in which messages of these costs fit together: long ones are cut to the same length."""
+        left, cap = _TIGHT_TAIL * self.shared, self.shares.message_share * self.shared
+        for done, cost in enumerate(sorted(costs)):
+            if cost >= (level := left / (len(costs) - done)):
+                cap = min(cap, level)
+                break
+            left -= cost
+        return self._replace(squeeze=TIGHT, cap=max(LEAST_CAP >> TIGHT, int(cap)))
 
     @property
     def shared(self) -> int:
@@ -108,18 +119,22 @@ class Room(NamedTuple):
 
     @property
     def header_target(self) -> float:
+        """What a header takes before more of it is merged."""
         return self._eased(self.shares.header_target)
 
     @property
     def header_share(self) -> float:
+        """What a header may take."""
         return self._eased(self.shares.header_share)
 
     @property
     def least_cap(self) -> int:
+        """What a shrunk message keeps at least."""
         return LEAST_CAP >> self.squeeze
 
     @property
     def pin_cap(self) -> int:
+        """What one pinned message may take."""
         return max(self.least_cap, int(self._squeezed(self.shares.pin_share)))
 
     @property
@@ -128,9 +143,11 @@ class Room(NamedTuple):
         return int(self._squeezed(self.shares.keep_share))
 
     def message_cap(self, shown_of_group: int) -> int:
-        """What the next message of a group may take, of which so much is shown already."""
+        """Return what the next message of a group may take, of which so much is shown already."""
         if self.is_bare:
-            return self.tokens >> (self.squeeze - BARE + 1)
+            return self.tokens // 2
+        if self.cap:
+            return self.cap
         left_for_group = (self._squeezed(self.shares.group_share) - shown_of_group) / 2
         return max(self.least_cap, int(min(self._squeezed(self.shares.message_share), left_for_group)))
 

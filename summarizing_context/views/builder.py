@@ -1,6 +1,7 @@
 """Views of a session for each provider: what is shown now, and what changes in it.
 
-In memory. What changes is decided in `planner` and drafted in `composition`; committing a change is the session's work.
+In memory. What changes is decided in `planner`, by drafts that `drafts` makes; committing a change is the session's
+work.
 """
 
 from __future__ import annotations
@@ -8,9 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import count
-from math import inf
 
 import msgspec
 
@@ -20,7 +19,7 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.views import restored_states
+from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.views.activation import (
     ActivationPlan,
     ActivationReport,
@@ -28,29 +27,33 @@ from summarizing_context.views.activation import (
     Reason,
     ViewRequest,
 )
-from summarizing_context.views.budget import LEAST_ROOM, Room
-from summarizing_context.views.composition import Composer, ProviderDrafts, cuts_leaving
-from summarizing_context.views.folds import hides_newest
-from summarizing_context.views.header import Style, Written
-from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation
+from summarizing_context.views.budget import LEAST_ROOM, Room, Shares
+from summarizing_context.views.drafts import NextView, cuts_leaving, foreseen
+from summarizing_context.views.header import Style
+from summarizing_context.views.planner import Decision, Reshape, plan_activation
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
-from summarizing_context.views.tail import MessageReader, Tail, Tails, extend_tail, late_start
+from summarizing_context.views.tail import WHOLE_GROUPS, MessageReader, Tail, extend_tail, late_start
 from summarizing_context.views.view import (
     ROOM_MARK,
     ActivationState,
     Change,
+    CoveredHistory,
     ProviderView,
     RepairCounts,
     Replaced,
     View,
     ViewMarks,
-    ViewPolicy,
     activated,
     common_prefix,
+    covered_history_of,
+    first_state,
     gone_back,
+    kept_state,
     merged,
+    priced,
+    tail_behind,
     with_pins,
 )
 from summarizing_context.worker.covered_ranges import CoveredRange, Foreseen, HeaderPlace
@@ -68,7 +71,7 @@ class Viewer:
         self,
         log: MessageLog,
         summaries: SummaryCache,
-        policy: ViewPolicy,
+        settings: Settings,
         price: Price,
         counter: str,
         *,
@@ -79,10 +82,13 @@ class Viewer:
         self._summaries = summaries
         self.pace = price.pace or Pace()
         self._reader = MessageReader(log, self.pace)
-        self._policy = policy
+        self._settings = settings
+        self._shares = Shares(settings.high_water, settings.low_water, header_target=settings.header_target)
         self._price = price
-        style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat, policy.step)
-        self._composer = Composer(Sources(self._reader, summaries, ledger, policy, price, style, Written()), sections)
+        sizes, is_flat = summary_sizes(settings), settings.strategy == "summarize"
+        style = Style(price.count, settings.header_role, sizes.leaf, is_flat, sizes.step)
+        self._sources = Sources(self._reader, summaries, ledger, settings, price, style)
+        self._sections = sections
         self._counter = counter
         self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
@@ -115,9 +121,9 @@ class Viewer:
 
     def restore(self, key: str, state: ActivationState, marks: ViewMarks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
-        state = restored_states.priced(state, self._price, self._counter)
-        is_pending = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
-        tail = restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
+        state = priced(state, self._price, self._counter)
+        is_pending = marks is not None or self._settings.merge_user_rows  # where rows met is not kept with a state
+        tail = self._tail_behind(state)
         provider_view = ProviderView(key, state, tail, pending="restored" if is_pending else None)
         if state.held_at:
             provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
@@ -132,13 +138,11 @@ class Viewer:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now.
         Raises `Pause` where the pace allows it."""
         if (provider_view := self._provider_views.get(key)) is None:
-            provider_view = self._kept(self._first_view(key, Room(there.room, self._policy.shares)))
-        there = restored_states.priced(there, self._price, self._counter)
+            provider_view = self._kept(self._first_view(key, Room(there.room, self._shares)))
+        there = priced(there, self._price, self._counter)
         state = gone_back(there, provider_view.state, self._log.bounds())
         name = ("undo", state.serial, state.stop, self._log.name)
-        tail = self.pace.once(
-            name, lambda: restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
-        )
+        tail = self.pace.once(name, lambda: self._tail_behind(state))
         above = self.system_rows.tokens + state.head_tokens
         extend_tail(self._reader, tail, budget - above)
         before, after = self.tokens(key, budget)[0], above + tail.tokens
@@ -149,22 +153,28 @@ class Viewer:
 
     def prefix_kept(self, change: Change) -> int:
         """Tokens with which the view handed out last and the changed one begin alike, tools included."""
-        return restored_states.prefix_kept(change, self.system_rows, self._price)
+        rows, last = self.system_rows, change.provider_view.last
+        leading = rows.shown().messages
+        head = [*leading, *change.state.head]
+        kept = common_prefix(last, head)
+        tokens = rows.tokens if kept >= len(leading) else 0
+        tokens += sum(map(self._price.message, head[len(leading) : kept]))
+        if kept == len(head):
+            same = common_prefix(last[kept:], [item.message for item in change.tail.items])
+            tokens += sum(item.tokens for item in change.tail.items[:same])
+        return tokens
 
-    def covered_histories(self) -> list[restored_states.CoveredHistory]:
+    def covered_histories(self) -> list[CoveredHistory]:
         """What the log tells of what each provider's view covers, before the log is replaced."""
-        return [
-            restored_states.covered_history_of(provider_view.state, self._log)
-            for provider_view in self._provider_views.values()
-        ]
+        return [covered_history_of(provider_view.state, self._log) for provider_view in self._provider_views.values()]
 
-    def replaced(self, old: Replaced, covered_histories: Sequence[restored_states.CoveredHistory]) -> None:
+    def replaced(self, old: Replaced, covered_histories: Sequence[CoveredHistory]) -> None:
         """The log was replaced: a provider whose view covers nothing that has changed goes on with it; the others start
         over, and their next view is an activation."""
         for provider_view, history in zip(self._provider_views.values(), covered_histories, strict=True):
-            kept = restored_states.kept_state(provider_view.state, history, old, self._log)
-            state = kept or restored_states.first_state(self._log, provider_view.state, self._counter)
-            tail = restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
+            kept = kept_state(provider_view.state, history, old, self._log)
+            state = kept or first_state(self._log, provider_view.state, self._counter)
+            tail = self._tail_behind(state)
             if kept is not None:
                 provider_view.go_on(state, tail, old.same, self._log_size)
             else:
@@ -191,7 +201,7 @@ class Viewer:
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
-        room = Room(self._room_tokens(budget), self._policy.shares)
+        room = Room(self._room_tokens(budget), self._shares)
         provider_view = self._provider_view(key, room)
         if staying := provider_view.state.staying:
             room = room.setting_aside(staying)
@@ -208,20 +218,28 @@ class Viewer:
 
     def _changed(self, provider_view: ProviderView, room: Room, budget: int, request: ViewRequest) -> Change | None:
         tail, skipped = self._fed(provider_view, room)
-        now = self._situation(provider_view, tail, room, skipped, request)
+        now = NextView(
+            self._sources,
+            self._sections,
+            provider_view,
+            tail,
+            room,
+            request,
+            self.system_rows.name,
+            skipped,
+            self.only_looks,
+        )
         reason = provider_view.pending or request.reason or ("budget_raised" if now.is_widened else None)
         if request.reason == "explicit" and reason in ("budget_lowered", "budget_raised"):
             reason = "explicit"  # what was asked for comes before what the room alone would do
-        decision = self._decided(provider_view, tail, now)
+        decision = plan_activation(now)
         if decision.change is None and skipped:  # it has to be looked at whole after all
-            tail, was_attempt = provider_view.tail, decision.is_attempt
-            extend_tail(self._reader, tail)
-            now = self._situation(provider_view, tail, room, 0, request)
-            if was_attempt:
-                now = now._replace(new_tokens=0, new_messages=0)
-            decision = self._decided(provider_view, tail, now)
+            was_attempt = decision.is_attempt
+            extend_tail(self._reader, provider_view.tail)
+            now = replace(now, tail=provider_view.tail, skipped=0, was_attempt=was_attempt)
+            decision = plan_activation(now)
             decision = decision._replace(is_attempt=decision.is_attempt or was_attempt)
-        tokens = provider_view.state.head_tokens + tail.tokens + now.skipped
+        tokens = now.tokens + now.skipped
         fits = isinstance(decision.change, ActivationPlan) or tokens <= room.tokens
         change = self._carried_out(provider_view, decision, reason, tokens, room) if fits else None
         if change is None:
@@ -241,51 +259,6 @@ class Viewer:
         else:
             change = self._reshaped(provider_view, decision.change, tokens)
         return change._replace(attempted=self._log_size) if decision.is_attempt else change
-
-    def _decided(self, provider_view: ProviderView, tail: Tail, now: Situation) -> Decision:
-        drafts = ProviderDrafts(self._composer, provider_view, tail, now)
-        if self._policy.max_messages is not None and now.has_too_many:
-            now = now._replace(ahead=drafts.ahead())
-        return plan_activation(now, drafts)
-
-    def _situation(
-        self, provider_view: ProviderView, tail: Tail, room: Room, skipped: int, request: ViewRequest
-    ) -> Situation:
-        """What the planner decides by."""
-        log, state = self._log, provider_view.state
-        attempted_at, length = provider_view.attempted_at, len(log.entries)
-        newest = tail.items[-1] if tail.items and not self.only_looks else None
-        return Situation(
-            state=state,
-            policy=self._policy,
-            room=room,
-            shown_room=provider_view.tail.room,
-            tail_start=tail.start,
-            tail_tokens=tail.tokens,
-            tail_messages=len(tail.items),
-            skipped=skipped,
-            reason=request.reason,
-            focus=request.focus,
-            request=request.activation,
-            memories=request.memories,
-            pending=provider_view.pending,
-            leading_count=log.leading_count,
-            log_length=length,
-            new_tokens=inf if attempted_at is None else log.history_tokens - attempted_at,
-            new_messages=length - provider_view.attempted_length,
-            hides_newest=bool(state.folded) and self._hides_newest(provider_view),
-            is_first=not provider_view.last and provider_view.resumed is None,
-            pins_changed=provider_view.pins_changed,
-            system_changed=state.system != self.system_rows.name,
-            newest_whole=newest.tokens + newest.left_out if newest and newest.left_out else inf,
-        )
-
-    def _hides_newest(self, provider_view: ProviderView) -> bool:
-        """Whether calls are folded of which the newest message is a result."""
-        state, (start, stop) = provider_view.state, self._log.newest_group
-        if state.stop != start or stop != len(self._log):
-            return False
-        return hides_newest(Tails(self._reader, self._price, provider_view.tail).newest, state.folded)
 
     @property
     def _log_size(self) -> tuple[int, int]:
@@ -340,10 +313,10 @@ class Viewer:
         """The tail within other bounds, shown anew."""
         if bounds == tail.bounds:
             return tail
-        made = partial(Tail, tail.start, tail.room, self._price, tail.folded, bounds)
         name = ("within", tail, len(self._log), bounds)
         anew = self.pace.once(
-            name, lambda: made(since=tail.since, repeats_stop=tail.repeats_stop, whole_log=tail.whole_log)
+            name,
+            lambda: Tail(tail.start, tail.room, self._price, bounds, since=tail.since, whole_log=tail.whole_log),
         )
         extend_tail(self._reader, anew)
         return anew
@@ -367,8 +340,8 @@ class Viewer:
         if provider_view.state is not change.before:
             return False
         old, new = provider_view.tail, change.tail
-        uncounted = len(old.items) - provider_view.counted - new.joined_of(old.items[provider_view.counted :])
-        same = (old.room, old.next) == (new.room, new.next) and new.folded in ((), old.folded)
+        uncounted = len(old.items) - provider_view.counted
+        same = (old.room, old.next) == (new.room, new.next) and new.since in (WHOLE_GROUPS, old.since)
         provider_view.counted = max(0, len(new.items) - uncounted) if same else 0
         self.repairs.note([pin for pin in change.pins if pin.message not in provider_view.state.head])
         self.repairs.note_changed(old.items, new.items[: provider_view.counted])
@@ -391,7 +364,7 @@ class Viewer:
             provider_view.last,
             system.tokens + provider_view.state.head_tokens + provider_view.tail.tokens,
         )
-        if self._policy.merge_user_rows:
+        if self._settings.merge_user_rows:
             provider_view.ends = frozenset(end for end in provider_view.ends if end < stable) | {stable}
             messages = merged(messages, provider_view.ends)
             stable = common_prefix(provider_view.merged, messages)
@@ -401,11 +374,11 @@ class Viewer:
 
     def shown(self, key: str, budget: int) -> ProviderView:
         """What a provider is shown at about this budget."""
-        return self._provider_view(key, Room(self._room_tokens(budget), self._policy.shares))
+        return self._provider_view(key, Room(self._room_tokens(budget), self._shares))
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
-        room = Room(self._room_tokens(budget), self._policy.shares)
+        room = Room(self._room_tokens(budget), self._shares)
         provider_view = self._view_for(key, room) or self._new_view(key, room)
         room = room.setting_aside(provider_view.state.staying)
         tail, skipped = self._fed(provider_view, room)
@@ -415,7 +388,7 @@ class Viewer:
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
         for a request, at a price."""
-        provider_view = self._view_for(key, Room(self._room_tokens(budget), self._policy.shares))
+        provider_view = self._view_for(key, Room(self._room_tokens(budget), self._shares))
         if provider_view is None:
             return 0
         least = 1 if request is None else request.keep_messages
@@ -428,17 +401,17 @@ class Viewer:
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
         if self.latest is None:
-            return Room(max(0, max_tokens - self.system_rows.tokens), self._policy.shares).high
+            return Room(max(0, max_tokens - self.system_rows.tokens), self._shares).high
         return self._room_of(self.latest.state).high
 
     def foreseen(self) -> Foreseen:
         """What the next activation of the newest view may cover; nothing while that is not near."""
         if (latest := self.latest) is None:
             return Foreseen()
-        return self._composer.foreseen(latest, self._room_of(latest.state))
+        return foreseen(self._sources, latest, self._room_of(latest.state))
 
     def _room_of(self, state: ActivationState) -> Room:
-        return Room(state.room, self._policy.shares).setting_aside(state.staying)
+        return Room(state.room, self._shares).setting_aside(state.staying)
 
     def _room_tokens(self, budget: int) -> int:
         room = budget - self.system_rows.tokens
@@ -485,7 +458,7 @@ class Viewer:
             made.state = msgspec.structs.replace(was, room=room.tokens, staying=staying)
         else:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
-        made.tail = restored_states.tail_behind(made.state, self._policy.shares, self._price, self._log.leading_count)
+        made.tail = self._tail_behind(made.state)
         made.beside, made.pending = was, None
         if not latest.is_plain:
             made.pending = "budget_lowered" if room.tokens < was.room else "budget_raised"
@@ -494,9 +467,9 @@ class Viewer:
     def _first_view(self, key: str, room: Room) -> ProviderView:
         """A view that starts with the whole log. It is told if others were shown."""
         empty = ActivationState(room=room.tokens, system=self.system_rows.name)
-        state = restored_states.first_state(self._log, empty, self._counter, system=empty.system)
+        state = first_state(self._log, empty, self._counter, system=empty.system)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
-        tail = restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
+        tail = self._tail_behind(state)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
 
     def _note_prompt(self, provider_view: ProviderView) -> Reason | None:
@@ -526,19 +499,18 @@ class Viewer:
             provider_view.state = msgspec.structs.replace(provider_view.state, stop=self._log.leading_count)
             if provider_view.tail.items:  # ephemeral messages, which the new rows come before
                 provider_view.pending = provider_view.pending or "system_changed"
-            stop = provider_view.state.repeats_stop
-            provider_view.tail = Tail(
-                self._log.leading_count, provider_view.tail.room, self._price, repeats_stop=stop, whole_log=True
-            )
+            provider_view.tail = Tail(self._log.leading_count, provider_view.tail.room, self._price, whole_log=True)
         tail, late, skipped = provider_view.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._log, tail.next, room)) > tail.next:
-            repeats = tail.repeats_stop
-            name = ("late", self._log.name, start, room, tail.bounds, repeats)
-            late = self.pace.once(name, lambda: Tail(start, room, self._price, (), tail.bounds, repeats_stop=repeats))
+            name = ("late", self._log.name, start, room, tail.bounds)
+            late = self.pace.once(name, lambda: Tail(start, room, self._price, tail.bounds))
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
         extend_tail(self._reader, late or tail)
         return late or tail, skipped
+
+    def _tail_behind(self, state: ActivationState) -> Tail:
+        return tail_behind(state, self._shares, self._price, self._log.leading_count)
 
     def _too_small(self, provider_view: ProviderView, budget: int, now: int) -> BudgetError:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""

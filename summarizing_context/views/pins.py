@@ -12,18 +12,17 @@ from typing import NamedTuple, Protocol
 from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.pins import Candidates
-from summarizing_context.log.repairs import Piece, Repair, Run, present
+from summarizing_context.log.repairs import Piece, Repair, present
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.provider_bindings import Bounds, has_signed_thinking, loaded_tools, without_thinking
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room
 from summarizing_context.views.shrunk_messages import Price, says_nothing
-from summarizing_context.views.tail import Tail
-from summarizing_context.views.tail_items import TailItem, holds_count, shown_once, shown_within
+from summarizing_context.views.tail import Tail, TailItem, shown_within
 
 _OPENING_ROWS = 8  # of the first human message that are shown though they are not critical
 
-_MISSES = 32  # candidates without room after which only those are read whose log entry would fit
+_MISSES = 32  # candidates without room after which only those are read whose log entry would fit; opening rows read
 
 
 class Source(Protocol):
@@ -35,10 +34,6 @@ class Source(Protocol):
 
     def cost(self, index: int) -> int:
         """Its tokens, without reading it."""
-        ...
-
-    def repeats(self, index: int, stop: int) -> Run:
-        """The entry with those right behind it that repeat it, as far as `stop`."""
         ...
 
 
@@ -109,7 +104,7 @@ def choose_pins(
     candidates: Candidates, staying: Staying, source: Source, room: Room, price: Price, *, humans_cap: int = 0
 ) -> Pinned:
     """What stays, with the rest of the first human message and the latest one, up to the pin share each; and of what
-    humans wrote before, the newest, whole, in `humans_cap` tokens."""
+    humans wrote before, the newest, whole, in `humans_cap` tokens. What is said twice is shown once."""
     held = {pin.seq for pin in staying.items}
     others = _shown_together([index for index in candidates.first if index not in held], source, room, price)
     latest = next(iter(candidates.humans), None)
@@ -126,27 +121,25 @@ def choose_pins(
     cut = (pin.seq for pin in staying.items if pin.left_out)
     whole = {pin.seq for pin in others if not pin.left_out}
     unshown = sorted({*staying.left_out, *cut} - whole)
-    before = tuple(pins[:split])
-    stops = {run.start: run.stop for run in _runs([*candidates.first], source)}
-    ends = (stops[pin.seq] if "repeats_joined" in pin.repairs else pin.seq + 1 for pin in before)
-    return Pinned(before, tuple(pins[split:]), tuple(unshown), max(ends, default=0))
+    opening_stop = pins[split - 1].seq + 1 if split else 0
+    return Pinned(tuple(pins[:split]), tuple(pins[split:]), tuple(unshown), opening_stop)
 
 
 def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: Price) -> list[TailItem]:
     """Rows that form one message, repeats once: short ones whole, the pin share divided among the long ones."""
-    rows = [(*source.read(run.start), run.times) for run in _runs(indexes, source)[:_OPENING_ROWS]]
+    rows: dict[str, tuple[Piece, int]] = {}
+    for index in indexes[:_MISSES]:
+        piece, cost = _piece(*source.read(index), price)
+        rows.setdefault(canonical_json(piece.message), (piece, cost))
+        if len(rows) == _OPENING_ROWS:
+            break
     left = room.pin_cap
     pins: list[TailItem] = []
-    for done, (row, tokens, times) in enumerate(sorted(rows, key=lambda row: row[1])):
+    for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
         cap = left // (len(rows) - done)
-        if cap < room.least_cap // 4:
-            continue
-        piece, cost = _piece(row, tokens, price)
-        if times > 1 and holds_count(cap, price):
-            pins.append(shown_once(piece, cost, times, cap, price))
-        else:
+        if cap >= room.least_cap // 4:
             pins.append(shown_within(piece, cost, cap, price))
-        left -= pins[-1].tokens
+            left -= pins[-1].tokens
     return sorted(pins, key=lambda pin: pin.seq)
 
 
@@ -166,19 +159,6 @@ def _whole(indexes: Sequence[int], source: Source, cap: int, said: Collection[st
             known.add(name)
             cap -= pin.tokens
             yield pin
-
-
-def _runs(indexes: Sequence[int], source: Source) -> list[Run]:
-    """These log entries, in their order, those together that repeat one another."""
-    runs: list[Run] = []
-    end = 0
-    for index in indexes:
-        if runs and runs[-1].stop == index < end:
-            runs[-1] = Run(runs[-1].start, index + 1)
-        else:
-            runs.append(Run(index, index + 1))
-            end = source.repeats(index, indexes[-1] + 1).stop
-    return runs
 
 
 def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
@@ -265,7 +245,7 @@ def _shown(
         if read.seq >= bounds.settled and has_signed_thinking(read.message):
             return None
     start, stop = reads[0].seq, reads[-1].seq + 1
-    tail = Tail(start, room._replace(squeeze=room.squeeze + 1), price, (), bounds)
+    tail = Tail(start, room._replace(squeeze=room.squeeze + 1), price, bounds)
     tail.take(reads, costs, closed=True)
     if all(says_nothing(item.message) for item in tail.items):
         return None

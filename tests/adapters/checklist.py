@@ -108,7 +108,7 @@ _point(
 _point(
     17,
     "a view changes only with what is ready and committed; cancelling changes nothing by halves",
-    "views/test_viewer.py::test_a_change_is_nothing_until_it_is_applied",
+    "test_context.py::test_should_compact_tells_before_the_view_activates",
     "test_context.py::test_a_cancelled_replacement_has_happened_in_both_places_or_in_neither",
 )
 _point(
@@ -121,7 +121,7 @@ _point(
     19,
     "no storm: an activation frees a minimum or does not happen",
     f"{_L}no_storm.py::test_many_requests_after_a_huge_message_cause_no_storm",
-    "views/test_planner.py::test_an_activation_that_frees_less_than_min_free_does_not_happen_and_counts_as_an_attempt",
+    f"{_L}no_storm.py::test_views_without_new_messages_never_activate_again",
 )
 _point(
     20,

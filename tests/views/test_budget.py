@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.views.budget import LEAST_CAP, choose_budget
+from summarizing_context.views.budget import BARE, LEAST_CAP, TIGHT, choose_budget
 from tests.making import room
 
 
@@ -98,3 +98,15 @@ def test_a_long_group_leaves_less_for_each_further_message_but_never_nothing():
     caps = [room(10_000).message_cap(shown) for shown in (0, 1_000, 3_000, 4_000, 9_000)]
     assert caps == [2_000, 1_500, 500, LEAST_CAP, LEAST_CAP]
     assert room(10_000, squeeze=4).message_cap(9_000) == LEAST_CAP >> 4
+
+
+def test_where_everything_is_shrunk_short_messages_stay_whole_and_long_ones_are_cut_alike():
+    tight = room(8_000).holding([100, 50_000, 200, 9_000])
+    assert (tight.squeeze, tight.cap) == (TIGHT, (4_000 - 300) // 2)
+    assert tight.message_cap(0) == tight.message_cap(99_999) == tight.cap
+    assert room(8_000).holding([10, 20]).cap == 2_000
+    assert room(100).holding([500] * 500).cap == LEAST_CAP >> TIGHT
+
+
+def test_the_newest_message_alone_takes_half_of_the_room():
+    assert room(8_000, squeeze=BARE).message_cap(0) == 4_000
