@@ -6,6 +6,7 @@ The budget follows from the caller, the provider and the settings, corrected by 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, briefly
@@ -34,6 +35,16 @@ FLOOR_SHARE = 1 / 3  # of room, that messages which must stay leave to all other
 _LEAST_FLOOR = 128  # tokens
 
 _TIGHT_TAIL = 0.5  # of what is shared out, that the messages of a tail take together where everything is shrunk
+
+
+def water_level(sizes: Sequence[float], share: float) -> float:
+    """Return the cap at which parts of these sizes fill `share` together: small parts stay whole."""
+    left = max(0.0, share)
+    for done, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - done) >= left:
+            return left / (len(sizes) - done)
+        left -= size
+    return max(sizes, default=0.0)
 
 
 class Shares(NamedTuple):
@@ -78,14 +89,11 @@ class Room(NamedTuple):
         return self._replace(staying=min(staying, self.staying_cap)) if staying or self.staying else self
 
     def holding(self, costs: Sequence[int]) -> Room:
-        """Return the tight room in which messages of these costs fit together: long ones are cut to the same length."""
-        left, cap = _TIGHT_TAIL * self.shared, self.shares.message_share * self.shared
-        for done, cost in enumerate(sorted(costs)):
-            if cost >= (level := left / (len(costs) - done)):
-                cap = min(cap, level)
-                break
-            left -= cost
-        return self._replace(squeeze=TIGHT, cap=max(LEAST_CAP >> TIGHT, int(cap)))
+        """Return the tight room in which messages of these costs fit together, and one more: long ones are cut to the
+        same length."""
+        level = water_level([*costs, inf], _TIGHT_TAIL * self.shared)
+        level = min(level, self.shares.message_share * self.shared)
+        return self._replace(squeeze=TIGHT, cap=max(LEAST_CAP >> TIGHT, int(level)))
 
     @property
     def shared(self) -> int:

@@ -1,7 +1,6 @@
 """Views of a session for each provider: what is shown now, and what changes in it.
 
-In memory. What changes is decided in `planner`, by drafts that `drafts` makes; committing a change is the session's
-work.
+In memory. What changes is decided in `planner`; committing a change is the session's work.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from summarizing_context.errors import BudgetError
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
-from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.views.activation import (
     ActivationPlan,
@@ -28,9 +26,8 @@ from summarizing_context.views.activation import (
     ViewRequest,
 )
 from summarizing_context.views.budget import LEAST_ROOM, Room, Shares
-from summarizing_context.views.drafts import NextView, cuts_leaving, foreseen
 from summarizing_context.views.header import Style
-from summarizing_context.views.planner import Decision, Reshape, plan_activation
+from summarizing_context.views.planner import NextView, Reshape, cuts_leaving, foreseen, plan_activation
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
@@ -154,7 +151,7 @@ class Viewer:
     def prefix_kept(self, change: Change) -> int:
         """Tokens with which the view handed out last and the changed one begin alike, tools included."""
         rows, last = self.system_rows, change.provider_view.last
-        leading = rows.shown().messages
+        leading = rows.messages()
         head = [*leading, *change.state.head]
         kept = common_prefix(last, head)
         tokens = rows.tokens if kept >= len(leading) else 0
@@ -175,10 +172,16 @@ class Viewer:
             kept = kept_state(provider_view.state, history, old, self._log)
             state = kept or first_state(self._log, provider_view.state, self._counter)
             tail = self._tail_behind(state)
-            if kept is not None:
-                provider_view.go_on(state, tail, old.same, self._log_size)
-            else:
-                provider_view.start_over(state, tail, has_texts=bool(self._log.pinned.texts))
+            shown, provider_view.state, provider_view.tail = provider_view.tail, state, tail
+            if kept is None:
+                provider_view.pending, provider_view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
+                provider_view.attempted_at, provider_view.counted = None, 0
+                continue
+            provider_view.counted = sum(item.seq < old.same for item in shown.items[: provider_view.counted])
+            if provider_view.attempted_at is not None:
+                tokens, length = self._log_size
+                provider_view.attempted_at = min(provider_view.attempted_at, tokens)
+                provider_view.attempted_length = min(provider_view.attempted_length, length)
         self._keep_shown()
 
     def change(
@@ -205,8 +208,14 @@ class Viewer:
         provider_view = self._provider_view(key, room)
         if staying := provider_view.state.staying:
             room = room.setting_aside(staying)
+
+        # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if provider_view.state.system != self.system_rows.name:
-            reason = self._note_prompt(provider_view) or reason
+            if provider_view.last or provider_view.state.serial:
+                provider_view.pending = provider_view.pending or "system_changed"
+                reason = "system_changed"
+            else:
+                provider_view.state = msgspec.structs.replace(provider_view.state, system=self.system_rows.name)
         if for_request:
             self._log.interrupt()
         given_up = tuple(place for place in self._log.interruptions if place > provider_view.state.stop)
@@ -214,80 +223,60 @@ class Viewer:
             provider_view.state = msgspec.structs.replace(provider_view.state, interruptions=given_up)
         if provider_view.tail.bound and provider_view.has_turn_ended(self._log.bounds()):
             provider_view.pending = provider_view.pending or provider_view.state.reason
-        return self._changed(provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories)))
 
-    def _changed(self, provider_view: ProviderView, room: Room, budget: int, request: ViewRequest) -> Change | None:
+        # decide
         tail, skipped = self._fed(provider_view, room)
-        now = NextView(
-            self._sources,
-            self._sections,
-            provider_view,
-            tail,
-            room,
-            request,
-            self.system_rows.name,
-            skipped,
-            self.only_looks,
-        )
-        reason = provider_view.pending or request.reason or ("budget_raised" if now.is_widened else None)
-        if request.reason == "explicit" and reason in ("budget_lowered", "budget_raised"):
-            reason = "explicit"  # what was asked for comes before what the room alone would do
+        asked = ViewRequest(reason, focus, request, tuple(memories))
+        system, looks = self.system_rows.name, self.only_looks
+        now = NextView(self._sources, self._sections, provider_view, tail, room, asked, system, skipped, looks)
+        told = provider_view.pending or reason or ("budget_raised" if now.is_widened else None)
+        if reason == "explicit" and told in ("budget_lowered", "budget_raised"):
+            told = "explicit"  # what was asked for comes before what the room alone would do
         decision = plan_activation(now)
+        is_attempt = decision.is_attempt
         if decision.change is None and skipped:  # it has to be looked at whole after all
-            was_attempt = decision.is_attempt
             extend_tail(self._reader, provider_view.tail)
-            now = replace(now, tail=provider_view.tail, skipped=0, was_attempt=was_attempt)
+            now = replace(now, tail=provider_view.tail, skipped=0, was_attempt=is_attempt)
             decision = plan_activation(now)
-            decision = decision._replace(is_attempt=decision.is_attempt or was_attempt)
-        tokens = now.tokens + now.skipped
-        fits = isinstance(decision.change, ActivationPlan) or tokens <= room.tokens
-        change = self._carried_out(provider_view, decision, reason, tokens, room) if fits else None
-        if change is None:
-            self._note(provider_view, decision)  # at last, for what pauses before is decided again
-        if not fits:
-            raise self._too_small(provider_view, budget, tokens)
-        return change
+            is_attempt = is_attempt or decision.is_attempt
 
-    def _carried_out(
-        self, provider_view: ProviderView, decision: Decision, reason: Reason | None, tokens: int, room: Room
-    ) -> Change | None:
-        """What changes in a view of `tokens` tokens."""
-        if decision.change is None:
-            return None
+        # carry it out; at last, for what pauses before is decided again
+        tokens = now.tokens + now.skipped
         if isinstance(decision.change, ActivationPlan):
-            change = self._covered(provider_view, decision.change, reason, tokens, room)
-        else:
+            change = self._covered(provider_view, decision.change, told, tokens, room)
+        elif decision.change is not None and tokens <= room.tokens:
             change = self._reshaped(provider_view, decision.change, tokens)
-        return change._replace(attempted=self._log_size) if decision.is_attempt else change
+        else:
+            if is_attempt:
+                provider_view.attempted_at, provider_view.attempted_length = self._log_size
+            if decision.pins_seen:
+                provider_view.pins_changed = False
+            if (refused := decision.to_summarize) is not None:
+                self._summaries.open.request(CoveredRange(refused.cut.stop, refused.header.nodes))
+            if tokens > room.tokens:
+                rows = [(item.seq, item.tokens) for item in provider_view.tail.items[-5:]]
+                raise BudgetError(self.system_rows.tokens + tokens, budget, rows, "newest messages")
+            return None
+        return change._replace(attempted=self._log_size) if is_attempt else change
 
     @property
     def _log_size(self) -> tuple[int, int]:
         """Tokens and messages of the present log."""
         return self._log.history_tokens, len(self._log)
 
-    def _note(self, provider_view: ProviderView, decision: Decision) -> None:
-        """Note what a decision that changes nothing has looked at, and ask for what it wants to have summarized."""
-        if decision.is_attempt:
-            provider_view.attempted_at, provider_view.attempted_length = self._log_size
-        if decision.pins_seen:
-            provider_view.pins_changed = False
-        if (refused := decision.to_summarize) is not None:
-            self._summaries.open.request(CoveredRange(refused.cut.stop, refused.header.nodes))
-
     def _covered(
         self, provider_view: ProviderView, plan: ActivationPlan, reason: Reason | None, tokens: int, room: Room
     ) -> Change:
         """The change to a view of `tokens` tokens that covers what is planned."""
+        before = provider_view.state
         if reason is None:
-            before = self._room_of(provider_view.beside or provider_view.state)
-            reason = "budget_lowered" if room.tokens < before.tokens and tokens <= before.high else "high_water"
+            was = self._room_of(provider_view.beside or before)
+            reason = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
         system = self.system_rows.tokens
         sizes = system + tokens, system + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, reason, *sizes, *plan.word_for_word)
-        state = activated(provider_view.state, plan, reason, self._counter, self.system_rows.name)
-        return Change(
-            provider_view, provider_view.state, state, plan.tail, (*plan.pins.before, *plan.pins.after), report
-        )
+        state = activated(before, plan, reason, self._counter, self.system_rows.name)
+        return Change(provider_view, before, state, plan.tail, (*plan.pins.before, *plan.pins.after), report)
 
     def _reshaped(self, provider_view: ProviderView, shape: Reshape, tokens: int) -> Change:
         """The change to a view that begins differently, and covers nothing more."""
@@ -301,25 +290,20 @@ class Viewer:
                 pin_tokens=state.pin_tokens + block.tokens,
             )
         bounds = self._log.bounds() if shape.rebinds else before.bounds
-        tail = self._within(provider_view.tail, bounds)
+        tail = provider_view.tail
+        if bounds != tail.bounds:  # shown anew within them
+            was, room = tail, tail.room
+            tail = self.pace.once(
+                ("within", was, len(self._log), bounds),
+                lambda: Tail(was.start, room, self._price, bounds, since=was.since, whole_log=was.whole_log),
+            )
+            extend_tail(self._reader, tail)
         total, after = self.system_rows.tokens + tokens, self.system_rows.tokens + state.head_tokens + tail.tokens
         report = ActivationReport(True, shape.reason, total, after, total - after)
         state = msgspec.structs.replace(
             state, serial=before.serial + 1, reason=shape.reason, system=self.system_rows.name, bounds=bounds
         )
         return Change(provider_view, before, state, tail, () if pins is None else (*pins.before, *pins.after), report)
-
-    def _within(self, tail: Tail, bounds: Bounds) -> Tail:
-        """The tail within other bounds, shown anew."""
-        if bounds == tail.bounds:
-            return tail
-        name = ("within", tail, len(self._log), bounds)
-        anew = self.pace.once(
-            name,
-            lambda: Tail(tail.start, tail.room, self._price, bounds, since=tail.since, whole_log=tail.whole_log),
-        )
-        extend_tail(self._reader, anew)
-        return anew
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing.
@@ -358,12 +342,9 @@ class Viewer:
         """The view as `change` has left it: what came since then is for the next one."""
         self.latest = provider_view = self.shown(key, budget)
         self._provider_views.move_to_end(provider_view.key)
-        system = self.system_rows.shown()
-        stable = provider_view.show(system.messages, self.repairs)
-        messages, tokens = (
-            provider_view.last,
-            system.tokens + provider_view.state.head_tokens + provider_view.tail.tokens,
-        )
+        stable = provider_view.show(self.system_rows.messages(), self.repairs)
+        messages = provider_view.last
+        tokens = self.system_rows.log_rows().tokens + provider_view.state.head_tokens + provider_view.tail.tokens
         if self._settings.merge_user_rows:
             provider_view.ends = frozenset(end for end in provider_view.ends if end < stable) | {stable}
             messages = merged(messages, provider_view.ends)
@@ -392,11 +373,9 @@ class Viewer:
         if provider_view is None:
             return 0
         least = 1 if request is None else request.keep_messages
-        if least is None or (
-            request and cuts_leaving(provider_view.tail, provider_view.state.cut, self._log.segments, least)
-        ):
-            return 0
-        return len(provider_view.tail.items)
+        tail, present = provider_view.tail, provider_view.state.cut
+        is_met = least is not None and not (request and cuts_leaving(tail, present, self._log.segments, least))
+        return len(tail.items) if is_met else 0
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
@@ -472,24 +451,14 @@ class Viewer:
         tail = self._tail_behind(state)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
 
-    def _note_prompt(self, provider_view: ProviderView) -> Reason | None:
-        """Another system prompt leads: where a view was shown with the old one, the next is an activation."""
-        if provider_view.last or provider_view.state.serial:
-            provider_view.pending = provider_view.pending or "system_changed"
-            return "system_changed"
-        provider_view.state = msgspec.structs.replace(provider_view.state, system=self.system_rows.name)
-        return None
-
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
         states = [provider_view.state for provider_view in self._provider_views.values()]
         self._summaries.notes.keep(state.focus for state in states)
         self._summaries.open.keep(CoveredRange(state.stop, state.nodes) for state in states)
-        self._summaries.keep_headers(map(self._header_place, states))
-
-    def _header_place(self, state: ActivationState) -> HeaderPlace:
-        target = self._room_of(state).header_target
-        return HeaderPlace(next((node for node, _ in state.tree_nodes), None), target)
+        oldest = [next((node for node, _ in state.tree_nodes), None) for state in states]
+        targets = [self._room_of(state).header_target for state in states]
+        self._summaries.keep_headers(map(HeaderPlace, oldest, targets))
 
     def _fed(self, provider_view: ProviderView, room: Room) -> tuple[Tail, int]:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:
@@ -511,8 +480,3 @@ class Viewer:
 
     def _tail_behind(self, state: ActivationState) -> Tail:
         return tail_behind(state, self._shares, self._price, self._log.leading_count)
-
-    def _too_small(self, provider_view: ProviderView, budget: int, now: int) -> BudgetError:
-        """The floor does not fit: the newest group is still open and cannot be shrunk further."""
-        rows = [(item.seq, item.tokens) for item in provider_view.tail.items[-5:]]
-        return BudgetError(self.system_rows.tokens + now, budget, rows, "newest messages")

@@ -5,9 +5,9 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.entries import PlacedMessage
@@ -18,23 +18,11 @@ from summarizing_context.messages.provider_bindings import Bounds, has_signed_th
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room
 from summarizing_context.views.shrunk_messages import Price, says_nothing
-from summarizing_context.views.tail import Tail, TailItem, shown_within
+from summarizing_context.views.tail import MessageReader, Tail, TailItem, shown_within
 
 _OPENING_ROWS = 8  # of the first human message that are shown though they are not critical
 
 _MISSES = 32  # candidates without room after which only those are read whose log entry would fit; opening rows read
-
-
-class Source(Protocol):
-    """The log that pins are taken from."""
-
-    def read(self, index: int) -> tuple[PlacedMessage, int]:
-        """A log entry and its tokens."""
-        ...
-
-    def cost(self, index: int) -> int:
-        """Its tokens, without reading it."""
-        ...
 
 
 class Staying(NamedTuple):
@@ -71,7 +59,7 @@ class Pins(NamedTuple):
 NO_PINS = Pins((), (), 0, ())
 
 
-def choose_staying(candidates: Candidates, source: Source, room: Room, beside: int, price: Price) -> Staying:
+def choose_staying(candidates: Candidates, source: MessageReader, room: Room, beside: int, price: Price) -> Staying:
     """As many critical messages and system rows as the room can hold where such rows of the tail take `beside` tokens.
 
     What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
@@ -101,7 +89,7 @@ def choose_staying(candidates: Candidates, source: Source, room: Room, beside: i
 
 
 def choose_pins(
-    candidates: Candidates, staying: Staying, source: Source, room: Room, price: Price, *, humans_cap: int = 0
+    candidates: Candidates, staying: Staying, source: MessageReader, room: Room, price: Price, *, humans_cap: int = 0
 ) -> Pinned:
     """What stays, with the rest of the first human message and the latest one, up to the pin share each; and of what
     humans wrote before, the newest, whole, in `humans_cap` tokens. What is said twice is shown once."""
@@ -125,7 +113,7 @@ def choose_pins(
     return Pinned(tuple(pins[:split]), tuple(pins[split:]), tuple(unshown), opening_stop)
 
 
-def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: Price) -> list[TailItem]:
+def _shown_together(indexes: Sequence[int], source: MessageReader, room: Room, price: Price) -> list[TailItem]:
     """Rows that form one message, repeats once: short ones whole, the pin share divided among the long ones."""
     rows: dict[str, tuple[Piece, int]] = {}
     for index in indexes[:_MISSES]:
@@ -143,7 +131,9 @@ def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: P
     return sorted(pins, key=lambda pin: pin.seq)
 
 
-def _whole(indexes: Sequence[int], source: Source, cap: int, said: Collection[str], price: Price) -> Iterator[TailItem]:
+def _whole(
+    indexes: Sequence[int], source: MessageReader, cap: int, said: Collection[str], price: Price
+) -> Iterator[TailItem]:
     """As many of these messages as fit into `cap` tokens, each whole, and those that say the same once."""
     known = set(said)
     misses = 0
@@ -182,71 +172,40 @@ def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
 
 _KEEPING_MISSES = 16  # groups without room after which no smaller one is looked for
 
-KeptSource = Callable[[int], tuple[Sequence[PlacedMessage], Sequence[int]]]  # messages of a group, and their tokens
 
+def kept_among(
+    pinned: Pinned, ranked: Iterable[Ranked], source: MessageReader, room: Room, left: int, price: Price
+) -> Iterable[TailItem]:
+    """Return the pinned messages behind the header with the most important groups among them, in the order of the log.
 
-class KeptGroup(NamedTuple):
-    """A group as it is shown."""
-
-    start: int
-    stop: int
-    items: tuple[TailItem, ...]
-    tokens: int
-
-
-def keep_groups(
-    ranked: Iterable[Ranked],
-    source: KeptSource,
-    room: Room,
-    left: int,
-    *,
-    within: tuple[Bounds, Price],
-    pinned: Pinned,
-) -> list[KeptGroup]:
-    """The most important groups, in the order of the log, in at most `left` tokens. What is pinned whole is not shown
-    twice."""
+    The groups take at most `left` tokens. What is pinned whole is not shown twice.
+    """
+    bounds = source.log.bounds()
     whole = {item.seq for item in pinned.after if not item.left_out}
-    chosen: list[KeptGroup] = []
+    shown: list[tuple[int, Sequence[TailItem]]] = []
+    inside: set[int] = set()
     misses = 0
     for one in ranked:
-        reads, costs = source(one.group)
+        reads, costs = source.group(one.group)
         if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
             continue
-        kept = _shown(reads, costs, room, within)
-        if kept is None:
+        if any(_says_more(read, bounds) for read in reads):
             continue
-        if kept.tokens <= left:
-            chosen.append(kept)
-            left -= kept.tokens
-        else:
-            misses += 1
-            if misses == _KEEPING_MISSES:
-                break
-    return sorted(chosen)
+        tail = Tail(reads[0].seq, room._replace(squeeze=room.squeeze + 1), price, bounds)
+        tail.take(reads, costs, closed=True)
+        if all(says_nothing(item.message) for item in tail.items):
+            continue
+        if tail.tokens <= left:
+            shown.append((tail.start, tail.items))
+            inside.update(range(tail.start, tail.next))
+            left -= tail.tokens
+        elif (misses := misses + 1) == _KEEPING_MISSES:
+            break
+    shown += [(item.seq, (item,)) for item in pinned.after if item.seq not in inside]
+    return chain.from_iterable(items for _, items in sorted(shown, key=lambda each: each[0]))
 
 
-def with_kept(pinned: Pinned, groups: Sequence[KeptGroup]) -> Iterable[TailItem]:
-    """The pinned messages behind the header with kept groups among them, in the order of the log."""
-    inside = {seq for group in groups for seq in range(group.start, group.stop)}
-    singles = ((item.seq, (item,)) for item in pinned.after if item.seq not in inside)
-    placed = sorted(chain(singles, ((group.start, group.items) for group in groups)))
-    return chain.from_iterable(items for _, items in placed)
-
-
-def _shown(
-    reads: Sequence[PlacedMessage], costs: Sequence[int], room: Room, within: tuple[Bounds, Price]
-) -> KeptGroup | None:
-    """The group as a tail would show it. None for one that says more than messages do: tools that it loads, thinking
-    that must stay while its turn goes on; nor for a note of which no word would be left."""
-    bounds, price = within
-    for read in reads:
-        if loaded_tools(read.message) is not None:
-            return None
-        if read.seq >= bounds.settled and has_signed_thinking(read.message):
-            return None
-    start, stop = reads[0].seq, reads[-1].seq + 1
-    tail = Tail(start, room._replace(squeeze=room.squeeze + 1), price, bounds)
-    tail.take(reads, costs, closed=True)
-    if all(says_nothing(item.message) for item in tail.items):
-        return None
-    return KeptGroup(start, stop, tuple(tail.items), tail.tokens)
+def _says_more(read: PlacedMessage, bounds: Bounds) -> bool:
+    """Whether a message says more than messages do: tools that it loads, thinking that stays while its turn goes on."""
+    is_open = read.seq >= bounds.settled and has_signed_thinking(read.message)
+    return is_open or loaded_tools(read.message) is not None

@@ -1,26 +1,284 @@
 """The activation planner: whether a provider's next view begins differently, and how.
 
-Pure. `plan_activation` decides, by the table `CASES`, and changes nothing. Drafts of views are worked out when a case
-asks for them, are kept until it is decided, and may pause the decision (`concurrency.Pause`). The viewer gathers the
-situation, notes what the decision says, and carries it out.
+Pure. `NextView` tells how the present view stands, where it may be cut, and what it would show then; asking for a draft
+changes no view, and may pause (`concurrency.Pause`). `plan_activation` decides, by the table `CASES`. The viewer notes
+what the decision says, and carries it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
-from summarizing_context.log.tree import Cut, notes, stand_ins
-from summarizing_context.views.activation import ActivationPlan, ActivationRequest, Reason
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.segments import Segment
+from summarizing_context.log.tree import Cut, Node, cut_at, notes, stand_ins
+from summarizing_context.views.activation import ActivationPlan, ActivationRequest, Reason, ViewRequest
 from summarizing_context.views.blocks import is_memory_block
-from summarizing_context.views.budget import TIGHT
-from summarizing_context.views.drafts import KEEP_BESIDE_NOTE, Candidates, NextView
-from summarizing_context.views.pins import Pins
-from summarizing_context.views.tail import TailItem
-from summarizing_context.views.view import with_pins
+from summarizing_context.views.budget import BARE, TIGHT, Room
+from summarizing_context.views.header import NO_HEADER
+from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying
+from summarizing_context.views.sections import Draft, Section, Sources, memories
+from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, tail_at
+from summarizing_context.views.view import ActivationState, ProviderView, with_pins
+from summarizing_context.worker.covered_ranges import Foreseen, piece_shown
 
 _SUMMARY = 0.4  # of its source, that a model's summary takes, about
+
+_KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was covered before and nothing has to be
+
+_AHEAD = 1.25  # times `low_water` below `high_water`, from where on a cut inside a segment is foreseen
+
+_BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
+
+
+class Candidates(NamedTuple):
+    """Where the view may be cut; each kind best first, and none where the view is cut already."""
+
+    low_water: Sequence[Cut]  # near the low water
+    raw_tokens: Sequence[int]  # what each of these leaves of the tail
+    to_keep: Sequence[Cut]  # leaving `messages_to_keep`
+    fewest: Sequence[Cut]  # leaving `fewest_messages`
+    last: Sequence[Cut]  # before the newest closed group, and behind it
+
+
+@dataclass(frozen=True)
+class NextView:
+    """The next view of one provider: how the present one stands, what is asked for, and drafts of other ones.
+
+    Tokens are those beside the system rows; places are indexes of log entries.
+    """
+
+    sources: Sources
+    sections: Sequence[Section]
+    provider_view: ProviderView
+    tail: Tail  # of the present view, or one that starts late in a long backlog
+    room: Room  # for the next view
+    asked: ViewRequest
+    system: str  # names the system prompt that leads
+    skipped: int = 0  # tokens of the log between the view's beginning and a tail that starts late
+    only_looks: bool = False
+    was_attempt: bool = False  # to activate, just now
+
+    @property
+    def log(self) -> MessageLog:
+        """The log as it stands."""
+        return self.sources.reader.log
+
+    @property
+    def state(self) -> ActivationState:
+        """What the present view shows before its tail."""
+        return self.provider_view.state
+
+    @property
+    def tokens(self) -> int:
+        """What the view costs, without what is skipped."""
+        return self.state.head_tokens + self.tail.tokens
+
+    @property
+    def overflows(self) -> bool:
+        """The view cannot be sent, or shows less than there is room for only because it could not before."""
+        return self.skipped > 0 or self.tokens > self.room.tokens or self.is_widened
+
+    @property
+    def is_widened(self) -> bool:
+        """The newest message had no room when the view began, and has it now."""
+        shown_room = self.provider_view.tail.room
+        if self.room.tokens <= shown_room.tokens:
+            return False
+        newest = self.tail.items[-1] if self.tail.items and not self.only_looks else None
+        fits = newest is not None and 0 < newest.left_out <= self.room.message_cap(0) - newest.tokens
+        return shown_room.is_bare or fits
+
+    @property
+    def is_high(self) -> bool:
+        """The view is above its high water."""
+        return self.tokens > self.room.high
+
+    @property
+    def has_too_many(self) -> bool:
+        """More messages than the view should have; half of them at least are the tail's."""
+        most = self.sources.settings.max_messages
+        if most is None:
+            return False
+        head = max(self.log.leading_count, bool(self.state.system)) + len(self.state.head)
+        return len(self.tail.items) > max(most - head, most // 2, self.keep_recent or 1)
+
+    @property
+    def keep_recent(self) -> int:
+        """How many messages stay raw where they fit."""
+        return self.sources.settings.keep_recent or 0
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether this counts as an attempt: what could be done on a cold cache alone may soon have to be."""
+        return self.overflows or self.is_high or self.has_too_many or self.asked.reason == "explicit"
+
+    @property
+    def may_attempt(self) -> bool:
+        """At most one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""
+        at, length = self.provider_view.attempted_at, self.provider_view.attempted_length
+        new_messages = 0 if self.was_attempt else len(self.log) - length
+        if self.has_too_many and 2 * new_messages >= (self.sources.settings.max_messages or 0):
+            return True
+        return not self.was_attempt and (at is None or self.log.history_tokens - at >= self.room.min_free)
+
+    @property
+    def is_first(self) -> bool:
+        """No view was handed out since the context was opened."""
+        return not self.provider_view.last and self.provider_view.resumed is None
+
+    @property
+    def messages_to_keep(self) -> int:
+        """How many messages a request leaves raw, or a note where nothing else is covered for it."""
+        request = self.asked.activation
+        wanted = _KEEP_BESIDE_NOTE if request is None else request.keep_messages or 1
+        return max(wanted, self.keep_recent)
+
+    @property
+    def fewest_messages(self) -> int:
+        """How many messages an activation for their number leaves raw, at least."""
+        shares = self.room.shares
+        left = (self.sources.settings.max_messages or 0) * shares.low_water / shares.high_water
+        return max(int(left), self.keep_recent, 1)
+
+    def candidates(self) -> Candidates:
+        """Return where the view may be cut."""
+        self.sources.reader.pace.once("begun", self.sources.summaries.begin)
+        tail, segments, present = self.tail, self.log.segments, self.state.cut
+        cuts = cuts_to_low_water(tail, self.room, present, segments, self.keep_recent)
+        low = self._allowed(self._with_foreseen([*self._shown_beside(cuts), *cuts]))
+        keeps = self.asked.activation is not None or self.asked.focus is not None
+        to_keep = cuts_leaving(tail, present, segments, self.messages_to_keep) if keeps else ()
+        fewest = cuts_leaving(tail, present, segments, self.fewest_messages) if self.has_too_many else ()
+        last = [cut_at(segments, mark.stop) for mark in tail.marks[-2:] if mark.stop > present.stop]
+        raw = [tail.after(cut.stop) for cut in low]
+        return Candidates(low, raw, self._allowed(to_keep), self._allowed(fewest), self._allowed(last))
+
+    @cached_property
+    def ahead(self) -> list[Cut]:
+        """The cut to make for the number of messages where a model summarizes ahead for it: at the end of what it was
+        asked for. None where nothing more was."""
+        pieces, present, segments = self.sources.summaries.open, self.state.cut, self.log.segments
+        if not self.has_too_many or not pieces.goes_ahead:
+            return []
+        ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
+        stops = [*ends, *pieces.ends()]
+        return self._allowed(cuts_leaving(self.tail, present, segments, self.fewest_messages, stops))
+
+    def covered(self) -> list[Cut]:
+        """Return the present cut, where anything is covered; with the segments that have closed since, once all are
+        ready."""
+        present = self.state.cut
+        if present.stop <= self.log.leading_count:
+            return []
+        anew = present if self.sources.truncates else cut_at(self.log.segments, present.stop)
+        leaves = range(present.leaves, anew.leaves)
+        is_ready = all(self.sources.summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
+        return [anew if is_ready else present]
+
+    def plan(self, cut: Cut, squeeze: int = 0) -> ActivationPlan:
+        """Return what an activation would make at a cut, with nothing squeezed, or with everything shrunk (`TIGHT`)."""
+        return self._plan(cut, squeeze, WHOLE_GROUPS)
+
+    def newest_alone(self) -> list[ActivationPlan]:
+        """Return plans that show the newest message without its group, at last without anything else."""
+        log = self.log
+        start, stop = log.newest_group
+        cut = Cut(0, 0, start) if self.sources.truncates else cut_at(log.segments, start)
+        is_covered = start < self.state.stop
+        plans = [] if is_covered or stop - start < 2 else [self._plan(cut, TIGHT, stop - 1)]
+        plans += [self._plan(cut, BARE, WHOLE_GROUPS)] if stop - start < 2 else []
+        return [*plans, self._plan(cut, BARE, stop - 1)]
+
+    def is_newest_open(self) -> bool:
+        """Tell whether calls of the newest group may still be answered."""
+        return len(self.log) > self.log.closed_groups_stop
+
+    def pins(self) -> Pins:
+        """Return the pins of the present view as they would be chosen now, for what it covers."""
+        state, tail = self.state, self.provider_view.tail
+        staying, _ = self._staying_of(state.cut, Room(tail.room.tokens, tail.room.shares))
+        header = state.head_tokens - state.pin_tokens
+        return self._draft(state.cut, tail.room, tail.tokens, staying, present_header=header).pins
+
+    def memories(self) -> TailItem | None:
+        """Return the memories that fit into the room, as one message."""
+        return next(iter(memories(self._draft(self.state.cut, self.room, self.tail.tokens, Staying()))), None)
+
+    def has_turn_ended(self) -> bool:
+        """Tell whether what was signed in a turn has to go with its end; a view that goes back to another shows it."""
+        return self.provider_view.resumed is None and self.provider_view.has_turn_ended(self.log.bounds())
+
+    def log_tokens(self, start: int, stop: int) -> int:
+        """Return what these log entries cost."""
+        return self.log.tokens[stop] - self.log.tokens[start]
+
+    def _plan(self, cut: Cut, squeeze: int, since: int) -> ActivationPlan:
+        state, log = self.state, self.log
+        name = ("build", id(state), log.name, self.asked, log.pinned, self.room, cut, squeeze, since)
+        # the state is kept with the plan, for it is named by its identity
+        return self.sources.reader.pace.once(name, lambda: (state, self._planned(cut, squeeze, since)), _BUILD)[1]
+
+    def _planned(self, cut: Cut, squeeze: int, since: int) -> ActivationPlan:
+        sources, state, log = self.sources, self.state, self.log
+        room = Room(self.room.tokens, self.room.shares, squeeze)
+        staying, aside = self._staying_of(cut, room._replace(squeeze=0)) if not room.is_bare else (Staying(), 0)
+        room = room.setting_aside(aside)
+        if since != WHOLE_GROUPS:  # each of few messages
+            room = room._replace(cap=int(room.shares.message_share * room.shared))
+        elif squeeze == TIGHT:
+            stays = log.staying(cut.stop, len(log))
+            room = room.holding([log.cost(at) for at in range(cut.stop, len(log)) if at not in stays])
+        tail = tail_at(sources.reader, sources.price, self.tail, cut.stop, room, since)
+        request = self.asked.activation
+        keep_from = state.keep_from if request is None or request.keep_from is None else request.keep_from
+        if room.is_bare or tail.tokens > room.tokens:
+            return ActivationPlan(cut, room, NO_HEADER, NO_PINS, tail, state.focus, keep_from)
+        draft = self._draft(cut, room, tail.tokens, staying, keep_from=keep_from, topic=self.asked.focus)
+        return ActivationPlan(cut, room, draft.header, draft.pins, tail, draft.focus, keep_from)
+
+    def _staying_of(self, cut: Cut, room: Room) -> tuple[Staying, int]:
+        """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
+        log, reader = self.log, self.sources.reader
+        behind = log.staying(cut.stop, len(log))
+        raw = sum(cost for cost in map(log.cost, behind) if cost <= room.staying_cap)
+        staying = choose_staying(log.candidates(cut.stop), reader, room, raw, self.sources.price)
+        return staying, raw + staying.tokens
+
+    def _draft(self, cut: Cut, room: Room, tail_tokens: int, staying: Staying, **more: Any) -> Draft:
+        more = {"memories": self.asked.memories, "keep_from": self.state.keep_from, **more}
+        return Draft(self.sources, self.sections, self.state, cut, room, staying, tail_tokens, **more)
+
+    def _shown_beside(self, cuts: Sequence[Cut]) -> list[Cut]:
+        """The cut of the view that was shown in a smaller room, where it covers less than these do."""
+        beside, tail = self.provider_view.beside, self.tail
+        if beside is None or not max(tail.start, self.state.stop) < beside.stop <= tail.marks[-1].stop:
+            return []
+        return [] if any(cut.stop <= beside.stop for cut in cuts) else [cut_at(self.log.segments, beside.stop)]
+
+    def _with_foreseen(self, cuts: list[Cut]) -> list[Cut]:
+        """These cuts, and the one that was foreseen before all others inside a segment; before those at the end of one
+        too, where a model has summarized what it shows and not what they show."""
+        summaries = self.sources.summaries
+        cut = foreseen_cut(self.sources, self.state, self.tail, self.room)
+        if cut is None or messages_after(self.tail, cut.stop) < self.keep_recent:
+            return cuts
+        whole = [one for one in cuts if one.stop == one.leaves_stop]
+        inside = [one for one in cuts if one.stop != one.leaves_stop]
+        leaves = range(self.state.leaves, max((one.leaves for one in whole), default=0))
+        pieces = summaries.open.pieces(max(cut.leaves_stop, self.log.leading_count), cut.stop, self.state.nodes)
+        is_late = not all(summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
+        is_first = is_late and all(summaries.open.text_of(piece) for piece in pieces)
+        return [cut, *whole, *inside] if is_first else [*whole, cut, *inside]
+
+    def _allowed(self, cuts: Sequence[Cut]) -> list[Cut]:
+        """Without summaries there are no segments to cover, only messages to leave out."""
+        cuts = [cut for cut in cuts if cut.stop != self.state.stop]
+        return [Cut(0, 0, cut.stop) for cut in cuts] if self.sources.truncates else cuts
 
 
 class Reshape(NamedTuple):
@@ -228,7 +486,7 @@ def _cuts(now: NextView, candidates: Candidates) -> list[Cut]:
     if now.asked.activation is None and (now.asked.focus is None or cuts or now.covered()):
         return cuts
     request = now.asked.activation
-    keep = request.keep_messages if request else KEEP_BESIDE_NOTE  # a note needs something covered
+    keep = request.keep_messages if request else _KEEP_BESIDE_NOTE  # a note needs something covered
     return [*candidates.to_keep, *cuts] if now.overflows or keep is None else list(candidates.to_keep)
 
 
@@ -269,3 +527,77 @@ def _could_shrink(now: NextView, refused: ActivationPlan) -> bool:
         if stand_ins([node]):
             least -= max(0, node.tokens - int(_SUMMARY * now.log_tokens(node.start, node.stop)))
     return least < min(now.tokens, refused.tokens)
+
+
+def cuts_to_low_water(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep: int = 0) -> list[Cut]:
+    """Return where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
+    boundary nearest to it. Never below a quarter of the low water; not below `keep` messages where that can be met."""
+    last = tail.marks[-1]
+    end = last.tokens + tail.after(last.stop)
+
+    def nearest(marks: Sequence[Mark]) -> int | None:
+        fair = [mark for mark in marks if end - mark.tokens >= room.low / 4]
+        kept = [mark for mark in fair if last.items - mark.items >= keep] if keep else fair
+        best = min(kept or fair, key=lambda mark: abs(end - mark.tokens - room.low), default=None)
+        return None if best is None else best.stop
+
+    ends = {segment.stop for segment in segments[present.leaves :] if segment.last_part}
+    leaf = nearest([mark for mark in tail.marks if mark.stop in ends])
+    group = nearest([mark for mark in tail.marks if mark.stop > (leaf or present.stop)])
+    return [cut_at(segments, stop) for stop in (leaf, group) if stop is not None]
+
+
+def cuts_leaving(
+    tail: Tail, present: Cut, segments: Sequence[Segment], messages: int, ends: Container[int] | None = None
+) -> list[Cut]:
+    """Return the cut that leaves about `messages` messages, and no fewer if a group boundary allows. Where `ends` are
+    given it is one of these."""
+    stops = [mark.stop for mark in tail.marks if mark.stop > present.stop and (ends is None or mark.stop in ends)]
+    enough = [stop for stop in stops if messages_after(tail, stop) >= messages]
+    return [cut_at(segments, enough[-1])] if enough else []
+
+
+def messages_after(tail: Tail, stop: int) -> int:
+    """Return how many messages a tail shows behind the group that ends at `stop`."""
+    return tail.marks[-1].items - tail.mark(stop).items
+
+
+def foreseen(sources: Sources, provider_view: ProviderView, room: Room) -> Foreseen:
+    """Return what the next activation of a view may cover; nothing while that is not near.
+
+    Where its messages are counted, it may be near at any time.
+    """
+    state, tail, log, opened = provider_view.state, provider_view.tail, sources.reader.log, sources.summaries.open
+    is_near = state.head_tokens + tail.tokens > room.high - room.min_free
+    if not is_near and sources.settings.max_messages is None:
+        return Foreseen()
+    segments = range(state.leaves, len(log.segments))
+    if (cut := foreseen_cut(sources, state, tail, room)) is None:
+        return Foreseen(segments)
+    pieces = tuple(opened.pieces(max(cut.leaves_stop, log.leading_count), cut.stop, state.nodes))
+    is_late = cut.stop < log.covered_by_segments and not opened.is_foreseen(pieces)
+    return Foreseen(segments, () if is_late else pieces)  # once the segment has closed, its own summary is made
+
+
+def foreseen_cut(sources: Sources, state: ActivationState, tail: Tail, room: Room) -> Cut | None:
+    """Return where the next activation of a view cuts inside a segment, if it does and a model summarizes the part.
+
+    It is told a little ahead so that its summaries are there: at the last end of a group that the view had room for, a
+    little below its high water. None while it is not so near, and where whole segments free enough. The log, the view
+    and the settings alone say where, whatever has been summarized by then.
+    """
+    summaries, segments = sources.summaries, sources.reader.log.segments
+    before = room.high - _AHEAD * room.low - state.head_tokens
+    if not summaries.open.may_foresee or sources.truncates or tail.start != state.stop or tail.tokens <= before:
+        return None
+    at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1
+    stop = tail.marks[max(0, at)].stop
+    cut = cut_at(segments, stop)
+    replaced = sum(node.tokens for node in state.nodes if piece_shown(node) is not None)
+    added = sum(map(summaries.shown_tokens, range(state.leaves, cut.leaves)))
+    whole = 0
+    if cut.leaves_stop > state.stop:
+        whole, added = tail.tokens - tail.after(cut.leaves_stop) - added + replaced, added - replaced
+    freed = tail.tokens - tail.after(stop) - added - summaries.shown_tokens(None)
+    is_partial = stop > max(cut.leaves_stop, state.stop)
+    return cut if is_partial and whole < room.min_free <= freed else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -36,7 +36,7 @@ from summarizing_context.views.header import (
     framed,
     left_out,
 )
-from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, keep_groups, with_kept
+from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, kept_among
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail import MessageReader, TailItem
 from summarizing_context.views.view import ActivationState
@@ -90,6 +90,8 @@ class Draft:
     topic: str | None = None  # of which a note is asked for now
     keep_from: float | None = None  # how important a group has to be to stay word for word, where a call has said so
     present_header: int | None = None  # tokens of a header that stays as it is
+    _rules: dict[tuple[int, ...], RuleBlock] = field(default_factory=dict, init=False)
+    _messages: dict[str, tuple[TailItem, ...]] = field(default_factory=dict, init=False)
 
     @cached_property
     def focus(self) -> Focus | None:
@@ -166,17 +168,12 @@ class Draft:
 
     def rules(self, unshown: tuple[int, ...]) -> RuleBlock:
         """The block of standing rules, pinned texts and what is not shown. What a pin shows whole is not said twice."""
-        if unshown in self._rules:
-            return self._rules[unshown]
-        room, sources, whole = self.room, self.sources, self.shown_whole
-        rules = NO_RULES if sources.truncates else sources.reader.log.rules.before(self.cut.stop).without(whole)
-        cap = max(room.pin_cap, LEAST_RULE_TOKENS) if unshown and room.staying_cap else room.pin_cap
-        self._rules[unshown] = rule_block(sources.reader.log.pinned.texts, rules, unshown, cap, sources.price)
+        if unshown not in self._rules:
+            room, log = self.room, self.sources.reader.log
+            rules = NO_RULES if self.sources.truncates else log.rules.before(self.cut.stop).without(self.shown_whole)
+            cap = max(room.pin_cap, LEAST_RULE_TOKENS) if unshown and room.staying_cap else room.pin_cap
+            self._rules[unshown] = rule_block(log.pinned.texts, rules, unshown, cap, self.sources.price)
         return self._rules[unshown]
-
-    @cached_property
-    def _rules(self) -> dict[tuple[int, ...], RuleBlock]:
-        return {}
 
     @cached_property
     def pins(self) -> Pins:
@@ -190,19 +187,16 @@ class Draft:
 
     def messages(self, section: Section) -> tuple[TailItem, ...]:
         """What a section before or behind the header adds; written once."""
+
+        def as_message(said: str | TailItem) -> TailItem:
+            if isinstance(said, TailItem):
+                return said
+            message = {"role": "user", "content": said}
+            return TailItem(-1, message, self.sources.price.message(message), 0, ())
+
         if section.name not in self._messages:
-            self._messages[section.name] = tuple(map(self._as_message, section.write(self)))
+            self._messages[section.name] = tuple(map(as_message, section.write(self)))
         return self._messages[section.name]
-
-    @cached_property
-    def _messages(self) -> dict[str, tuple[TailItem, ...]]:
-        return {}
-
-    def _as_message(self, said: str | TailItem) -> TailItem:
-        if isinstance(said, TailItem):
-            return said
-        message = {"role": "user", "content": said}
-        return TailItem(-1, message, self.sources.price.message(message), 0, ())
 
     def tokens_beside(self, *names: str) -> int:
         """What the view costs without some sections behind the header."""
@@ -276,8 +270,7 @@ def kept_messages(draft: Draft) -> Iterable[TailItem]:
         return pinned.after
     log = sources.reader.log
     ranked = log.importance.ranked(bisect_left(log.group_starts, draft.cut.stop), threshold)
-    within = (log.bounds(), sources.price)
-    return with_kept(pinned, keep_groups(ranked, sources.reader.group, room, left, within=within, pinned=pinned))
+    return kept_among(pinned, ranked, sources.reader, room, left, sources.price)
 
 
 def standing_rules(draft: Draft) -> Iterable[TailItem]:

@@ -42,6 +42,7 @@ from summarizing_context.messages.reading import (
 )
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.validation import Message, canonical_json
+from summarizing_context.views.budget import water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
 
@@ -89,7 +90,8 @@ class Price(NamedTuple):
 
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""
-        return self.reading(message, read_content(message))
+        reading = read_content(message)
+        return self._frame(message) + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
 
     def of_merging(self, before: Sequence[Message], after: Sequence[Message]) -> int:
         """What it costs to send some rows as fewer ones: less than nothing."""
@@ -99,10 +101,6 @@ class Price(NamedTuple):
 
     def _frame(self, message: Message) -> int:
         return MESSAGE_TOKENS + sum(map(self.count, unpaid_frame(message)))
-
-    def reading(self, message: Message, reading: Reading) -> int:
-        """Cost of a message that is read."""
-        return self._frame(message) + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
 
 
 def shrink_message(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
@@ -249,23 +247,13 @@ def _rebuild(measured: _Measured, share: int, price: Price) -> Message | None:
     keep_media = share - measured.frames >= 2 * measured.images
     media = measured.images if keep_media else 0
     sizes = measured.sizes
-    level = _water_level(sizes, share - measured.frames - media)
+    level = water_level(sizes, share - measured.frames - media)
     if measured.crowd and level < min(LEAST_CUT, max(sizes, default=0)):
         return None
     caps = [ceil(size) if size <= level else int(level) for size in sizes]
     return _Rewriter(measured.message, keep_media, keep_thinking, price.count).rewrite(
         list(zip(measured.parts, sizes, caps, strict=True))
     )
-
-
-def _water_level(sizes: list[float], share: float) -> float:
-    """The cap at which parts of these sizes fill `share` together: small parts stay whole."""
-    left = max(0.0, share)
-    for done, size in enumerate(sorted(sizes)):
-        if size * (len(sizes) - done) >= left:
-            return left / (len(sizes) - done)
-        left -= size
-    return max(sizes, default=0.0)
 
 
 class _Rewriter:
@@ -380,7 +368,7 @@ class _Rewriter:
     def _fields(self, fields: dict[str, Any], size: float, cap: int) -> dict[str, Any]:
         texts = {key: value if isinstance(value, str) else canonical_json(value) for key, value in fields.items()}
         scale = size / max(1, sum(len(key) + len(text) for key, text in texts.items()))
-        level = _water_level([len(text) * scale for text in texts.values()], cap - scale * sum(map(len, texts)))
+        level = water_level([len(text) * scale for text in texts.values()], cap - scale * sum(map(len, texts)))
         if level < 1:
             return {"…": f"{len(texts)} arguments left out"} if cap >= LEAST_KEPT else {}
         return {

@@ -67,9 +67,6 @@ class Mark(NamedTuple):
     tokens: int
 
 
-_Pieces = tuple[Sequence[Piece | Passing], dict[int, int]]  # of a group, and the costs of its messages
-
-
 class Tail:
     """Shown messages from `start` on. Feed it groups in order with `take`.
 
@@ -103,7 +100,7 @@ class Tail:
         self._open_items = 0
         self._open_tokens = 0
         self._open_staying = 0  # of what is shown of the open group, what must stay
-        self._taking: tuple[tuple[int, int, int, bool], _Pieces] | None = None  # the group taken last
+        self._taking: tuple[object, Sequence[Piece | Passing]] | None = None  # the group taken last, and its pieces
         self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
         self._base_tokens = 0
 
@@ -129,9 +126,18 @@ class Tail:
             most: stop once the tail costs more tokens.
             pace: may pause; given the group again, the tail goes on from there.
         """
-        pieces, costs = self._pieces_of(group, tokens, passing, closed=closed, pace=pace)
+        name = (group[0].seq, len(group), len(passing), closed)
+        if self._taking is None or self._taking[0] != name:
+            if self.since != WHOLE_GROUPS and group[0].seq == self.start:
+                alone = [_alone(read) for read in group if read.seq >= self.since]
+                self._taking = name, [*alone, *(each for each in passing if each.message is not None)]
+            else:
+                self._taking = name, show_interrupted(group, passing, closed=closed)
+            if pace is not None and (work := sum(1 + len(read.reading.parts) for read in group) // _PARTS):
+                pace.spend(work)
+        costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
         work = 0
-        for piece in islice(pieces, self._open_items, None):
+        for piece in islice(self._taking[1], self._open_items, None):
             if isinstance(piece, Passing):
                 self._pass(piece)
             else:
@@ -191,29 +197,6 @@ class Tail:
         rest.bound = [(at, item) for at, item in self.bound if at >= mark.items]
         rest.ephemeral_count = self.ephemeral_count
         return rest
-
-    def _pieces_of(
-        self,
-        group: Sequence[PlacedMessage],
-        tokens: Sequence[int],
-        passing: Sequence[Passing],
-        *,
-        closed: bool,
-        pace: Pace | None,
-    ) -> _Pieces:
-        """The pieces of a group and the costs of its messages."""
-        name = (group[0].seq, len(group), len(passing), closed)
-        if self._taking is None or self._taking[0] != name:
-            pieces: Sequence[Piece | Passing]
-            if self.since != WHOLE_GROUPS and group[0].seq == self.start:
-                alone = [_alone(read) for read in group if read.seq >= self.since]
-                pieces = [*alone, *(each for each in passing if each.message is not None)]
-            else:
-                pieces = show_interrupted(group, passing, closed=closed)
-            self._taking = name, (pieces, {read.seq: cost for read, cost in zip(group, tokens, strict=True)})
-            if pace is not None and (work := sum(1 + len(read.reading.parts) for read in group) // _PARTS):
-                pace.spend(work)
-        return self._taking[1]
 
     def _show(self, piece: Piece, cost: int, stays: bool) -> None:
         message, repairs = _unbound(piece.seq, piece.message, self.bounds)

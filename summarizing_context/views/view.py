@@ -110,27 +110,22 @@ def activated(
     before: ActivationState, proposal: ActivationPlan, reason: Reason, counter: str, system: str = ""
 ) -> ActivationState:
     """The state after an activation."""
-    cut, header, pins = proposal.cut, proposal.header, proposal.pins
-    return ActivationState(
+    cut, header, room = proposal.cut, proposal.header, proposal.room
+    state = ActivationState(
         serial=before.serial + 1,
         reason=reason,
-        room=proposal.room.tokens,
-        squeeze=proposal.room.squeeze,
-        cap=proposal.room.cap,
-        staying=proposal.room.staying,
+        room=room.tokens,
+        squeeze=room.squeeze,
+        cap=room.cap,
+        staying=room.staying,
         leaves=cut.leaves,
         leaves_stop=cut.leaves_stop,
         stop=cut.stop,
         since=proposal.tail.since,
         blocks=tuple((node.start, node.stop, form) for node, form in header.tree),
         nodes=header.nodes,
-        before=tuple(pin.message for pin in pins.before),
         header=header.message,
-        after=tuple(pin.message for pin in pins.after),
-        head_tokens=proposal.head_tokens,
-        pin_tokens=pins.tokens,
-        pins_left_out=len(pins.unshown),
-        rules_left_out=pins.rules_left_out,
+        head_tokens=header.tokens,
         counter=counter,
         keep_from=proposal.keep_from,
         focus=proposal.focus,
@@ -138,6 +133,7 @@ def activated(
         bounds=proposal.tail.bounds,
         interruptions=before.interruptions,
     )
+    return with_pins(state, proposal.pins)
 
 
 def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
@@ -300,22 +296,6 @@ class ProviderView:
         was = self.state.bounds
         now = was._replace(settled=min(was.rewritten, bounds.settled))
         return now.settled > was.settled and self.tail.binds(self.tail.start, now)
-
-    def start_over(self, state: ActivationState, tail: Tail, *, has_texts: bool) -> None:
-        """Another log: the next view is an activation. `has_texts`: texts are pinned by calls."""
-        self.state, self.tail, self.pending, self.pins_changed = state, tail, "log_replaced", has_texts
-        self.attempted_at, self.counted = None, 0
-
-    def go_on(self, state: ActivationState, tail: Tail, same: int, size: tuple[int, int]) -> None:
-        """The log, of so many tokens and messages, has another end from entry `same` on: another tail, of which nothing
-        is shown yet."""
-        self.counted = sum(item.seq < same for item in self.tail.items[: self.counted])
-        self.state, self.tail = state, tail
-        if self.attempted_at is not None:
-            self.attempted_at, self.attempted_length = (
-                min(self.attempted_at, size[0]),
-                min(self.attempted_length, size[1]),
-            )
 
     @property
     def provider(self) -> str:

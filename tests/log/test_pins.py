@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.pins import Candidates
-from summarizing_context.views.pins import Pinned, Source, Staying, choose_pins, choose_staying
+from summarizing_context.views.pins import Pinned, Staying, choose_pins, choose_staying
 from tests.making import PRICE, answer, assistant, one_call, room, shown, system, timeline, user
 
 LONG = "word " * 2_000
@@ -18,7 +20,7 @@ def pins(log: list[dict], cut: int | None = None, tokens: int = 4_000) -> Pinned
     return chosen(made.candidates(len(log) if cut is None else cut), made, tokens)
 
 
-def chosen(candidates: Candidates, source: Source, tokens: int) -> Pinned:
+def chosen(candidates: Candidates, source: Any, tokens: int) -> Pinned:
     staying = choose_staying(candidates, source, room(tokens), 0, PRICE)
     return choose_pins(candidates, staying, source, room(tokens).setting_aside(staying.tokens), PRICE)
 
