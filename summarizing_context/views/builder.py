@@ -45,12 +45,10 @@ from summarizing_context.views.view import (
     activated,
     common_prefix,
     covered_history_of,
-    first_state,
     gone_back,
     kept_state,
     merged,
     priced,
-    tail_behind,
     with_pins,
 )
 from summarizing_context.worker.covered_ranges import CoveredRange, Foreseen, HeaderPlace
@@ -170,7 +168,7 @@ class Viewer:
         over, and their next view is an activation."""
         for provider_view, history in zip(self._provider_views.values(), covered_histories, strict=True):
             kept = kept_state(provider_view.state, history, old, self._log)
-            state = kept or first_state(self._log, provider_view.state, self._counter)
+            state = kept or self._first_state(provider_view.state)
             tail = self._tail_behind(state)
             shown, provider_view.state, provider_view.tail = provider_view.tail, state, tail
             if kept is None:
@@ -445,8 +443,7 @@ class Viewer:
 
     def _first_view(self, key: str, room: Room) -> ProviderView:
         """A view that starts with the whole log. It is told if others were shown."""
-        empty = ActivationState(room=room.tokens, system=self.system_rows.name)
-        state = first_state(self._log, empty, self._counter, system=empty.system)
+        state = self._first_state(ActivationState(room=room.tokens), self.system_rows.name)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
         tail = self._tail_behind(state)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
@@ -478,5 +475,13 @@ class Viewer:
         extend_tail(self._reader, late or tail)
         return late or tail, skipped
 
+    def _first_state(self, before: ActivationState, system: str = "") -> ActivationState:
+        """The state of a view that shows the whole log, in the room of the state before."""
+        serial, stop, counter = before.serial, self._log.leading_count, self._counter
+        return ActivationState(serial=serial, room=before.room, stop=stop, counter=counter, system=system)
+
     def _tail_behind(self, state: ActivationState) -> Tail:
-        return tail_behind(state, self._shares, self._price, self._log.leading_count)
+        """The tail behind a state, which shows nothing yet."""
+        room = Room(state.room, self._shares, state.squeeze, state.staying, cap=state.cap)
+        whole_log = state.stop == self._log.leading_count
+        return Tail(state.stop, room, self._price, state.bounds, since=state.since, whole_log=whole_log)

@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -91,64 +91,55 @@ def choose_staying(candidates: Candidates, source: MessageReader, room: Room, be
 def choose_pins(
     candidates: Candidates, staying: Staying, source: MessageReader, room: Room, price: Price, *, humans_cap: int = 0
 ) -> Pinned:
-    """What stays, with the rest of the first human message and the latest one, up to the pin share each; and of what
-    humans wrote before, the newest, whole, in `humans_cap` tokens. What is said twice is shown once."""
+    """Return what stays, with the rest of the first human message and the latest one, up to the pin share each; and of
+    what humans wrote before, the newest, whole, in `humans_cap` tokens. What is said twice is shown once."""
     held = {pin.seq for pin in staying.items}
-    others = _shown_together([index for index in candidates.first if index not in held], source, room, price)
-    latest = next(iter(candidates.humans), None)
-    if latest is not None and latest not in {*held, *candidates.first}:
-        pin = shown_within(*_piece(*source.read(latest), price), room.pin_cap, price)
-        others += [pin] if canonical_json(pin.message) not in staying.said else []
-    if humans_cap:
-        shown = {*held, *candidates.first, *(pin.seq for pin in others)}
-        said = staying.said | {canonical_json(pin.message) for pin in others}
-        others += _whole([index for index in candidates.humans if index not in shown], source, humans_cap, said, price)
-    pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
-    first = set(candidates.first)
-    split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in first), default=0)
-    cut = (pin.seq for pin in staying.items if pin.left_out)
-    whole = {pin.seq for pin in others if not pin.left_out}
-    unshown = sorted({*staying.left_out, *cut} - whole)
-    opening_stop = pins[split - 1].seq + 1 if split else 0
-    return Pinned(tuple(pins[:split]), tuple(pins[split:]), tuple(unshown), opening_stop)
+    others: list[TailItem] = []
 
-
-def _shown_together(indexes: Sequence[int], source: MessageReader, room: Room, price: Price) -> list[TailItem]:
-    """Rows that form one message, repeats once: short ones whole, the pin share divided among the long ones."""
+    # the opening rows form one message: short ones whole, the pin share divided among the long ones
     rows: dict[str, tuple[Piece, int]] = {}
-    for index in indexes[:_MISSES]:
+    for index in [index for index in candidates.first if index not in held][:_MISSES]:
         piece, cost = _piece(*source.read(index), price)
         rows.setdefault(canonical_json(piece.message), (piece, cost))
         if len(rows) == _OPENING_ROWS:
             break
     left = room.pin_cap
-    pins: list[TailItem] = []
     for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
         cap = left // (len(rows) - done)
         if cap >= room.least_cap // 4:
-            pins.append(shown_within(piece, cost, cap, price))
-            left -= pins[-1].tokens
-    return sorted(pins, key=lambda pin: pin.seq)
+            others.append(shown_within(piece, cost, cap, price))
+            left -= others[-1].tokens
 
+    # the latest human message
+    latest = next(iter(candidates.humans), None)
+    if latest is not None and latest not in {*held, *candidates.first}:
+        pin = shown_within(*_piece(*source.read(latest), price), room.pin_cap, price)
+        others += [pin] if canonical_json(pin.message) not in staying.said else []
 
-def _whole(
-    indexes: Sequence[int], source: MessageReader, cap: int, said: Collection[str], price: Price
-) -> Iterator[TailItem]:
-    """As many of these messages as fit into `cap` tokens, each whole, and those that say the same once."""
-    known = set(said)
-    misses = 0
-    for index in indexes:
-        if source.cost(index) > cap:
-            misses += 1
-            if misses == _MISSES:
-                return
-            continue
-        pin = shown_within(*_piece(*source.read(index), price), cap, price)
-        name = canonical_json(pin.message)
-        if name not in known and pin.tokens <= cap and not pin.left_out:
-            known.add(name)
-            cap -= pin.tokens
-            yield pin
+    # what humans wrote before
+    if humans_cap:
+        shown = {*held, *candidates.first, *(pin.seq for pin in others)}
+        said = {*staying.said, *(canonical_json(pin.message) for pin in others)}
+        misses = 0
+        for index in [index for index in candidates.humans if index not in shown]:
+            if source.cost(index) > humans_cap:
+                if (misses := misses + 1) == _MISSES:
+                    break
+                continue
+            pin = shown_within(*_piece(*source.read(index), price), humans_cap, price)
+            name = canonical_json(pin.message)
+            if name not in said and pin.tokens <= humans_cap and not pin.left_out:
+                said.add(name)
+                others.append(pin)
+                humans_cap -= pin.tokens
+
+    pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
+    first = set(candidates.first)
+    split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in first), default=0)
+    whole = {pin.seq for pin in others if not pin.left_out}
+    unshown = {*staying.left_out, *(pin.seq for pin in staying.items if pin.left_out)} - whole
+    opening_stop = pins[split - 1].seq + 1 if split else 0
+    return Pinned(tuple(pins[:split]), tuple(pins[split:]), tuple(sorted(unshown)), opening_stop)
 
 
 def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:

@@ -35,16 +35,6 @@ _AHEAD = 1.25  # times `low_water` below `high_water`, from where on a cut insid
 _BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
 
 
-class Candidates(NamedTuple):
-    """Where the view may be cut; each kind best first, and none where the view is cut already."""
-
-    low_water: Sequence[Cut]  # near the low water
-    raw_tokens: Sequence[int]  # what each of these leaves of the tail
-    to_keep: Sequence[Cut]  # leaving `messages_to_keep`
-    fewest: Sequence[Cut]  # leaving `fewest_messages`
-    last: Sequence[Cut]  # before the newest closed group, and behind it
-
-
 @dataclass(frozen=True)
 class NextView:
     """The next view of one provider: how the present one stands, what is asked for, and drafts of other ones.
@@ -145,18 +135,20 @@ class NextView:
         left = (self.sources.settings.max_messages or 0) * shares.low_water / shares.high_water
         return max(int(left), self.keep_recent, 1)
 
-    def candidates(self) -> Candidates:
-        """Return where the view may be cut."""
-        self.sources.reader.pace.once("begun", self.sources.summaries.begin)
-        tail, segments, present = self.tail, self.log.segments, self.state.cut
-        cuts = cuts_to_low_water(tail, self.room, present, segments, self.keep_recent)
-        low = self._allowed(self._with_foreseen([*self._shown_beside(cuts), *cuts]))
-        keeps = self.asked.activation is not None or self.asked.focus is not None
-        to_keep = cuts_leaving(tail, present, segments, self.messages_to_keep) if keeps else ()
-        fewest = cuts_leaving(tail, present, segments, self.fewest_messages) if self.has_too_many else ()
-        last = [cut_at(segments, mark.stop) for mark in tail.marks[-2:] if mark.stop > present.stop]
-        raw = [tail.after(cut.stop) for cut in low]
-        return Candidates(low, raw, self._allowed(to_keep), self._allowed(fewest), self._allowed(last))
+    @cached_property
+    def low_water(self) -> list[Cut]:
+        """Cuts near the low water, best first."""
+        cuts = cuts_to_low_water(self.tail, self.room, self.state.cut, self.log.segments, self.keep_recent)
+        return self._allowed(self._with_foreseen([*self._shown_beside(cuts), *cuts]))
+
+    def leaving(self, messages: int, ends: Container[int] | None = None) -> list[Cut]:
+        """Return the cut that leaves so many messages raw, if there is one; where `ends` are given, at one of these."""
+        return self._allowed(cuts_leaving(self.tail, self.state.cut, self.log.segments, messages, ends))
+
+    def last(self) -> list[Cut]:
+        """Return the cuts before the newest closed group, and behind it."""
+        stops = [mark.stop for mark in self.tail.marks[-2:] if mark.stop > self.state.stop]
+        return self._allowed([cut_at(self.log.segments, stop) for stop in stops])
 
     @cached_property
     def ahead(self) -> list[Cut]:
@@ -166,8 +158,7 @@ class NextView:
         if not self.has_too_many or not pieces.goes_ahead:
             return []
         ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
-        stops = [*ends, *pieces.ends()]
-        return self._allowed(cuts_leaving(self.tail, present, segments, self.fewest_messages, stops))
+        return self.leaving(self.fewest_messages, [*ends, *pieces.ends()])
 
     def covered(self) -> list[Cut]:
         """Return the present cut, where anything is covered; with the segments that have closed since, once all are
@@ -311,6 +302,7 @@ def plan_activation(now: NextView) -> Decision:
     """
     made = Decision()
     if _is_due(now):
+        now.sources.reader.pace.once("begun", now.sources.summaries.begin)
         case = next(case for case in CASES if case.holds(now))
         made = case.plan(now)._replace(is_attempt=now.is_needed)
     if made.change is None and now.asked.reason == "idle":
@@ -339,11 +331,10 @@ class Case(NamedTuple):
 def _overflow(now: NextView) -> Decision:
     """The gentlest of three rungs that brings the view well into its room, or else the smallest plan that fits: nothing
     squeezed; everything shrunk; the newest message alone."""
-    candidates, room = now.candidates(), now.room
-    cuts = _cuts(now, candidates)
+    room, cuts = now.room, _cuts(now)
     if now.tail.start == now.state.stop:
         cuts = [*cuts, now.state.cut]
-    cuts = [*cuts, *(candidates.last if now.is_newest_open() else candidates.last[:-1])]
+    cuts = [*cuts, *(now.last() if now.is_newest_open() else now.last()[:-1])]
     best: ActivationPlan | None = None
     for squeeze in (0, TIGHT):
         for cut in cuts:
@@ -363,7 +354,7 @@ def _topic_note(now: NextView) -> Decision:
     def serves(plan: ActivationPlan) -> bool:
         return (bool(plan.header.notes) or plan.tokens < now.tokens) and _differs(now, plan) and _has_room(now, plan)
 
-    cuts = _cuts(now, now.candidates())
+    cuts = _cuts(now)
     return Decision(_first(now, [*cuts, *now.covered()], serves))
 
 
@@ -374,7 +365,7 @@ def _requested(now: NextView) -> Decision:
         return plan.tokens <= now.tokens and _differs(now, plan) and _has_room(now, plan)
 
     request = now.asked.activation or ActivationRequest()
-    cuts = _cuts(now, now.candidates())
+    cuts = _cuts(now)
     made = _first(now, cuts, serves)
     if made is not None:
         return Decision(made)
@@ -388,7 +379,7 @@ def _requested(now: NextView) -> Decision:
 def _high_water(now: NextView) -> Decision:
     """Of plans that free `min_free`, the first that leaves the view well below the high water, or the smallest."""
     best: ActivationPlan | None = None
-    for cut in now.candidates().low_water:
+    for cut in now.low_water:
         plan = now.plan(cut)
         if now.tokens - plan.tokens < now.room.min_free:
             continue
@@ -402,7 +393,7 @@ def _high_water(now: NextView) -> Decision:
 def _too_many_messages(now: NextView) -> Decision:
     """The first plan that is not too full, though it frees no tokens; where a model summarizes ahead, at an end of
     what it was asked for."""
-    cuts = [*now.ahead, *now.candidates().fewest]
+    cuts = [*now.ahead, *now.leaving(now.fewest_messages)]
     return Decision(_first(now, cuts, partial(_has_room, now)))
 
 
@@ -412,7 +403,7 @@ def _explicit(now: NextView) -> Decision:
     def frees(plan: ActivationPlan) -> bool:
         return plan.tokens < now.tokens and plan.tokens <= now.room.tokens
 
-    made = _first(now, _cuts(now, now.candidates()), frees)
+    made = _first(now, _cuts(now), frees)
     if made is not None:
         return Decision(made)
     return Decision(_first(now, now.covered(), lambda plan: frees(plan) or _differs_and_has_room(now, plan)))
@@ -478,24 +469,24 @@ def _first(now: NextView, cuts: Iterable[Cut], serves: Callable[[ActivationPlan]
     return next((made for made in map(now.plan, cuts) if serves(made)), None)
 
 
-def _cuts(now: NextView, candidates: Candidates) -> list[Cut]:
+def _cuts(now: NextView) -> list[Cut]:
     """Where to cut, best first. A number of messages that a request leaves raw is met, or nothing is done."""
-    cuts = list(candidates.low_water)
+    cuts = now.low_water
     if now.asked.reason == "explicit" and not (now.overflows or now.is_high):
-        cuts = _worthwhile(now, candidates)
+        cuts = _worthwhile(now)
     if now.asked.activation is None and (now.asked.focus is None or cuts or now.covered()):
         return cuts
     request = now.asked.activation
     keep = request.keep_messages if request else _KEEP_BESIDE_NOTE  # a note needs something covered
-    return [*candidates.to_keep, *cuts] if now.overflows or keep is None else list(candidates.to_keep)
+    to_keep = now.leaving(now.messages_to_keep)
+    return [*to_keep, *cuts] if now.overflows or keep is None else to_keep
 
 
-def _worthwhile(now: NextView, candidates: Candidates) -> list[Cut]:
+def _worthwhile(now: NextView) -> list[Cut]:
     """The cuts that bring the tail nearer to the low water, so that asking twice does what asking once does: where
     nothing was said since the view was cut at the end of a segment, another group is no reason to cut again."""
     state, low = now.state, now.room.low
-    pairs = zip(candidates.low_water, candidates.raw_tokens, strict=True)
-    cuts = [cut for cut, left in pairs if abs(left - low) < abs(now.tail.tokens - low)]
+    cuts = [cut for cut in now.low_water if abs(now.tail.after(cut.stop) - low) < abs(now.tail.tokens - low)]
     is_known = state.bounds.rewritten == len(now.log) and state.room == now.room.tokens
     at_end = state.stop == state.leaves_stop > now.log.leading_count
     return [] if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts) else cuts

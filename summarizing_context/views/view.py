@@ -22,7 +22,6 @@ from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message, decode_message, encode_message
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
-from summarizing_context.views.budget import Room, Shares
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem
@@ -340,21 +339,6 @@ def priced(state: ActivationState, price: Price, counter: str) -> ActivationStat
         state = msgspec.structs.replace(state, head_tokens=sum(map(price.message, state.head)), counter=counter)
     pins = sum(map(price.message, (*state.before, *state.after)))
     return msgspec.structs.replace(state, pin_tokens=pins)
-
-
-def first_state(log: MessageLog, before: ActivationState, counter: str, *, system: str = "") -> ActivationState:
-    """The state of a view that shows the whole log, in the room of the state before."""
-    return ActivationState(
-        serial=before.serial, room=before.room, stop=log.leading_count, counter=counter, system=system
-    )
-
-
-def tail_behind(state: ActivationState, shares: Shares, price: Price, leading_count: int) -> Tail:
-    """The tail behind a state, which shows nothing yet. It shows the whole log where only `leading_count` rows are
-    before it."""
-    room = Room(state.room, shares, state.squeeze, state.staying, cap=state.cap)
-    whole_log = state.stop == leading_count
-    return Tail(state.stop, room, price, state.bounds, since=state.since, whole_log=whole_log)
 
 
 class CoveredHistory(NamedTuple):
