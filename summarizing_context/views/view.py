@@ -15,9 +15,7 @@ import msgspec
 
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.log.entries import Entry
-from summarizing_context.log.kept_texts import Instructions, PlanItems
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.rules import StandingRules
 from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message, decode_message, encode_message
@@ -341,26 +339,19 @@ def priced(state: ActivationState, price: Price, counter: str) -> ActivationStat
     return msgspec.structs.replace(state, pin_tokens=pins)
 
 
-class CoveredHistory(NamedTuple):
-    """What a log tells of the messages that a state covers. Later messages may change it: they end a rule, or bring
-    another text of a file."""
-
-    segments: Sequence[str]  # their hashes
-    leading_count: int
-    rules: StandingRules
-    plan: PlanItems | None
-    instructions: Sequence[Instructions]
-    pinned: Sequence[int]
-    texts: Sequence[str | None]  # pinned by calls; an empty log has none
+CoveredHistory = tuple[object, ...]
 
 
 def covered_history_of(state: ActivationState, log: MessageLog) -> CoveredHistory:
-    """What the log tells of what a state covers."""
+    """Return what a log tells of the messages that a state covers, to be compared with what another log tells.
+
+    Later messages may change it: they end a rule, or bring another text of a file. An empty log has no pinned texts.
+    """
     texts, stop = log.kept_texts, state.stop
     plan = texts.plan if texts.plan is not None and texts.plan.message < stop else None
     pinned = [index for index in log.pinned.indexes if index < stop]
     hashes, rules, said = log.hashes[: state.leaves], log.rules.before(stop), [pin.text for pin in log.pinned.texts]
-    return CoveredHistory(hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned, said)
+    return hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned, said
 
 
 def kept_state(
