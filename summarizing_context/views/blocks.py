@@ -207,7 +207,7 @@ class _Known:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
-        self._words = frozenset(word for text in texts for word in text.split())
+        self._words = frozenset[str]().union(*(text.split() for text in texts))
         self._joined: dict[str, str] = {}  # the words that hold a sign
 
     def says(self, value: str) -> bool:
