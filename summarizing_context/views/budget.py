@@ -26,7 +26,7 @@ AMPLE_SHARE = 0.75  # of the high water
 
 LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
 
-TIGHT = 2  # squeezes with which everything is shrunk
+TIGHT = 1  # squeezes with which everything is shrunk
 
 BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room
 
@@ -34,7 +34,9 @@ FLOOR_SHARE = 1 / 3  # of room, that messages which must stay leave to all other
 
 _LEAST_FLOOR = 128  # tokens
 
-_TIGHT_TAIL = 0.5  # of what is shared out, that the messages of a tail take together where everything is shrunk
+_SQUEEZED_TAIL = 0.5  # of what is shared out, that the messages of a tail take together where everything is shrunk
+
+_LEAST_TIGHT = 16  # tokens of a message then
 
 
 def water_level(sizes: Sequence[float], share: float) -> float:
@@ -73,7 +75,7 @@ class Room(NamedTuple):
     squeeze: int = 0
     staying: int = 0  # tokens of messages that must stay
     spare: float = 0.0  # tokens that nothing else takes
-    cap: int = 0  # tokens of a message where everything is shrunk; 0 where it is not
+    cap: int = 0  # tokens of a message where all would not fit otherwise; 0 where they do
 
     @property
     def staying_cap(self) -> int:
@@ -89,11 +91,11 @@ class Room(NamedTuple):
         return self._replace(staying=min(staying, self.staying_cap)) if staying or self.staying else self
 
     def holding(self, costs: Sequence[int]) -> Room:
-        """Return the tight room in which messages of these costs fit together, and one more: long ones are cut to the
-        same length."""
-        level = water_level([*costs, inf], _TIGHT_TAIL * self.shared)
-        level = min(level, self.shares.message_share * self.shared)
-        return self._replace(squeeze=TIGHT, cap=max(LEAST_CAP >> TIGHT, int(level)))
+        """Return this room for messages of these costs, and one more. Where they would not fit together though each is
+        within its share, long ones are cut to the same length."""
+        level = water_level([*costs, inf], _SQUEEZED_TAIL * self.shared)
+        fits = level >= self._squeezed(self.shares.message_share)
+        return self._replace(cap=0 if fits else max(_LEAST_TIGHT, int(level)))
 
     @property
     def shared(self) -> int:

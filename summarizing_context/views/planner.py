@@ -343,8 +343,6 @@ def _overflow(now: NextView) -> Decision:
                 return Decision(plan)
             if plan.tokens <= room.tokens and (best is None or plan.tokens < best.tokens):
                 best = plan
-        if best is not None and best.tokens <= room.tokens - room.min_free:
-            break
     return Decision(best or next((plan for plan in now.newest_alone() if plan.tokens <= room.tokens), None))
 
 

@@ -56,7 +56,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: Reason | None = None
     room: int = 0  # tokens
     squeeze: int = 0
-    cap: int = 0  # tokens of a message, where everything is shrunk
+    cap: int = 0  # tokens of a message where all would not fit otherwise
     staying: int = 0  # tokens of the room that are set aside for messages that must stay
     leaves: int = 0  # segments covered
     leaves_stop: int = 0  # entries in them

@@ -101,11 +101,11 @@ def test_a_long_group_leaves_less_for_each_further_message_but_never_nothing():
 
 
 def test_where_everything_is_shrunk_short_messages_stay_whole_and_long_ones_are_cut_alike():
-    tight = room(8_000).holding([100, 50_000, 200, 9_000])
-    assert (tight.squeeze, tight.cap) == (TIGHT, (4_000 - 300) // 3)
+    tight = room(8_000, squeeze=TIGHT).holding([100, *[9_000] * 8, 200])
+    assert tight.cap == (4_000 - 300) // 9
     assert tight.message_cap(0) == tight.message_cap(99_999) == tight.cap
-    assert room(8_000).holding([10, 20]).cap == 2_000
-    assert room(100).holding([500] * 500).cap == LEAST_CAP >> TIGHT
+    assert room(8_000, squeeze=TIGHT).holding([10, 50_000]) == room(8_000, squeeze=TIGHT)
+    assert room(100, squeeze=TIGHT).holding([500] * 500).cap == 16
 
 
 def test_the_newest_message_alone_takes_half_of_the_room():
