@@ -34,9 +34,9 @@ FLOOR_SHARE = 1 / 3  # of room, that messages which must stay leave to all other
 
 _LEAST_FLOOR = 128  # tokens
 
-_SQUEEZED_TAIL = 0.5  # of what is shared out, that the messages of a tail take together where everything is shrunk
+_SQUEEZED_TAIL = 0.5  # of what is shared out, that messages take together which are cut to the same length
 
-_LEAST_TIGHT = 16  # tokens of a message then
+_LEAST_HELD = 4  # tokens of each
 
 
 def water_level(sizes: Sequence[float], share: float) -> float:
@@ -91,11 +91,10 @@ class Room(NamedTuple):
         return self._replace(staying=min(staying, self.staying_cap)) if staying or self.staying else self
 
     def holding(self, costs: Sequence[int]) -> Room:
-        """Return this room for messages of these costs, and one more. Where they would not fit together though each is
-        within its share, long ones are cut to the same length."""
+        """Return the room in which messages of these costs fit together, and one more: long ones are cut to the same
+        length, and pins and the header take less."""
         level = water_level([*costs, inf], _SQUEEZED_TAIL * self.shared)
-        fits = level >= self._squeezed(self.shares.message_share)
-        return self._replace(cap=0 if fits else max(_LEAST_TIGHT, int(level)))
+        return self._replace(squeeze=self.squeeze + 2, cap=max(_LEAST_HELD, int(level)))
 
     @property
     def shared(self) -> int:

@@ -215,17 +215,21 @@ class NextView:
         return self.sources.reader.pace.once(name, lambda: (state, self._planned(cut, squeeze, since)), _BUILD)[1]
 
     def _planned(self, cut: Cut, squeeze: int, since: int) -> ActivationPlan:
-        sources, state, log = self.sources, self.state, self.log
-        room = Room(self.room.tokens, self.room.shares, squeeze)
+        log, room = self.log, Room(self.room.tokens, self.room.shares, squeeze)
         staying, aside = self._staying_of(cut, room._replace(squeeze=0)) if not room.is_bare else (Staying(), 0)
         room = room.setting_aside(aside)
         if since != WHOLE_GROUPS:  # each of few messages
             room = room._replace(cap=int(room.shares.message_share * room.shared))
-        elif squeeze == TIGHT:
+        plan = self._composed(cut, room, since, staying)
+        if squeeze == TIGHT and since == WHOLE_GROUPS and plan.tokens > room.tokens:
             stays = log.staying(cut.stop, len(log))
             room = room.holding([log.cost(at) for at in range(cut.stop, len(log)) if at not in stays])
+            plan = self._composed(cut, room, since, staying)
+        return plan
+
+    def _composed(self, cut: Cut, room: Room, since: int, staying: Staying) -> ActivationPlan:
+        sources, state, request = self.sources, self.state, self.asked.activation
         tail = tail_at(sources.reader, sources.price, self.tail, cut.stop, room, since)
-        request = self.asked.activation
         keep_from = state.keep_from if request is None or request.keep_from is None else request.keep_from
         if room.is_bare or tail.tokens > room.tokens:
             return ActivationPlan(cut, room, NO_HEADER, NO_PINS, tail, state.focus, keep_from)
