@@ -51,7 +51,6 @@ from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrunk_messages import Price, remembering
-from summarizing_context.views.view import policy_of
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -268,19 +267,13 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
                 cooldown=settings.breaker_cooldown,
                 notify=notify,
             )
+        prices_of_rows = Price(remembering(counter.count), settings.image_tokens, Pace())
         session = Session(
             settings=settings,
             log=log,
             summaries=summaries,
             ledger=ledger,
-            views=Viewer(
-                log,
-                summaries,
-                policy_of(settings),
-                Price(remembering(counter.count), settings.image_tokens, Pace()),
-                counter.name,
-                ledger=ledger,
-            ),
+            views=Viewer(log, summaries, settings, prices_of_rows, counter.name, ledger=ledger),
             worker=worker,
             learner=learner,
             store=store,

@@ -11,19 +11,9 @@ from summarizing_context.concurrency import Pace
 from summarizing_context.log.entries import Entry, PlacedMessage, make_entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits
-from summarizing_context.log.tree import Node, NodeText
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.views.budget import Room, Shares
-from summarizing_context.views.header import (
-    Header,
-    HeaderPlan,
-    Style,
-    Texts,
-    block_text,
-    choose_summaries,
-    framed,
-)
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail import MessageReader, Tail, extend_tail
 from tests.laws.builders import Message, assistant, call, result, session, system, user
@@ -81,36 +71,6 @@ def tail_of(log: MessageLog, room: Room, start: int | None = None) -> Tail:
     made = Tail(log.leading_count if start is None else start, room, PRICE)
     extend_tail(MessageReader(log, Pace()), made)
     return made
-
-
-class Library:
-    """Texts of nodes for header tests: each node a text of `tokens` words, ten entries a segment."""
-
-    def __init__(self, tokens: int = 40, made_by: Any = "model") -> None:
-        self.tokens, self.made_by = tokens, made_by
-        self.provisional_text = "what stands open"
-        self.missing: set[Node] = set()  # whose text is a stand-in
-
-    def text_of(self, node: Node) -> NodeText:
-        return NodeText(f"node {node.start}-{node.stop - 1}" + " word" * self.tokens, self.made_by, node.rank + 1)
-
-    def is_ready(self, node: Node) -> bool:
-        return node not in self.missing
-
-    def brief(self, text: str, max_tokens: int) -> str:
-        return "in short " + text.split(" word")[0]
-
-    def piece(self, piece: range, max_tokens: int, most: int) -> NodeText:
-        return NodeText(self.provisional_text if max_tokens > 0 else "", "provisional", 1)
-
-    def entries(self, node: Node) -> range:
-        return range(node.start * 10, node.stop * 10)
-
-
-def compose_header(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> Header:
-    """The header for `plan`, with no other sections than summaries and a note."""
-    chosen = choose_summaries(plan, texts, room, style)
-    return framed(chosen, list(map(block_text, chosen.shown)), style)
 
 
 def texts_of(message: Message | None) -> list[str]:

@@ -10,8 +10,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.views.restored_states import covered_history_of, kept_state
-from summarizing_context.views.view import ActivationState, Replaced
+from summarizing_context.views.view import ActivationState, Replaced, covered_history_of, kept_state
 from tests.laws.builders import assistant, call, result, system, user
 from tests.making import SMALL, entry
 from tests.test_bound_thinking import thoughts
@@ -167,13 +166,13 @@ async def test_a_result_that_belongs_to_what_is_covered_is_an_activation(strateg
         assert parted
 
 
-async def test_a_difference_within_a_group_with_folded_calls_is_an_activation():
+async def test_a_difference_within_a_group_that_is_too_wide_is_an_activation():
     async with open_context(small(max_tokens=600)) as context:
         ids = [f"c{number}" for number in range(60)]
         history: list[Any] = [user("Begin."), call("openai", *((id, "read", {}) for id in ids))]
         history += [result("openai", id, f"text {id} " * 5) for id in ids]
         await context.follow(history)
-        assert "left out]" in str(await context.get_messages_for_request())
+        assert "<late_result " in str(await context.get_messages_for_request())
         await context.follow([*history, assistant("So far.")])
         await context.get_messages_for_request()
         assert context.last_view.activation is None
@@ -221,11 +220,11 @@ def test_what_was_said_under_another_beginning_is_known_in_its_new_place(end: st
         for text in texts:
             log.extend(entry(user(text)))
     same = same_rows(list("abcdef"), list(end))
-    state = ActivationState(bounds=Bounds(4, 2), repeats_stop=6, held_at=5)
+    state = ActivationState(bounds=Bounds(4, 2), held_at=5)
     kept = kept_state(state, covered_history_of(state, logs[0]), Replaced(logs[0].entries, same), logs[1])
     assert kept is not None
     assert kept.bounds == bounds
-    assert max(kept.repeats_stop, kept.held_at) <= same
+    assert kept.held_at <= same
 
 
 async def test_thinking_that_was_signed_before_an_activation_stays_out_of_its_new_places():

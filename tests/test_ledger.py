@@ -15,7 +15,7 @@ from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.settings.ledger_rules import LedgerRules
 from summarizing_context.summarizers.extractive.statements import error_line, quotes
-from summarizing_context.views.ledger_section import is_ledger, ledger_block
+from summarizing_context.views.blocks import is_ledger, ledger_block
 from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user, words
 from tests.laws.judge import SMALL
 from tests.making import entries, timeline

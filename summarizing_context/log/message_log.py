@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from summarizing_context.extraction.importance import ImportanceIndex, Member
 from summarizing_context.extraction.rules import CueRules
@@ -24,7 +23,7 @@ from summarizing_context.log.entries import (
 )
 from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
-from summarizing_context.log.repairs import Passing, Run, is_repeat, may_repeat
+from summarizing_context.log.repairs import Passing
 from summarizing_context.log.rules import RuleLog
 from summarizing_context.log.segments import (
     Group,
@@ -43,15 +42,6 @@ from summarizing_context.stores.base import StoredRules
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
 _FRESH = 64  # entries that are kept parsed too, beside those of the newest group: more than come between two views
-
-
-class ClosedGroup(NamedTuple):
-    """Entries of a closed group, as a view shows them."""
-
-    start: int
-    stop: int
-    staying: Set[int]  # those that stay whole if they can, repeats included
-    run: Run  # with those that repeat it
 
 
 class MessageLog:
@@ -86,7 +76,6 @@ class MessageLog:
         self.group_starts = array("q")
         self.closed_groups_stop = 0  # first entry that is not in a closed group
         self._fresh = 0  # first entry that may be kept parsed
-        self._repeats = array("q")  # entries that say exactly what the one before says
         self._humans = array("q")
         self._steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
@@ -236,12 +225,6 @@ class MessageLog:
         """Tokens that a log entry costs when it is sent."""
         return self.tokens[index + 1] - self.tokens[index]
 
-    def closed_group(self, number: int, repeats_stop: int) -> ClosedGroup:
-        """A closed group, with those right behind it that repeat it, as far as `repeats_stop`."""
-        start, stop = self.group_range(number)
-        run = self.repeats(start, repeats_stop)
-        return ClosedGroup(start, stop, self.staying(start, max(stop, run.stop)), run)
-
     def group_range(self, number: int) -> tuple[int, int]:
         """The entries of a closed group."""
         starts = self.group_starts
@@ -252,25 +235,6 @@ class MessageLog:
         start, stop = self.group_range(number)
         reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
         return reads, costs
-
-    def repeats(self, index: int, stop: int) -> Run:
-        """The entry with those right behind it that repeat it, as far as `stop`."""
-        at = bisect_right(self.ephemeral, index, key=lambda one: one[0])
-        if at < len(self.ephemeral):
-            stop = min(stop, self.ephemeral[at][0])
-        end, at = index + 1, bisect_right(self._repeats, index)
-        while end < stop and at < len(self._repeats) and self._repeats[at] == end:
-            end, at = end + 1, at + 1
-        return Run(index, end)
-
-    def runs(self, start: int, stop: int) -> list[Run]:
-        """Every run of repeats between two entries."""
-        found: list[Run] = []
-        for at in range(bisect_right(self._repeats, start), bisect_left(self._repeats, stop)):
-            index = self._repeats[at]
-            if not found or index >= found[-1].stop:
-                found += [run] if (run := self.repeats(index - 1, stop)).times > 1 else []
-        return found
 
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
@@ -384,8 +348,6 @@ class MessageLog:
         members = self.entries[start:stop]
         digest = group_digest([entry.digest for entry in members])
         size = sum(entry.facts.size for entry in members)
-        if self._says_it_again(start, stop):
-            self._repeats.append(start)
         self.group_starts.append(start)
         self.closed_groups_stop = stop
         traits = [Member(one.facts.traits, one.facts.critical) for one in members]
@@ -396,17 +358,6 @@ class MessageLog:
             self.segments.append(segment)
             digests = (entry.digest for entry in self.entries[segment.start : segment.stop])
             self._note_hash(range_hash(digests, segment.part, segment.parts))
-
-    def _says_it_again(self, start: int, stop: int) -> bool:
-        """Whether a group, which is about to be noted, is a repeat of the one message before."""
-        if stop - start > 1 or not self.group_starts or self.group_starts[-1] != start - 1:
-            return False
-        before, entry = self.entries[start - 1 : stop]
-        if entry.facts.content != before.facts.content or entry.facts.critical != before.facts.critical:
-            return False
-        if self._repeats and self._repeats[-1] == start - 1 and entry.data == before.data:
-            return True
-        return may_repeat(message := entry.message()) and is_repeat(message, before.message())
 
     def _note_hash(self, hash: str) -> None:
         if hash in self._known:
@@ -435,7 +386,6 @@ class MessageLog:
             self._note_hash(hash)
         del self.segments[settled:]
         del self.group_starts[bisect_left(self.group_starts, stop) :]
-        del self._repeats[bisect_left(self._repeats, stop) :]
         del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
         del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
         self.rules.forget(stop)

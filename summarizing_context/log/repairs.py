@@ -9,16 +9,14 @@ ephemeral message, and an interruption, give up the calls that are open where th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.segments import GroupCutter, OpenCalls
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.parts import NEVER_SENT, Part, content_key, is_result
-from summarizing_context.messages.provider_bindings import has_chain, loaded_tools, without_wire_content
-from summarizing_context.messages.reading import read_content
-from summarizing_context.messages.validation import Message, canonical_json, encodable
+from summarizing_context.messages.parts import Part, is_result
+from summarizing_context.messages.validation import Message, encodable
 
 Repair = Literal[
     "shrunk",
@@ -30,8 +28,6 @@ Repair = Literal[
     "thinking_dropped",
     "chain_dropped",
     "pin_note",
-    "calls_folded",
-    "repeats_joined",
 ]
 
 NOTES: frozenset[Repair] = frozenset({"late_result_note", "pin_note"})  # fenced texts
@@ -64,11 +60,8 @@ class _Unit:
         self.results: list[Piece] = []
 
 
-def show_group(group: Sequence[PlacedMessage], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:
-    """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show.
-
-    `given_up` names messages whose open calls were given up for others that are no longer in the group.
-    """
+def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
+    """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
     if len(group) == 1 and not group[0].reading.calls and not group[0].reading.answers:
         return [_whole(group[0])]
     if closed and group and _needs_no_repair(group):
@@ -81,14 +74,14 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool, given_up: Collec
     lost = waiting | open_calls.given_up
     for unit in units:
         shown += [*unit.before, unit.piece, *unit.results]
-        if not closed and unit.read.seq not in given_up and not waiting.isdisjoint(unit.ordinals):
+        if not closed and not waiting.isdisjoint(unit.ordinals):
             return shown
         shown += _stand_ins(unit.read.seq, [part for ordinal, part in unit.ordinals.items() if ordinal in lost])
     return shown + deferred if closed else shown
 
 
 def show_interrupted(
-    group: Sequence[PlacedMessage], passing: Sequence[Passing], *, closed: bool, given_up: Collection[int] = ()
+    group: Sequence[PlacedMessage], passing: Sequence[Passing], *, closed: bool
 ) -> list[Piece | Passing]:
     """The pieces of a group with the ephemeral messages that came before its end: each ends the calls that are open
     there, as any other message would, and so does an interruption."""
@@ -96,10 +89,10 @@ def show_interrupted(
     start, show = 0, show_group
     for each in passing:
         stop = bisect_left(group, each.before, lo=start, key=lambda read: read.seq)
-        shown += show(group[start:stop], closed=True, given_up=given_up)
+        shown += show(group[start:stop], closed=True)
         shown += [] if each.message is None else [each]
         start, show = stop, _show_groups
-    return shown + show(group[start:], closed=closed, given_up=given_up)
+    return shown + show(group[start:], closed=closed)
 
 
 def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
@@ -119,13 +112,13 @@ def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
     return (message, repairs) if shown is message else (shown, (*repairs, "surrogates_replaced"))
 
 
-def _show_groups(group: Sequence[PlacedMessage], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:
+def _show_groups(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of what came behind an ephemeral message: of the groups that it makes by itself."""
     cutter = GroupCutter()
     ranges = [each for read in group for each in cutter.add(read.reading.calls, read.reading.answers).closed]
-    shown = [piece for at, stop in ranges for piece in show_group(group[at:stop], closed=True, given_up=given_up)]
+    shown = [piece for at, stop in ranges for piece in show_group(group[at:stop], closed=True)]
     rest = group[ranges[-1][1] if ranges else 0 :]
-    return shown + show_group(rest, closed=closed, given_up=given_up)
+    return shown + show_group(rest, closed=closed)
 
 
 def _needs_no_repair(group: Sequence[PlacedMessage]) -> bool:
@@ -206,48 +199,3 @@ def _stand_ins(index: int, missing: Sequence[Part]) -> list[Piece]:
 
 def _attribute(text: str) -> str:
     return "".join(char for char in text if char.isalnum() or char in "-_.:")[:64]
-
-
-_BOUND = frozenset({"call", "result", "thinking"})  # kinds of parts that are bound to their own place
-
-
-class Run(NamedTuple):
-    """Log entries that repeat the first of them."""
-
-    start: int
-    stop: int
-
-    @property
-    def times(self) -> int:
-        return self.stop - self.start
-
-
-def may_repeat(message: Message) -> bool:
-    """Whether a note could stand in the message: it makes no call, holds no result, no thinking, and loads no tools."""
-    content = message.get(content_key(message))
-    if not isinstance(content, str | list | None) or has_chain(message) or loaded_tools(message) is not None:
-        return False
-    return _BOUND.isdisjoint(part.kind for part in read_content(message).parts)
-
-
-def is_repeat(message: Message, before: Message) -> bool:
-    """Whether a model would be sent the same twice."""
-    return canonical_json(_sent(message)) == canonical_json(_sent(before))
-
-
-def with_count(message: Message, times: int) -> Message:
-    """The message with a note at its end: a line of its text, or a block behind its blocks."""
-    shown, key = without_wire_content(present(message)[0]), content_key(message)
-    content, note = shown[key], count_note(times)
-    if isinstance(content, str):
-        return {**shown, key: f"{content}\n{note}" if content else note}
-    return {**shown, key: [*content, {"text": note} if key == "parts" else {"type": "text", "text": note}]}
-
-
-def count_note(times: int) -> str:
-    """What a model is told of a message that was sent so often."""
-    return f"[this message was sent {times} times in a row]"
-
-
-def _sent(message: Message) -> Message:
-    return {key: value for key, value in message.items() if key not in NEVER_SENT and not key.startswith("_")}

@@ -39,7 +39,7 @@ def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
     ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
     if len(ends) <= state.leaves or ends[state.leaves] != state.leaves_stop:
         return None
-    fits = log.group_start(state.stop) == state.stop and max(state.stop, state.repeats_stop) <= len(log)
+    fits = log.group_start(state.stop) == state.stop and max(state.stop, state.bounds.rewritten) <= len(log)
     return state if fits else None
 
 
@@ -142,7 +142,7 @@ def stored_form(record: ActivationRecord, before: bytes) -> NewActivation:
 
 def _shapes(before: ActivationState, state: ActivationState) -> bool:
     """Whether an activation has changed what the view shows of the past; others only begin it differently."""
-    return (before.stop, before.folded, before.nodes) != (state.stop, state.folded, state.nodes)
+    return (before.stop, before.since, before.nodes) != (state.stop, state.since, state.nodes)
 
 
 async def undo_stored(store: SessionStore, session_id: str, budget: int | None = None) -> ActivationRecord:

@@ -47,9 +47,9 @@ from summarizing_context.stores.base import (
     StoredRules,
 )
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
+from summarizing_context.views.blocks import is_memory_block, memories_in
 from summarizing_context.views.budget import USEFUL_ROOM
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.memory_section import is_memory_block, memories_in
 from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
 from summarizing_context.worker.covered_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache

@@ -5,11 +5,10 @@ Values. Whether one happens is decided in `planner`; where a view may be cut, in
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from summarizing_context.log.tree import Cut
 from summarizing_context.views.budget import Room
-from summarizing_context.views.folds import Folded
 from summarizing_context.views.header import Header
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.tail import Tail
@@ -122,13 +121,7 @@ class ActivationRequest(NamedTuple):
 class ViewRequest(NamedTuple):
     """What is asked for with a view."""
 
-    reason: Reason | None = None
-    focus: str | None = None
+    reason: Reason | None = None  # why to activate although there is no need
+    focus: str | None = None  # a topic of which the header has to keep a note
     activation: ActivationRequest | None = None
-    memories: tuple[str, ...] = ()
-
-
-class Build(Protocol):
-    """Composes a prefix and a tail; `folded` are calls of the tail's first group."""
-
-    def __call__(self, cut: Cut, room: Room, folded: Folded = ()) -> ActivationPlan: ...
+    memories: tuple[str, ...] = ()  # of earlier sessions, the most relevant first

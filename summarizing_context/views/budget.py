@@ -5,12 +5,13 @@ The budget follows from the caller, the provider and the settings, corrected by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.messages.counters import Calibration
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import HEADER_TARGET, Settings
 from summarizing_context.summarizers.provider_window import ProviderWindow
 
 ANSWER = 4_096  # tokens kept for an answer of whose size nobody has told
@@ -25,15 +26,27 @@ AMPLE_SHARE = 0.75  # of the high water
 
 LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
 
-MAX_SQUEEZE = 4
+TIGHT = 1  # squeezes with which everything is shrunk
+
+BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room
 
 FLOOR_SHARE = 1 / 3  # of room, that messages which must stay leave to all others
 
 _LEAST_FLOOR = 128  # tokens
 
-BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room; in less with more
+_SQUEEZED_TAIL = 0.5  # of what is shared out, that messages take together which are cut to the same length
 
-MAX_BARE = BARE + 1
+_LEAST_HELD = 4  # tokens of each
+
+
+def water_level(sizes: Sequence[float], share: float) -> float:
+    """Return the cap at which parts of these sizes fill `share` together: small parts stay whole."""
+    left = max(0.0, share)
+    for done, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - done) >= left:
+            return left / (len(sizes) - done)
+        left -= size
+    return max(sizes, default=0.0)
 
 
 class Shares(NamedTuple):
@@ -42,7 +55,7 @@ class Shares(NamedTuple):
     high_water: float = 0.92
     low_water: float = 0.08
     min_free: float = 0.12
-    header_target: float = 0.36
+    header_target: float = HEADER_TARGET
     header_share: float = 0.50
     message_share: float = 0.25
     group_share: float = 0.40
@@ -62,6 +75,7 @@ class Room(NamedTuple):
     squeeze: int = 0
     staying: int = 0  # tokens of messages that must stay
     spare: float = 0.0  # tokens that nothing else takes
+    cap: int = 0  # tokens of a message where all would not fit otherwise; 0 where they do
 
     @property
     def staying_cap(self) -> int:
@@ -73,8 +87,14 @@ class Room(NamedTuple):
         return max(0, int(self.tokens - floor))
 
     def setting_aside(self, staying: int) -> Room:
-        """The room in which messages that must stay cost so many tokens."""
+        """Return the room in which messages that must stay cost so many tokens."""
         return self._replace(staying=min(staying, self.staying_cap)) if staying or self.staying else self
+
+    def holding(self, costs: Sequence[int]) -> Room:
+        """Return the room in which messages of these costs fit together, and one more: long ones are cut to the same
+        length, and pins and the header take less."""
+        level = water_level([*costs, inf], _SQUEEZED_TAIL * self.shared)
+        return self._replace(squeeze=self.squeeze + 2, cap=max(_LEAST_HELD, int(level)))
 
     @property
     def shared(self) -> int:
@@ -108,18 +128,22 @@ class Room(NamedTuple):
 
     @property
     def header_target(self) -> float:
+        """What a header takes before more of it is merged."""
         return self._eased(self.shares.header_target)
 
     @property
     def header_share(self) -> float:
+        """What a header may take."""
         return self._eased(self.shares.header_share)
 
     @property
     def least_cap(self) -> int:
+        """What a shrunk message keeps at least."""
         return LEAST_CAP >> self.squeeze
 
     @property
     def pin_cap(self) -> int:
+        """What one pinned message may take."""
         return max(self.least_cap, int(self._squeezed(self.shares.pin_share)))
 
     @property
@@ -128,9 +152,11 @@ class Room(NamedTuple):
         return int(self._squeezed(self.shares.keep_share))
 
     def message_cap(self, shown_of_group: int) -> int:
-        """What the next message of a group may take, of which so much is shown already."""
+        """Return what the next message of a group may take, of which so much is shown already."""
         if self.is_bare:
-            return self.tokens >> (self.squeeze - BARE + 1)
+            return self.tokens // 2
+        if self.cap:
+            return self.cap
         left_for_group = (self._squeezed(self.shares.group_share) - shown_of_group) / 2
         return max(self.least_cap, int(min(self._squeezed(self.shares.message_share), left_for_group)))
 

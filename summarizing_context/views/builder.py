@@ -1,6 +1,6 @@
 """Views of a session for each provider: what is shown now, and what changes in it.
 
-In memory. What changes is decided in `planner` and drafted in `composition`; committing a change is the session's work.
+In memory. What changes is decided in `planner`; committing a change is the session's work.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import count
-from math import inf
 
 import msgspec
 
@@ -19,8 +17,7 @@ from summarizing_context.errors import BudgetError
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
-from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.views import restored_states
+from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.views.activation import (
     ActivationPlan,
     ActivationReport,
@@ -28,29 +25,30 @@ from summarizing_context.views.activation import (
     Reason,
     ViewRequest,
 )
-from summarizing_context.views.budget import LEAST_ROOM, Room
-from summarizing_context.views.composition import Composer, ProviderDrafts, cuts_leaving
-from summarizing_context.views.folds import hides_newest
-from summarizing_context.views.header import Style, Written
-from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation
+from summarizing_context.views.budget import LEAST_ROOM, Room, Shares
+from summarizing_context.views.header import Style
+from summarizing_context.views.planner import NextView, Reshape, cuts_leaving, foreseen, plan_activation
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
-from summarizing_context.views.tail import MessageReader, Tail, Tails, extend_tail, late_start
+from summarizing_context.views.tail import WHOLE_GROUPS, MessageReader, Tail, extend_tail, late_start
 from summarizing_context.views.view import (
     ROOM_MARK,
     ActivationState,
     Change,
+    CoveredHistory,
     ProviderView,
     RepairCounts,
     Replaced,
     View,
     ViewMarks,
-    ViewPolicy,
     activated,
     common_prefix,
+    covered_history_of,
     gone_back,
+    kept_state,
     merged,
+    priced,
     with_pins,
 )
 from summarizing_context.worker.covered_ranges import CoveredRange, Foreseen, HeaderPlace
@@ -70,7 +68,7 @@ class Viewer:
         self,
         log: MessageLog,
         summaries: SummaryCache,
-        policy: ViewPolicy,
+        settings: Settings,
         price: Price,
         counter: str,
         *,
@@ -81,10 +79,13 @@ class Viewer:
         self._summaries = summaries
         self.pace = price.pace or Pace()
         self._reader = MessageReader(log, self.pace)
-        self._policy = policy
+        self._settings = settings
+        self._shares = Shares(settings.high_water, settings.low_water)
         self._price = price
-        style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat, policy.step)
-        self._composer = Composer(Sources(self._reader, summaries, ledger, policy, price, style, Written()), sections)
+        sizes, is_flat = summary_sizes(settings), settings.strategy == "summarize"
+        style = Style(price.count, settings.header_role, sizes.leaf, is_flat, sizes.step)
+        self._sources = Sources(self._reader, summaries, ledger, settings, price, style)
+        self._sections = sections
         self._counter = counter
         self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
@@ -117,9 +118,9 @@ class Viewer:
 
     def restore(self, key: str, state: ActivationState, marks: ViewMarks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
-        state = restored_states.priced(state, self._price, self._counter)
-        is_pending = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
-        tail = restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
+        state = priced(state, self._price, self._counter)
+        is_pending = marks is not None or self._settings.merge_user_rows  # where rows met is not kept with a state
+        tail = self._tail_behind(state)
         provider_view = ProviderView(key, state, tail, pending="restored" if is_pending else None)
         if state.held_at:
             provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
@@ -134,13 +135,11 @@ class Viewer:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now.
         Raises `Pause` where the pace allows it."""
         if (provider_view := self._provider_views.get(key)) is None:
-            provider_view = self._kept(self._first_view(key, Room(there.room, self._policy.shares)))
-        there = restored_states.priced(there, self._price, self._counter)
+            provider_view = self._kept(self._first_view(key, Room(there.room, self._shares)))
+        there = priced(there, self._price, self._counter)
         state = gone_back(there, provider_view.state, self._log.bounds())
         name = ("undo", state.serial, state.stop, self._log.name)
-        tail = self.pace.once(
-            name, lambda: restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
-        )
+        tail = self.pace.once(name, lambda: self._tail_behind(state))
         above = self.system_rows.tokens + state.head_tokens
         extend_tail(self._reader, tail, budget - above)
         before, after = self.tokens(key, budget)[0], above + tail.tokens
@@ -151,26 +150,38 @@ class Viewer:
 
     def prefix_kept(self, change: Change) -> int:
         """Tokens with which the view handed out last and the changed one begin alike, tools included."""
-        return restored_states.prefix_kept(change, self.system_rows, self._price)
+        rows, last = self.system_rows, change.provider_view.last
+        leading = rows.messages()
+        head = [*leading, *change.state.head]
+        kept = common_prefix(last, head)
+        tokens = rows.tokens if kept >= len(leading) else 0
+        tokens += sum(map(self._price.message, head[len(leading) : kept]))
+        if kept == len(head):
+            same = common_prefix(last[kept:], [item.message for item in change.tail.items])
+            tokens += sum(item.tokens for item in change.tail.items[:same])
+        return tokens
 
-    def covered_histories(self) -> list[restored_states.CoveredHistory]:
+    def covered_histories(self) -> list[CoveredHistory]:
         """What the log tells of what each provider's view covers, before the log is replaced."""
-        return [
-            restored_states.covered_history_of(provider_view.state, self._log)
-            for provider_view in self._provider_views.values()
-        ]
+        return [covered_history_of(provider_view.state, self._log) for provider_view in self._provider_views.values()]
 
-    def replaced(self, old: Replaced, covered_histories: Sequence[restored_states.CoveredHistory]) -> None:
+    def replaced(self, old: Replaced, covered_histories: Sequence[CoveredHistory]) -> None:
         """The log was replaced: a provider whose view covers nothing that has changed goes on with it; the others start
         over, and their next view is an activation."""
         for provider_view, history in zip(self._provider_views.values(), covered_histories, strict=True):
-            kept = restored_states.kept_state(provider_view.state, history, old, self._log)
-            state = kept or restored_states.first_state(self._log, provider_view.state, self._counter)
-            tail = restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
-            if kept is not None:
-                provider_view.go_on(state, tail, old.same, self._log_size)
-            else:
-                provider_view.start_over(state, tail, has_texts=bool(self._log.pinned.texts))
+            kept = kept_state(provider_view.state, history, old, self._log)
+            state = kept or self._first_state(provider_view.state)
+            tail = self._tail_behind(state)
+            shown, provider_view.state, provider_view.tail = provider_view.tail, state, tail
+            if kept is None:
+                provider_view.pending, provider_view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
+                provider_view.attempted_at, provider_view.counted = None, 0
+                continue
+            provider_view.counted = sum(item.seq < old.same for item in shown.items[: provider_view.counted])
+            if provider_view.attempted_at is not None:
+                tokens, length = self._log_size
+                provider_view.attempted_at = min(provider_view.attempted_at, tokens)
+                provider_view.attempted_length = min(provider_view.attempted_length, length)
         self._keep_shown()
 
     def change(
@@ -193,12 +204,18 @@ class Viewer:
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
-        room = Room(self._room_tokens(budget), self._policy.shares)
+        room = Room(self._room_tokens(budget), self._shares)
         provider_view = self._provider_view(key, room)
         if staying := provider_view.state.staying:
             room = room.setting_aside(staying)
+
+        # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if provider_view.state.system != self.system_rows.name:
-            reason = self._note_prompt(provider_view) or reason
+            if provider_view.last or provider_view.state.serial:
+                provider_view.pending = provider_view.pending or "system_changed"
+                reason = "system_changed"
+            else:
+                provider_view.state = msgspec.structs.replace(provider_view.state, system=self.system_rows.name)
         if for_request:
             self._log.interrupt()
         given_up = tuple(place for place in self._log.interruptions if place > provider_view.state.stop)
@@ -206,117 +223,60 @@ class Viewer:
             provider_view.state = msgspec.structs.replace(provider_view.state, interruptions=given_up)
         if provider_view.tail.bound and provider_view.has_turn_ended(self._log.bounds()):
             provider_view.pending = provider_view.pending or provider_view.state.reason
-        return self._changed(provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories)))
 
-    def _changed(self, provider_view: ProviderView, room: Room, budget: int, request: ViewRequest) -> Change | None:
+        # decide
         tail, skipped = self._fed(provider_view, room)
-        now = self._situation(provider_view, tail, room, skipped, request)
-        reason = provider_view.pending or request.reason or ("budget_raised" if now.is_widened else None)
-        if request.reason == "explicit" and reason in ("budget_lowered", "budget_raised"):
-            reason = "explicit"  # what was asked for comes before what the room alone would do
-        decision = self._decided(provider_view, tail, now)
+        asked = ViewRequest(reason, focus, request, tuple(memories))
+        system, looks = self.system_rows.name, self.only_looks
+        now = NextView(self._sources, self._sections, provider_view, tail, room, asked, system, skipped, looks)
+        told = provider_view.pending or reason or ("budget_raised" if now.is_widened else None)
+        if reason == "explicit" and told in ("budget_lowered", "budget_raised"):
+            told = "explicit"  # what was asked for comes before what the room alone would do
+        decision = plan_activation(now)
+        is_attempt = decision.is_attempt
         if decision.change is None and skipped:  # it has to be looked at whole after all
-            tail, was_attempt = provider_view.tail, decision.is_attempt
-            extend_tail(self._reader, tail)
-            now = self._situation(provider_view, tail, room, 0, request)
-            if was_attempt:
-                now = now._replace(new_tokens=0, new_messages=0)
-            decision = self._decided(provider_view, tail, now)
-            decision = decision._replace(is_attempt=decision.is_attempt or was_attempt)
-        tokens = provider_view.state.head_tokens + tail.tokens + now.skipped
-        fits = isinstance(decision.change, ActivationPlan) or tokens <= room.tokens
-        change = self._carried_out(provider_view, decision, reason, tokens, room) if fits else None
-        if change is None:
-            self._note(provider_view, decision)  # at last, for what pauses before is decided again
-        if not fits:
-            raise self._too_small(provider_view, budget, tokens)
-        return change
+            extend_tail(self._reader, provider_view.tail)
+            now = replace(now, tail=provider_view.tail, skipped=0, was_attempt=is_attempt)
+            decision = plan_activation(now)
+            is_attempt = is_attempt or decision.is_attempt
 
-    def _carried_out(
-        self, provider_view: ProviderView, decision: Decision, reason: Reason | None, tokens: int, room: Room
-    ) -> Change | None:
-        """What changes in a view of `tokens` tokens."""
-        if decision.change is None:
-            return None
+        # carry it out; at last, for what pauses before is decided again
+        tokens = now.tokens + now.skipped
         if isinstance(decision.change, ActivationPlan):
-            change = self._covered(provider_view, decision.change, reason, tokens, room)
-        else:
+            change = self._covered(provider_view, decision.change, told, tokens, room)
+        elif decision.change is not None and tokens <= room.tokens:
             change = self._reshaped(provider_view, decision.change, tokens)
-        return change._replace(attempted=self._log_size) if decision.is_attempt else change
-
-    def _decided(self, provider_view: ProviderView, tail: Tail, now: Situation) -> Decision:
-        drafts = ProviderDrafts(self._composer, provider_view, tail, now)
-        if self._policy.max_messages is not None and now.has_too_many:
-            now = now._replace(ahead=drafts.ahead())
-        return plan_activation(now, drafts)
-
-    def _situation(
-        self, provider_view: ProviderView, tail: Tail, room: Room, skipped: int, request: ViewRequest
-    ) -> Situation:
-        """What the planner decides by."""
-        log, state = self._log, provider_view.state
-        attempted_at, length = provider_view.attempted_at, len(log.entries)
-        newest = tail.items[-1] if tail.items and not self.only_looks else None
-        return Situation(
-            state=state,
-            policy=self._policy,
-            room=room,
-            shown_room=provider_view.tail.room,
-            tail_start=tail.start,
-            tail_tokens=tail.tokens,
-            tail_messages=len(tail.items),
-            skipped=skipped,
-            reason=request.reason,
-            focus=request.focus,
-            request=request.activation,
-            memories=request.memories,
-            pending=provider_view.pending,
-            leading_count=log.leading_count,
-            log_length=length,
-            new_tokens=inf if attempted_at is None else log.history_tokens - attempted_at,
-            new_messages=length - provider_view.attempted_length,
-            hides_newest=bool(state.folded) and self._hides_newest(provider_view),
-            is_first=not provider_view.last and provider_view.resumed is None,
-            pins_changed=provider_view.pins_changed,
-            system_changed=state.system != self.system_rows.name,
-            newest_whole=newest.tokens + newest.left_out if newest and newest.left_out else inf,
-        )
-
-    def _hides_newest(self, provider_view: ProviderView) -> bool:
-        """Whether calls are folded of which the newest message is a result."""
-        state, (start, stop) = provider_view.state, self._log.newest_group
-        if state.stop != start or stop != len(self._log):
-            return False
-        return hides_newest(Tails(self._reader, self._price, provider_view.tail).newest, state.folded)
+        else:
+            if is_attempt:
+                provider_view.attempted_at, provider_view.attempted_length = self._log_size
+            if decision.pins_seen:
+                provider_view.pins_changed = False
+            if (refused := decision.to_summarize) is not None:
+                self._summaries.open.request(CoveredRange(refused.cut.stop, refused.header.nodes))
+            if tokens > room.tokens:
+                rows = [(item.seq, item.tokens) for item in provider_view.tail.items[-5:]]
+                raise BudgetError(self.system_rows.tokens + tokens, budget, rows, "newest messages")
+            return None
+        return change._replace(attempted=self._log_size) if is_attempt else change
 
     @property
     def _log_size(self) -> tuple[int, int]:
         """Tokens and messages of the present log."""
         return self._log.history_tokens, len(self._log)
 
-    def _note(self, provider_view: ProviderView, decision: Decision) -> None:
-        """Note what a decision that changes nothing has looked at, and ask for what it wants to have summarized."""
-        if decision.is_attempt:
-            provider_view.attempted_at, provider_view.attempted_length = self._log_size
-        if decision.pins_seen:
-            provider_view.pins_changed = False
-        if (refused := decision.to_summarize) is not None:
-            self._summaries.open.request(CoveredRange(refused.cut.stop, refused.header.nodes))
-
     def _covered(
         self, provider_view: ProviderView, plan: ActivationPlan, reason: Reason | None, tokens: int, room: Room
     ) -> Change:
         """The change to a view of `tokens` tokens that covers what is planned."""
+        before = provider_view.state
         if reason is None:
-            before = self._room_of(provider_view.beside or provider_view.state)
-            reason = "budget_lowered" if room.tokens < before.tokens and tokens <= before.high else "high_water"
+            was = self._room_of(provider_view.beside or before)
+            reason = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
         system = self.system_rows.tokens
         sizes = system + tokens, system + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, reason, *sizes, *plan.word_for_word)
-        state = activated(provider_view.state, plan, reason, self._counter, self.system_rows.name)
-        return Change(
-            provider_view, provider_view.state, state, plan.tail, (*plan.pins.before, *plan.pins.after), report
-        )
+        state = activated(before, plan, reason, self._counter, self.system_rows.name)
+        return Change(provider_view, before, state, plan.tail, (*plan.pins.before, *plan.pins.after), report)
 
     def _reshaped(self, provider_view: ProviderView, shape: Reshape, tokens: int) -> Change:
         """The change to a view that begins differently, and covers nothing more."""
@@ -330,25 +290,20 @@ class Viewer:
                 pin_tokens=state.pin_tokens + block.tokens,
             )
         bounds = self._log.bounds() if shape.rebinds else before.bounds
-        tail = self._within(provider_view.tail, bounds)
+        tail = provider_view.tail
+        if bounds != tail.bounds:  # shown anew within them
+            was, room = tail, tail.room
+            tail = self.pace.once(
+                ("within", was, len(self._log), bounds),
+                lambda: Tail(was.start, room, self._price, bounds, since=was.since, whole_log=was.whole_log),
+            )
+            extend_tail(self._reader, tail)
         total, after = self.system_rows.tokens + tokens, self.system_rows.tokens + state.head_tokens + tail.tokens
         report = ActivationReport(True, shape.reason, total, after, total - after)
         state = msgspec.structs.replace(
             state, serial=before.serial + 1, reason=shape.reason, system=self.system_rows.name, bounds=bounds
         )
         return Change(provider_view, before, state, tail, () if pins is None else (*pins.before, *pins.after), report)
-
-    def _within(self, tail: Tail, bounds: Bounds) -> Tail:
-        """The tail within other bounds, shown anew."""
-        if bounds == tail.bounds:
-            return tail
-        made = partial(Tail, tail.start, tail.room, self._price, tail.folded, bounds)
-        name = ("within", tail, len(self._log), bounds)
-        anew = self.pace.once(
-            name, lambda: made(since=tail.since, repeats_stop=tail.repeats_stop, whole_log=tail.whole_log)
-        )
-        extend_tail(self._reader, anew)
-        return anew
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing.
@@ -369,8 +324,8 @@ class Viewer:
         if provider_view.state is not change.before:
             return False
         old, new = provider_view.tail, change.tail
-        uncounted = len(old.items) - provider_view.counted - new.joined_of(old.items[provider_view.counted :])
-        same = (old.room, old.next) == (new.room, new.next) and new.folded in ((), old.folded)
+        uncounted = len(old.items) - provider_view.counted
+        same = (old.room, old.next) == (new.room, new.next) and new.since in (WHOLE_GROUPS, old.since)
         provider_view.counted = max(0, len(new.items) - uncounted) if same else 0
         self.repairs.note([pin for pin in change.pins if pin.message not in provider_view.state.head])
         self.repairs.note_changed(old.items, new.items[: provider_view.counted])
@@ -387,13 +342,10 @@ class Viewer:
         """The view as `change` has left it: what came since then is for the next one."""
         self.latest = provider_view = self.shown(key, budget)
         self._provider_views.move_to_end(provider_view.key)
-        system = self.system_rows.shown()
-        stable = provider_view.show(system.messages, self.repairs)
-        messages, tokens = (
-            provider_view.last,
-            system.tokens + provider_view.state.head_tokens + provider_view.tail.tokens,
-        )
-        if self._policy.merge_user_rows:
+        stable = provider_view.show(self.system_rows.messages(), self.repairs)
+        messages = provider_view.last
+        tokens = self.system_rows.log_rows().tokens + provider_view.state.head_tokens + provider_view.tail.tokens
+        if self._settings.merge_user_rows:
             provider_view.ends = frozenset(end for end in provider_view.ends if end < stable) | {stable}
             messages = merged(messages, provider_view.ends)
             stable = common_prefix(provider_view.merged, messages)
@@ -403,14 +355,14 @@ class Viewer:
 
     def shown(self, key: str, budget: int) -> ProviderView:
         """What a provider is shown at about this budget."""
-        room = Room(self._room_tokens(budget), self._policy.shares)
+        room = Room(self._room_tokens(budget), self._shares)
         provider_view = self._provider_view(key, room)
         provider_view.asked_room = room.tokens
         return provider_view
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
-        room = Room(self._room_tokens(budget), self._policy.shares)
+        room = Room(self._room_tokens(budget), self._shares)
         provider_view = self._view_for(key, room) or self._new_view(key, room)
         room = room.setting_aside(provider_view.state.staying)
         tail, skipped = self._fed(provider_view, room)
@@ -420,30 +372,28 @@ class Viewer:
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
         for a request, at a price."""
-        provider_view = self._view_for(key, Room(self._room_tokens(budget), self._policy.shares))
+        provider_view = self._view_for(key, Room(self._room_tokens(budget), self._shares))
         if provider_view is None:
             return 0
         least = 1 if request is None else request.keep_messages
-        if least is None or (
-            request and cuts_leaving(provider_view.tail, provider_view.state.cut, self._log.segments, least)
-        ):
-            return 0
-        return len(provider_view.tail.items)
+        tail, present = provider_view.tail, provider_view.state.cut
+        is_met = least is not None and not (request and cuts_leaving(tail, present, self._log.segments, least))
+        return len(tail.items) if is_met else 0
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
         if self.latest is None:
-            return Room(max(0, max_tokens - self.system_rows.tokens), self._policy.shares).high
+            return Room(max(0, max_tokens - self.system_rows.tokens), self._shares).high
         return self._room_of(self.latest.state).high
 
     def foreseen(self) -> Foreseen:
         """What the next activation of the newest view may cover; nothing while that is not near."""
         if (latest := self.latest) is None:
             return Foreseen()
-        return self._composer.foreseen(latest, self._room_of(latest.state))
+        return foreseen(self._sources, latest, self._room_of(latest.state))
 
     def _room_of(self, state: ActivationState) -> Room:
-        return Room(state.room, self._policy.shares).setting_aside(state.staying)
+        return Room(state.room, self._shares).setting_aside(state.staying)
 
     def _room_tokens(self, budget: int) -> int:
         room = budget - self.system_rows.tokens
@@ -495,7 +445,7 @@ class Viewer:
             made.state = msgspec.structs.replace(was, room=room.tokens, staying=staying)
         else:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
-        made.tail = restored_states.tail_behind(made.state, self._policy.shares, self._price, self._log.leading_count)
+        made.tail = self._tail_behind(made.state)
         made.beside, made.pending = was, None
         if not latest.is_plain:
             made.pending = "budget_lowered" if room.tokens < was.room else "budget_raised"
@@ -503,30 +453,19 @@ class Viewer:
 
     def _first_view(self, key: str, room: Room) -> ProviderView:
         """A view that starts with the whole log. It is told if others were shown."""
-        empty = ActivationState(room=room.tokens, system=self.system_rows.name)
-        state = restored_states.first_state(self._log, empty, self._counter, system=empty.system)
+        state = self._first_state(ActivationState(room=room.tokens), self.system_rows.name)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
-        tail = restored_states.tail_behind(state, self._policy.shares, self._price, self._log.leading_count)
+        tail = self._tail_behind(state)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
-
-    def _note_prompt(self, provider_view: ProviderView) -> Reason | None:
-        """Another system prompt leads: where a view was shown with the old one, the next is an activation."""
-        if provider_view.last or provider_view.state.serial:
-            provider_view.pending = provider_view.pending or "system_changed"
-            return "system_changed"
-        provider_view.state = msgspec.structs.replace(provider_view.state, system=self.system_rows.name)
-        return None
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
         states = [provider_view.state for provider_view in self._provider_views.values()]
         self._summaries.notes.keep(state.focus for state in states)
         self._summaries.open.keep(CoveredRange(state.stop, state.nodes) for state in states)
-        self._summaries.keep_headers(map(self._header_place, states))
-
-    def _header_place(self, state: ActivationState) -> HeaderPlace:
-        target = self._room_of(state).header_target
-        return HeaderPlace(next((node for node, _ in state.tree_nodes), None), target)
+        oldest = [next((node for node, _ in state.tree_nodes), None) for state in states]
+        targets = [self._room_of(state).header_target for state in states]
+        self._summaries.keep_headers(map(HeaderPlace, oldest, targets))
 
     def _fed(self, provider_view: ProviderView, room: Room) -> tuple[Tail, int]:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:
@@ -536,21 +475,23 @@ class Viewer:
             provider_view.state = msgspec.structs.replace(provider_view.state, stop=self._log.leading_count)
             if provider_view.tail.items:  # ephemeral messages, which the new rows come before
                 provider_view.pending = provider_view.pending or "system_changed"
-            stop = provider_view.state.repeats_stop
-            provider_view.tail = Tail(
-                self._log.leading_count, provider_view.tail.room, self._price, repeats_stop=stop, whole_log=True
-            )
+            provider_view.tail = Tail(self._log.leading_count, provider_view.tail.room, self._price, whole_log=True)
         tail, late, skipped = provider_view.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._log, tail.next, room)) > tail.next:
-            repeats = tail.repeats_stop
-            name = ("late", self._log.name, start, room, tail.bounds, repeats)
-            late = self.pace.once(name, lambda: Tail(start, room, self._price, (), tail.bounds, repeats_stop=repeats))
+            name = ("late", self._log.name, start, room, tail.bounds)
+            late = self.pace.once(name, lambda: Tail(start, room, self._price, tail.bounds))
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
         extend_tail(self._reader, late or tail)
         return late or tail, skipped
 
-    def _too_small(self, provider_view: ProviderView, budget: int, now: int) -> BudgetError:
-        """The floor does not fit: the newest group is still open and cannot be shrunk further."""
-        rows = [(item.seq, item.tokens) for item in provider_view.tail.items[-5:]]
-        return BudgetError(self.system_rows.tokens + now, budget, rows, "newest messages")
+    def _first_state(self, before: ActivationState, system: str = "") -> ActivationState:
+        """The state of a view that shows the whole log, in the room of the state before."""
+        serial, stop, counter = before.serial, self._log.leading_count, self._counter
+        return ActivationState(serial=serial, room=before.room, stop=stop, counter=counter, system=system)
+
+    def _tail_behind(self, state: ActivationState) -> Tail:
+        """The tail behind a state, which shows nothing yet."""
+        room = Room(state.room, self._shares, state.squeeze, state.staying, cap=state.cap)
+        whole_log = state.stop == self._log.leading_count
+        return Tail(state.stop, room, self._price, state.bounds, since=state.since, whole_log=whole_log)

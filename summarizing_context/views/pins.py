@@ -5,41 +5,24 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.pins import Candidates
-from summarizing_context.log.repairs import Piece, Repair, Run, present
+from summarizing_context.log.repairs import Piece, Repair, present
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.provider_bindings import Bounds, has_signed_thinking, loaded_tools, without_thinking
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room
 from summarizing_context.views.shrunk_messages import Price, says_nothing
-from summarizing_context.views.tail import Tail
-from summarizing_context.views.tail_items import TailItem, holds_count, shown_once, shown_within
+from summarizing_context.views.tail import MessageReader, Tail, TailItem, shown_within
 
 _OPENING_ROWS = 8  # of the first human message that are shown though they are not critical
 
-_MISSES = 32  # candidates without room after which only those are read whose log entry would fit
-
-
-class Source(Protocol):
-    """The log that pins are taken from."""
-
-    def read(self, index: int) -> tuple[PlacedMessage, int]:
-        """A log entry and its tokens."""
-        ...
-
-    def cost(self, index: int) -> int:
-        """Its tokens, without reading it."""
-        ...
-
-    def repeats(self, index: int, stop: int) -> Run:
-        """The entry with those right behind it that repeat it, as far as `stop`."""
-        ...
+_MISSES = 32  # candidates without room after which only those are read whose log entry would fit; opening rows read
 
 
 class Staying(NamedTuple):
@@ -76,7 +59,7 @@ class Pins(NamedTuple):
 NO_PINS = Pins((), (), 0, ())
 
 
-def choose_staying(candidates: Candidates, source: Source, room: Room, beside: int, price: Price) -> Staying:
+def choose_staying(candidates: Candidates, source: MessageReader, room: Room, beside: int, price: Price) -> Staying:
     """As many critical messages and system rows as the room can hold where such rows of the tail take `beside` tokens.
 
     What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
@@ -106,79 +89,57 @@ def choose_staying(candidates: Candidates, source: Source, room: Room, beside: i
 
 
 def choose_pins(
-    candidates: Candidates, staying: Staying, source: Source, room: Room, price: Price, *, humans_cap: int = 0
+    candidates: Candidates, staying: Staying, source: MessageReader, room: Room, price: Price, *, humans_cap: int = 0
 ) -> Pinned:
-    """What stays, with the rest of the first human message and the latest one, up to the pin share each; and of what
-    humans wrote before, the newest, whole, in `humans_cap` tokens."""
+    """Return what stays, with the rest of the first human message and the latest one, up to the pin share each; and of
+    what humans wrote before, the newest, whole, in `humans_cap` tokens. What is said twice is shown once."""
     held = {pin.seq for pin in staying.items}
-    others = _shown_together([index for index in candidates.first if index not in held], source, room, price)
+    others: list[TailItem] = []
+
+    # the opening rows form one message: short ones whole, the pin share divided among the long ones
+    rows: dict[str, tuple[Piece, int]] = {}
+    for index in [index for index in candidates.first if index not in held][:_MISSES]:
+        piece, cost = _piece(*source.read(index), price)
+        rows.setdefault(canonical_json(piece.message), (piece, cost))
+        if len(rows) == _OPENING_ROWS:
+            break
+    left = room.pin_cap
+    for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
+        cap = left // (len(rows) - done)
+        if cap >= room.least_cap // 4:
+            others.append(shown_within(piece, cost, cap, price))
+            left -= others[-1].tokens
+
+    # the latest human message
     latest = next(iter(candidates.humans), None)
     if latest is not None and latest not in {*held, *candidates.first}:
         pin = shown_within(*_piece(*source.read(latest), price), room.pin_cap, price)
         others += [pin] if canonical_json(pin.message) not in staying.said else []
+
+    # what humans wrote before
     if humans_cap:
         shown = {*held, *candidates.first, *(pin.seq for pin in others)}
-        said = staying.said | {canonical_json(pin.message) for pin in others}
-        others += _whole([index for index in candidates.humans if index not in shown], source, humans_cap, said, price)
+        said = {*staying.said, *(canonical_json(pin.message) for pin in others)}
+        misses = 0
+        for index in [index for index in candidates.humans if index not in shown]:
+            if source.cost(index) > humans_cap:
+                if (misses := misses + 1) == _MISSES:
+                    break
+                continue
+            pin = shown_within(*_piece(*source.read(index), price), humans_cap, price)
+            name = canonical_json(pin.message)
+            if name not in said and pin.tokens <= humans_cap and not pin.left_out:
+                said.add(name)
+                others.append(pin)
+                humans_cap -= pin.tokens
+
     pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
     first = set(candidates.first)
     split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in first), default=0)
-    cut = (pin.seq for pin in staying.items if pin.left_out)
     whole = {pin.seq for pin in others if not pin.left_out}
-    unshown = sorted({*staying.left_out, *cut} - whole)
-    before = tuple(pins[:split])
-    stops = {run.start: run.stop for run in _runs([*candidates.first], source)}
-    ends = (stops[pin.seq] if "repeats_joined" in pin.repairs else pin.seq + 1 for pin in before)
-    return Pinned(before, tuple(pins[split:]), tuple(unshown), max(ends, default=0))
-
-
-def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: Price) -> list[TailItem]:
-    """Rows that form one message, repeats once: short ones whole, the pin share divided among the long ones."""
-    rows = [(*source.read(run.start), run.times) for run in _runs(indexes, source)[:_OPENING_ROWS]]
-    left = room.pin_cap
-    pins: list[TailItem] = []
-    for done, (row, tokens, times) in enumerate(sorted(rows, key=lambda row: row[1])):
-        cap = left // (len(rows) - done)
-        if cap < room.least_cap // 4:
-            continue
-        piece, cost = _piece(row, tokens, price)
-        if times > 1 and holds_count(cap, price):
-            pins.append(shown_once(piece, cost, times, cap, price))
-        else:
-            pins.append(shown_within(piece, cost, cap, price))
-        left -= pins[-1].tokens
-    return sorted(pins, key=lambda pin: pin.seq)
-
-
-def _whole(indexes: Sequence[int], source: Source, cap: int, said: Collection[str], price: Price) -> Iterator[TailItem]:
-    """As many of these messages as fit into `cap` tokens, each whole, and those that say the same once."""
-    known = set(said)
-    misses = 0
-    for index in indexes:
-        if source.cost(index) > cap:
-            misses += 1
-            if misses == _MISSES:
-                return
-            continue
-        pin = shown_within(*_piece(*source.read(index), price), cap, price)
-        name = canonical_json(pin.message)
-        if name not in known and pin.tokens <= cap and not pin.left_out:
-            known.add(name)
-            cap -= pin.tokens
-            yield pin
-
-
-def _runs(indexes: Sequence[int], source: Source) -> list[Run]:
-    """These log entries, in their order, those together that repeat one another."""
-    runs: list[Run] = []
-    end = 0
-    for index in indexes:
-        if runs and runs[-1].stop == index < end:
-            runs[-1] = Run(runs[-1].start, index + 1)
-        else:
-            runs.append(Run(index, index + 1))
-            end = source.repeats(index, indexes[-1] + 1).stop
-    return runs
+    unshown = {*staying.left_out, *(pin.seq for pin in staying.items if pin.left_out)} - whole
+    opening_stop = pins[split - 1].seq + 1 if split else 0
+    return Pinned(tuple(pins[:split]), tuple(pins[split:]), tuple(sorted(unshown)), opening_stop)
 
 
 def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
@@ -202,71 +163,40 @@ def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
 
 _KEEPING_MISSES = 16  # groups without room after which no smaller one is looked for
 
-KeptSource = Callable[[int], tuple[Sequence[PlacedMessage], Sequence[int]]]  # messages of a group, and their tokens
 
+def kept_among(
+    pinned: Pinned, ranked: Iterable[Ranked], source: MessageReader, room: Room, left: int, price: Price
+) -> Iterable[TailItem]:
+    """Return the pinned messages behind the header with the most important groups among them, in the order of the log.
 
-class KeptGroup(NamedTuple):
-    """A group as it is shown."""
-
-    start: int
-    stop: int
-    items: tuple[TailItem, ...]
-    tokens: int
-
-
-def keep_groups(
-    ranked: Iterable[Ranked],
-    source: KeptSource,
-    room: Room,
-    left: int,
-    *,
-    within: tuple[Bounds, Price],
-    pinned: Pinned,
-) -> list[KeptGroup]:
-    """The most important groups, in the order of the log, in at most `left` tokens. What is pinned whole is not shown
-    twice."""
+    The groups take at most `left` tokens. What is pinned whole is not shown twice.
+    """
+    bounds = source.log.bounds()
     whole = {item.seq for item in pinned.after if not item.left_out}
-    chosen: list[KeptGroup] = []
+    shown: list[tuple[int, Sequence[TailItem]]] = []
+    inside: set[int] = set()
     misses = 0
     for one in ranked:
-        reads, costs = source(one.group)
+        reads, costs = source.group(one.group)
         if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
             continue
-        kept = _shown(reads, costs, room, within)
-        if kept is None:
+        if any(_says_more(read, bounds) for read in reads):
             continue
-        if kept.tokens <= left:
-            chosen.append(kept)
-            left -= kept.tokens
-        else:
-            misses += 1
-            if misses == _KEEPING_MISSES:
-                break
-    return sorted(chosen)
+        tail = Tail(reads[0].seq, room._replace(squeeze=room.squeeze + 1), price, bounds)
+        tail.take(reads, costs, closed=True)
+        if all(says_nothing(item.message) for item in tail.items):
+            continue
+        if tail.tokens <= left:
+            shown.append((tail.start, tail.items))
+            inside.update(range(tail.start, tail.next))
+            left -= tail.tokens
+        elif (misses := misses + 1) == _KEEPING_MISSES:
+            break
+    shown += [(item.seq, (item,)) for item in pinned.after if item.seq not in inside]
+    return chain.from_iterable(items for _, items in sorted(shown, key=lambda each: each[0]))
 
 
-def with_kept(pinned: Pinned, groups: Sequence[KeptGroup]) -> Iterable[TailItem]:
-    """The pinned messages behind the header with kept groups among them, in the order of the log."""
-    inside = {seq for group in groups for seq in range(group.start, group.stop)}
-    singles = ((item.seq, (item,)) for item in pinned.after if item.seq not in inside)
-    placed = sorted(chain(singles, ((group.start, group.items) for group in groups)))
-    return chain.from_iterable(items for _, items in placed)
-
-
-def _shown(
-    reads: Sequence[PlacedMessage], costs: Sequence[int], room: Room, within: tuple[Bounds, Price]
-) -> KeptGroup | None:
-    """The group as a tail would show it. None for one that says more than messages do: tools that it loads, thinking
-    that must stay while its turn goes on; nor for a note of which no word would be left."""
-    bounds, price = within
-    for read in reads:
-        if loaded_tools(read.message) is not None:
-            return None
-        if read.seq >= bounds.settled and has_signed_thinking(read.message):
-            return None
-    start, stop = reads[0].seq, reads[-1].seq + 1
-    tail = Tail(start, room._replace(squeeze=room.squeeze + 1), price, (), bounds)
-    tail.take(reads, costs, closed=True)
-    if all(says_nothing(item.message) for item in tail.items):
-        return None
-    return KeptGroup(start, stop, tuple(tail.items), tail.tokens)
+def _says_more(read: PlacedMessage, bounds: Bounds) -> bool:
+    """Whether a message says more than messages do: tools that it loads, thinking that stays while its turn goes on."""
+    is_open = read.seq >= bounds.settled and has_signed_thinking(read.message)
+    return is_open or loaded_tools(read.message) is not None

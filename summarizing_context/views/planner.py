@@ -1,149 +1,279 @@
 """The activation planner: whether a provider's next view begins differently, and how.
 
-Pure. `plan_activation` decides, by the table `CASES`, and changes nothing. Drafts of views are worked out when a case
-asks for them, are kept until it is decided, and may pause the decision (`concurrency.Pause`). The builder gathers the
-situation, notes what the decision says, and carries it out. How a view that overflows is brought into its room is in
-`overflow`.
+Pure. `NextView` tells how the present view stands, where it may be cut, and what it would show then; asking for a draft
+changes no view, and may pause (`concurrency.Pause`). `plan_activation` decides, by the table `CASES`. The viewer notes
+what the decision says, and carries it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from math import inf
-from typing import NamedTuple, Protocol
+from bisect import bisect_right
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
-from summarizing_context.log.tree import Cut, notes, stand_ins
-from summarizing_context.views.activation import ActivationPlan, ActivationRequest, Build, Reason
-from summarizing_context.views.budget import Room
-from summarizing_context.views.memory_section import is_memory_block
-from summarizing_context.views.overflow import Newest, fit
-from summarizing_context.views.pins import Pins
-from summarizing_context.views.tail_items import TailItem
-from summarizing_context.views.view import ActivationState, ViewPolicy, with_pins
-
-_KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was covered before and nothing has to be
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.segments import Segment
+from summarizing_context.log.tree import Cut, Node, cut_at, notes, stand_ins
+from summarizing_context.views.activation import ActivationPlan, ActivationRequest, Reason, ViewRequest
+from summarizing_context.views.blocks import is_memory_block
+from summarizing_context.views.budget import BARE, TIGHT, Room
+from summarizing_context.views.header import NO_HEADER
+from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying
+from summarizing_context.views.sections import Draft, Section, Sources, memories
+from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, tail_at
+from summarizing_context.views.view import ActivationState, ProviderView, with_pins
+from summarizing_context.worker.covered_ranges import Foreseen, piece_shown
 
 _SUMMARY = 0.4  # of its source, that a model's summary takes, about
 
+_KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was covered before and nothing has to be
 
-class Situation(NamedTuple):
-    """A provider's view as it stands, and what is asked for. Tokens are those beside the system rows; places are
-    indexes of log entries."""
+_AHEAD = 1.25  # times `low_water` below `high_water`, from where on a cut inside a segment is foreseen
 
-    state: ActivationState  # what the view shows before its tail
-    policy: ViewPolicy
+_BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
+
+
+@dataclass(frozen=True)
+class NextView:
+    """The next view of one provider: how the present one stands, what is asked for, and drafts of other ones.
+
+    Tokens are those beside the system rows; places are indexes of log entries.
+    """
+
+    sources: Sources
+    sections: Sequence[Section]
+    provider_view: ProviderView
+    tail: Tail  # of the present view, or one that starts late in a long backlog
     room: Room  # for the next view
-    shown_room: Room  # for which the tail is shown
-    tail_start: int
-    tail_tokens: int
-    tail_messages: int
+    asked: ViewRequest
+    system: str  # names the system prompt that leads
     skipped: int = 0  # tokens of the log between the view's beginning and a tail that starts late
-    reason: Reason | None = None  # why to activate although there is no need
-    focus: str | None = None  # a topic of which the header has to keep a note
-    request: ActivationRequest | None = None
-    memories: tuple[str, ...] = ()  # of earlier sessions, the most relevant first
-    pending: Reason | None = None  # why the next view begins differently in any case
-    leading_count: int = 0  # system rows that lead the log
-    log_length: int = 0  # messages
-    new_tokens: float = inf  # of the log since the last attempt to activate; inf where none was made
-    new_messages: int = 0  # since then
-    ahead: tuple[Cut, ...] = ()  # cuts at the end of what a model summarizes ahead; where there are too many messages
-    hides_newest: bool = False  # the newest message answers calls that the view folds
-    is_first: bool = False  # no view was handed out since the context was opened
-    pins_changed: bool = False  # by a call, since they were chosen
-    system_changed: bool = False  # another system prompt leads
-    newest_whole: float = inf  # what the newest message costs, where the view shows it cut
+    only_looks: bool = False
+    was_attempt: bool = False  # to activate, just now
+
+    @property
+    def log(self) -> MessageLog:
+        """The log as it stands."""
+        return self.sources.reader.log
+
+    @property
+    def state(self) -> ActivationState:
+        """What the present view shows before its tail."""
+        return self.provider_view.state
 
     @property
     def tokens(self) -> int:
         """What the view costs, without what is skipped."""
-        return self.state.head_tokens + self.tail_tokens
+        return self.state.head_tokens + self.tail.tokens
 
     @property
     def overflows(self) -> bool:
         """The view cannot be sent, or shows less than there is room for only because it could not before."""
-        return self.skipped > 0 or self.tokens > self.room.tokens or self.is_widened or self.hides_newest
+        return self.skipped > 0 or self.tokens > self.room.tokens or self.is_widened
 
     @property
     def is_widened(self) -> bool:
         """The newest message had no room when the view began, and has it now."""
-        fits = self.shown_room.is_bare or self.newest_whole <= self.room.message_cap(0)
-        return self.room.tokens > self.shown_room.tokens and fits
+        shown_room = self.provider_view.tail.room
+        if self.room.tokens <= shown_room.tokens:
+            return False
+        newest = self.tail.items[-1] if self.tail.items and not self.only_looks else None
+        fits = newest is not None and 0 < newest.left_out <= self.room.message_cap(0) - newest.tokens
+        return shown_room.is_bare or fits
 
     @property
     def is_high(self) -> bool:
+        """The view is above its high water."""
         return self.tokens > self.room.high
 
     @property
     def has_too_many(self) -> bool:
         """More messages than the view should have; half of them at least are the tail's."""
-        most = self.policy.max_messages
+        most = self.sources.settings.max_messages
         if most is None:
             return False
-        head = max(self.leading_count, bool(self.state.system)) + len(self.state.head)
-        return self.tail_messages > max(most - head, most // 2, self.policy.keep_recent or 1)
+        head = max(self.log.leading_count, bool(self.state.system)) + len(self.state.head)
+        return len(self.tail.items) > max(most - head, most // 2, self.keep_recent or 1)
+
+    @property
+    def keep_recent(self) -> int:
+        """How many messages stay raw where they fit."""
+        return self.sources.settings.keep_recent or 0
 
     @property
     def is_needed(self) -> bool:
         """Whether this counts as an attempt: what could be done on a cold cache alone may soon have to be."""
-        return self.overflows or self.is_high or self.has_too_many or self.reason == "explicit"
+        return self.overflows or self.is_high or self.has_too_many or self.asked.reason == "explicit"
 
     @property
     def may_attempt(self) -> bool:
         """At most one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""
-        many = self.has_too_many and 2 * self.new_messages >= (self.policy.max_messages or 0)
-        return many or self.new_tokens >= self.room.min_free
+        at, length = self.provider_view.attempted_at, self.provider_view.attempted_length
+        new_messages = 0 if self.was_attempt else len(self.log) - length
+        if self.has_too_many and 2 * new_messages >= (self.sources.settings.max_messages or 0):
+            return True
+        return not self.was_attempt and (at is None or self.log.history_tokens - at >= self.room.min_free)
+
+    @property
+    def is_first(self) -> bool:
+        """No view was handed out since the context was opened."""
+        return not self.provider_view.last and self.provider_view.resumed is None
 
     @property
     def messages_to_keep(self) -> int:
         """How many messages a request leaves raw, or a note where nothing else is covered for it."""
-        wanted = _KEEP_BESIDE_NOTE if self.request is None else self.request.keep_messages or 1
-        return max(wanted, self.policy.keep_recent or 0)
+        request = self.asked.activation
+        wanted = _KEEP_BESIDE_NOTE if request is None else request.keep_messages or 1
+        return max(wanted, self.keep_recent)
 
     @property
     def fewest_messages(self) -> int:
         """How many messages an activation for their number leaves raw, at least."""
-        left = (self.policy.max_messages or 0) * self.room.shares.low_water / self.room.shares.high_water
-        return max(int(left), self.policy.keep_recent or 0, 1)
+        shares = self.room.shares
+        left = (self.sources.settings.max_messages or 0) * shares.low_water / shares.high_water
+        return max(int(left), self.keep_recent, 1)
 
+    @cached_property
+    def low_water(self) -> list[Cut]:
+        """Cuts near the low water, best first."""
+        cuts = cuts_to_low_water(self.tail, self.room, self.state.cut, self.log.segments, self.keep_recent)
+        return self._allowed(self._with_foreseen([*self._shown_beside(cuts), *cuts]))
 
-class Candidates(NamedTuple):
-    """Where the view may be cut; each kind best first, and none where the view is cut already."""
+    def leaving(self, messages: int, ends: Container[int] | None = None) -> list[Cut]:
+        """Return the cut that leaves so many messages raw, if there is one; where `ends` are given, at one of these."""
+        return self._allowed(cuts_leaving(self.tail, self.state.cut, self.log.segments, messages, ends))
 
-    low_water: Sequence[Cut]  # near the low water
-    raw_tokens: Sequence[int]  # what each of these leaves of the tail
-    to_keep: Sequence[Cut]  # leaving `messages_to_keep`
-    fewest: Sequence[Cut]  # leaving `fewest_messages`
-    last: Sequence[Cut]  # before the newest closed group, and behind it
+    def last(self) -> list[Cut]:
+        """Return the cuts before the newest closed group, and behind it."""
+        stops = [mark.stop for mark in self.tail.marks[-2:] if mark.stop > self.state.stop]
+        return self._allowed([cut_at(self.log.segments, stop) for stop in stops])
 
-
-class Drafts(Protocol):
-    """What only some cases need, worked out when it is asked for. Asking for one changes no view."""
-
-    def candidates(self) -> Candidates: ...
+    @cached_property
+    def ahead(self) -> list[Cut]:
+        """The cut to make for the number of messages where a model summarizes ahead for it: at the end of what it was
+        asked for. None where nothing more was."""
+        pieces, present, segments = self.sources.summaries.open, self.state.cut, self.log.segments
+        if not self.has_too_many or not pieces.goes_ahead:
+            return []
+        ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
+        return self.leaving(self.fewest_messages, [*ends, *pieces.ends()])
 
     def covered(self) -> list[Cut]:
-        """The present cut, with segments that are ready since; none where nothing is covered."""
-        ...
+        """Return the present cut, where anything is covered; with the segments that have closed since, once all are
+        ready."""
+        present = self.state.cut
+        if present.stop <= self.log.leading_count:
+            return []
+        anew = present if self.sources.truncates else cut_at(self.log.segments, present.stop)
+        leaves = range(present.leaves, anew.leaves)
+        is_ready = all(self.sources.summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
+        return [anew if is_ready else present]
 
-    def newest(self) -> Newest: ...
+    def plan(self, cut: Cut, squeeze: int = 0) -> ActivationPlan:
+        """Return what an activation would make at a cut, with nothing squeezed, or with everything shrunk (`TIGHT`)."""
+        return self._plan(cut, squeeze, WHOLE_GROUPS)
 
-    def plan(self, cut: Cut, room: Room, folded: tuple[int, ...] = ()) -> ActivationPlan: ...
+    def newest_alone(self) -> list[ActivationPlan]:
+        """Return plans that show the newest message without its group, at last without anything else."""
+        log = self.log
+        start, stop = log.newest_group
+        cut = Cut(0, 0, start) if self.sources.truncates else cut_at(log.segments, start)
+        is_covered = start < self.state.stop
+        plans = [] if is_covered or stop - start < 2 else [self._plan(cut, TIGHT, stop - 1)]
+        plans += [self._plan(cut, BARE, WHOLE_GROUPS)] if stop - start < 2 else []
+        return [*plans, self._plan(cut, BARE, stop - 1)]
+
+    def is_newest_open(self) -> bool:
+        """Tell whether calls of the newest group may still be answered."""
+        return len(self.log) > self.log.closed_groups_stop
 
     def pins(self) -> Pins:
-        """The pins of the present view as they would be chosen now."""
-        ...
+        """Return the pins of the present view as they would be chosen now, for what it covers."""
+        state, tail = self.state, self.provider_view.tail
+        staying, _ = self._staying_of(state.cut, Room(tail.room.tokens, tail.room.shares))
+        header = state.head_tokens - state.pin_tokens
+        return self._draft(state.cut, tail.room, tail.tokens, staying, present_header=header).pins
 
     def memories(self) -> TailItem | None:
-        """The block of memories that the room holds."""
-        ...
+        """Return the memories that fit into the room, as one message."""
+        return next(iter(memories(self._draft(self.state.cut, self.room, self.tail.tokens, Staying()))), None)
 
     def has_turn_ended(self) -> bool:
-        """Whether the tail shows what has to go with the end of its turn."""
-        ...
+        """Tell whether what was signed in a turn has to go with its end; a view that goes back to another shows it."""
+        return self.provider_view.resumed is None and self.provider_view.has_turn_ended(self.log.bounds())
 
-    def log_tokens(self, start: int, stop: int) -> int: ...
+    def log_tokens(self, start: int, stop: int) -> int:
+        """Return what these log entries cost."""
+        return self.log.tokens[stop] - self.log.tokens[start]
+
+    def _plan(self, cut: Cut, squeeze: int, since: int) -> ActivationPlan:
+        state, log = self.state, self.log
+        name = ("build", id(state), log.name, self.asked, log.pinned, self.room, cut, squeeze, since)
+        # the state is kept with the plan, for it is named by its identity
+        return self.sources.reader.pace.once(name, lambda: (state, self._planned(cut, squeeze, since)), _BUILD)[1]
+
+    def _planned(self, cut: Cut, squeeze: int, since: int) -> ActivationPlan:
+        log, room = self.log, Room(self.room.tokens, self.room.shares, squeeze)
+        staying, aside = self._staying_of(cut, room._replace(squeeze=0)) if not room.is_bare else (Staying(), 0)
+        room = room.setting_aside(aside)
+        if since != WHOLE_GROUPS:  # each of few messages
+            room = room._replace(cap=int(room.shares.message_share * room.shared))
+        plan = self._composed(cut, room, since, staying)
+        if squeeze == TIGHT and since == WHOLE_GROUPS and plan.tokens > room.tokens:
+            stays = log.staying(cut.stop, len(log))
+            room = room.holding([log.cost(at) for at in range(cut.stop, len(log)) if at not in stays])
+            plan = self._composed(cut, room, since, staying)
+        return plan
+
+    def _composed(self, cut: Cut, room: Room, since: int, staying: Staying) -> ActivationPlan:
+        sources, state, request = self.sources, self.state, self.asked.activation
+        tail = tail_at(sources.reader, sources.price, self.tail, cut.stop, room, since)
+        keep_from = state.keep_from if request is None or request.keep_from is None else request.keep_from
+        if room.is_bare or tail.tokens > room.tokens:
+            return ActivationPlan(cut, room, NO_HEADER, NO_PINS, tail, state.focus, keep_from)
+        draft = self._draft(cut, room, tail.tokens, staying, keep_from=keep_from, topic=self.asked.focus)
+        return ActivationPlan(cut, room, draft.header, draft.pins, tail, draft.focus, keep_from)
+
+    def _staying_of(self, cut: Cut, room: Room) -> tuple[Staying, int]:
+        """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
+        log, reader = self.log, self.sources.reader
+        behind = log.staying(cut.stop, len(log))
+        raw = sum(cost for cost in map(log.cost, behind) if cost <= room.staying_cap)
+        staying = choose_staying(log.candidates(cut.stop), reader, room, raw, self.sources.price)
+        return staying, raw + staying.tokens
+
+    def _draft(self, cut: Cut, room: Room, tail_tokens: int, staying: Staying, **more: Any) -> Draft:
+        more = {"memories": self.asked.memories, "keep_from": self.state.keep_from, **more}
+        return Draft(self.sources, self.sections, self.state, cut, room, staying, tail_tokens, **more)
+
+    def _shown_beside(self, cuts: Sequence[Cut]) -> list[Cut]:
+        """The cut of the view that was shown in a smaller room, where it covers less than these do."""
+        beside, tail = self.provider_view.beside, self.tail
+        if beside is None or not max(tail.start, self.state.stop) < beside.stop <= tail.marks[-1].stop:
+            return []
+        return [] if any(cut.stop <= beside.stop for cut in cuts) else [cut_at(self.log.segments, beside.stop)]
+
+    def _with_foreseen(self, cuts: list[Cut]) -> list[Cut]:
+        """These cuts, and the one that was foreseen before all others inside a segment; before those at the end of one
+        too, where a model has summarized what it shows and not what they show."""
+        summaries = self.sources.summaries
+        cut = foreseen_cut(self.sources, self.state, self.tail, self.room)
+        if cut is None or messages_after(self.tail, cut.stop) < self.keep_recent:
+            return cuts
+        whole = [one for one in cuts if one.stop == one.leaves_stop]
+        inside = [one for one in cuts if one.stop != one.leaves_stop]
+        leaves = range(self.state.leaves, max((one.leaves for one in whole), default=0))
+        pieces = summaries.open.pieces(max(cut.leaves_stop, self.log.leading_count), cut.stop, self.state.nodes)
+        is_late = not all(summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
+        is_first = is_late and all(summaries.open.text_of(piece) for piece in pieces)
+        return [cut, *whole, *inside] if is_first else [*whole, cut, *inside]
+
+    def _allowed(self, cuts: Sequence[Cut]) -> list[Cut]:
+        """Without summaries there are no segments to cover, only messages to leave out."""
+        cuts = [cut for cut in cuts if cut.stop != self.state.stop]
+        return [Cut(0, 0, cut.stop) for cut in cuts] if self.sources.truncates else cuts
 
 
 class Reshape(NamedTuple):
@@ -164,12 +294,11 @@ class Decision(NamedTuple):
     pins_seen: bool = False  # changed pins were looked at
 
 
-def plan_activation(now: Situation, drafts: Drafts) -> Decision:
+def plan_activation(now: NextView) -> Decision:
     """Decide what changes in a provider's next view.
 
     Args:
-        now: the view and what is asked for.
-        drafts: candidate cuts and plans, worked out on demand.
+        now: the view and what is asked for; it works out plans on demand.
 
     Returns:
         The first acceptable plan of the first case that holds; on a cold cache a refreshed header at least; else
@@ -177,72 +306,83 @@ def plan_activation(now: Situation, drafts: Drafts) -> Decision:
     """
     made = Decision()
     if _is_due(now):
+        now.sources.reader.pace.once("begun", now.sources.summaries.begin)
         case = next(case for case in CASES if case.holds(now))
-        made = case.plan(now, drafts)._replace(is_attempt=now.is_needed)
-    if made.change is None and now.reason == "idle":
-        made = made._replace(change=_refreshed(now, drafts))
+        made = case.plan(now)._replace(is_attempt=now.is_needed)
+    if made.change is None and now.asked.reason == "idle":
+        made = made._replace(change=_refreshed(now))
     if made.change is None and not now.skipped and now.tokens <= now.room.tokens:
-        return _reshaped(now, drafts, made)
+        return _reshaped(now, made)
     return made
 
 
-def _is_due(now: Situation) -> bool:
+def _is_due(now: NextView) -> bool:
     """Whether an activation is tried: where it is needed, or a cold cache makes a large one cheap; not too often."""
-    if not now.is_needed and (now.reason is None or now.tail_tokens < now.room.low + now.policy.leaf):
+    worth_it = now.asked.reason is not None and now.tail.tokens >= now.room.low + now.sources.settings.segment_target
+    if not (now.is_needed or worth_it):
         return False
-    return now.overflows or now.reason == "explicit" or bool(now.ahead) or now.may_attempt
+    return now.overflows or now.asked.reason == "explicit" or bool(now.ahead) or now.may_attempt
 
 
 class Case(NamedTuple):
     """Something that may ask for an activation, and the plan that serves it."""
 
     name: str
-    holds: Callable[[Situation], bool]
-    plan: Callable[[Situation, Drafts], Decision]
+    holds: Callable[[NextView], bool]
+    plan: Callable[[NextView], Decision]
 
 
-def _overflow(now: Situation, drafts: Drafts) -> Decision:
-    """The gentlest step of the ladder that fits."""
-    candidates = drafts.candidates()
-    cuts = _cuts(now, candidates, drafts)
-    if now.tail_start == now.state.stop:
+def _overflow(now: NextView) -> Decision:
+    """The gentlest of three rungs that brings the view well into its room, or else the smallest plan that fits: nothing
+    squeezed; everything shrunk; the newest message alone."""
+    room, cuts = now.room, _cuts(now)
+    if now.tail.start == now.state.stop:
         cuts = [*cuts, now.state.cut]
-    return Decision(fit(now.room, cuts, candidates.last, drafts.newest(), drafts.plan))
+    cuts = [*cuts, *(now.last() if now.is_newest_open() else now.last()[:-1])]
+    best: ActivationPlan | None = None
+    for squeeze in (0, TIGHT):
+        for cut in cuts:
+            plan = now.plan(cut, squeeze)
+            if plan.tokens <= plan.room.high - room.min_free:
+                return Decision(plan)
+            if plan.tokens <= room.tokens and (best is None or plan.tokens < best.tokens):
+                best = plan
+    return Decision(best or next((plan for plan in now.newest_alone() if plan.tokens <= room.tokens), None))
 
 
-def _topic_note(now: Situation, drafts: Drafts) -> Decision:
+def _topic_note(now: NextView) -> Decision:
     """The first plan that differs, and has a note or is smaller."""
 
     def serves(plan: ActivationPlan) -> bool:
         return (bool(plan.header.notes) or plan.tokens < now.tokens) and _differs(now, plan) and _has_room(now, plan)
 
-    cuts = _cuts(now, drafts.candidates(), drafts)
-    return Decision(_first(drafts.plan, now.room, [*cuts, *drafts.covered()], serves))
+    cuts = _cuts(now)
+    return Decision(_first(now, [*cuts, *now.covered()], serves))
 
 
-def _requested(now: Situation, drafts: Drafts) -> Decision:
+def _requested(now: NextView) -> Decision:
     """The first plan that differs and is not larger; else the present cut anew."""
 
     def serves(plan: ActivationPlan) -> bool:
         return plan.tokens <= now.tokens and _differs(now, plan) and _has_room(now, plan)
 
-    request = now.request or ActivationRequest()
-    cuts = _cuts(now, drafts.candidates(), drafts)
-    made = _first(drafts.plan, now.room, cuts, serves)
+    request = now.asked.activation or ActivationRequest()
+    cuts = _cuts(now)
+    made = _first(now, cuts, serves)
     if made is not None:
         return Decision(made)
-    refused = drafts.plan(cuts[0], now.room) if cuts and request.keep_messages is not None else None
-    helps = refused is not None and _could_shrink(refused, now.tokens, drafts)
+    refused = now.plan(cuts[0]) if cuts and request.keep_messages is not None else None
+    helps = refused is not None and _could_shrink(now, refused)
     again = serves if request.keep_from is not None else partial(_differs_and_has_room, now)
-    made = _first(drafts.plan, now.room, drafts.covered(), again)
+    made = _first(now, now.covered(), again)
     return Decision(made, to_summarize=refused if helps else None)
 
 
-def _high_water(now: Situation, drafts: Drafts) -> Decision:
+def _high_water(now: NextView) -> Decision:
     """Of plans that free `min_free`, the first that leaves the view well below the high water, or the smallest."""
     best: ActivationPlan | None = None
-    for cut in drafts.candidates().low_water:
-        plan = drafts.plan(cut, now.room)
+    for cut in now.low_water:
+        plan = now.plan(cut)
         if now.tokens - plan.tokens < now.room.min_free:
             continue
         if plan.tokens <= now.room.high - now.room.min_free:
@@ -252,39 +392,37 @@ def _high_water(now: Situation, drafts: Drafts) -> Decision:
     return Decision(best)
 
 
-def _too_many_messages(now: Situation, drafts: Drafts) -> Decision:
+def _too_many_messages(now: NextView) -> Decision:
     """The first plan that is not too full, though it frees no tokens; where a model summarizes ahead, at an end of
     what it was asked for."""
-    cuts = [*now.ahead, *drafts.candidates().fewest]
-    return Decision(_first(drafts.plan, now.room, cuts, partial(_has_room, now)))
+    cuts = [*now.ahead, *now.leaving(now.fewest_messages)]
+    return Decision(_first(now, cuts, partial(_has_room, now)))
 
 
-def _explicit(now: Situation, drafts: Drafts) -> Decision:
+def _explicit(now: NextView) -> Decision:
     """The first plan that frees anything; else the present cut, if it does or anybody would see a difference."""
 
     def frees(plan: ActivationPlan) -> bool:
         return plan.tokens < now.tokens and plan.tokens <= now.room.tokens
 
-    made = _first(drafts.plan, now.room, _cuts(now, drafts.candidates(), drafts), frees)
+    made = _first(now, _cuts(now), frees)
     if made is not None:
         return Decision(made)
-    return Decision(
-        _first(drafts.plan, now.room, drafts.covered(), lambda plan: frees(plan) or _differs_and_has_room(now, plan))
-    )
+    return Decision(_first(now, now.covered(), lambda plan: frees(plan) or _differs_and_has_room(now, plan)))
 
 
 CASES = (  # the first that holds decides
     Case("overflow", lambda now: now.overflows, _overflow),
-    Case("topic note", lambda now: now.focus is not None, _topic_note),
-    Case("request", lambda now: now.request is not None, _requested),
+    Case("topic note", lambda now: now.asked.focus is not None, _topic_note),
+    Case("request", lambda now: now.asked.activation is not None, _requested),
     Case("high water", lambda now: now.is_high, _high_water),
     Case("too many messages", lambda now: now.has_too_many, _too_many_messages),
-    Case("explicit", lambda now: now.reason == "explicit", _explicit),
-    Case("cold cache", lambda now: now.reason is not None, _high_water),
+    Case("explicit", lambda now: now.asked.reason == "explicit", _explicit),
+    Case("cold cache", lambda now: now.asked.reason is not None, _high_water),
 )
 
 
-def _refreshed(now: Situation, drafts: Drafts) -> ActivationPlan | None:
+def _refreshed(now: NextView) -> ActivationPlan | None:
     """The same view with summaries that have become ready in the place of stand-ins."""
     shown = stand_ins(now.state.nodes)
     if not shown:
@@ -293,77 +431,76 @@ def _refreshed(now: Situation, drafts: Drafts) -> ActivationPlan | None:
     def serves(plan: ActivationPlan) -> bool:
         return stand_ins(plan.header.nodes) < shown and _has_room(now, plan)
 
-    return _first(drafts.plan, now.room, drafts.covered(), serves)
+    return _first(now, now.covered(), serves)
 
 
-def _reshaped(now: Situation, drafts: Drafts, made: Decision) -> Decision:
+def _reshaped(now: NextView, made: Decision) -> Decision:
     """Nothing more is covered: what else the next view has to begin with."""
-    looks = now.pins_changed and now.log_length > now.leading_count
-    pins = drafts.pins() if looks else None
+    looks = now.provider_view.pins_changed and len(now.log) > now.log.leading_count
+    pins = now.pins() if looks else None
     if pins is not None and not _has_room_for(now, pins):
         pins = None  # the next activation will see to it
     shape: Reshape | None = None
-    if pins is not None or now.pending is not None:
-        other = now.system_changed or now.pending in ("budget_lowered", "budget_raised")
-        rebinds = pins is not None or other or drafts.has_turn_ended()
-        shape = Reshape(now.pending or "explicit", pins, rebinds)
-    if (block := _memories(now, drafts, pins)) is not None:
-        shape = Reshape(now.pending or "restored", pins, shape is not None and shape.rebinds, block)
+    if pins is not None or now.provider_view.pending is not None:
+        other = now.state.system != now.system or now.provider_view.pending in ("budget_lowered", "budget_raised")
+        rebinds = pins is not None or other or now.has_turn_ended()
+        shape = Reshape(now.provider_view.pending or "explicit", pins, rebinds)
+    if (block := _memories(now, pins)) is not None:
+        shape = Reshape(now.provider_view.pending or "restored", pins, shape is not None and shape.rebinds, block)
     return made._replace(change=shape, pins_seen=looks)
 
 
-def _memories(now: Situation, drafts: Drafts, pins: Pins | None) -> TailItem | None:
+def _memories(now: NextView, pins: Pins | None) -> TailItem | None:
     """The block that the first view since the context was opened takes up, where it shows none and has room."""
     if not now.is_first:
         return None
     after, grown = now.state.after, 0
     if pins is not None:
         after, grown = tuple(pin.message for pin in pins.after), pins.tokens - now.state.pin_tokens
-    block = None if any(map(is_memory_block, after)) else drafts.memories()
+    block = None if any(map(is_memory_block, after)) else now.memories()
     return None if block is None or now.tokens + grown + block.tokens > now.room.high else block
 
 
-def _has_room_for(now: Situation, pins: Pins) -> bool:
+def _has_room_for(now: NextView, pins: Pins) -> bool:
     """Whether these pins are others than those of the view, and fit."""
     grown = pins.tokens - now.state.pin_tokens
     return with_pins(now.state, pins) != now.state and now.tokens + grown <= now.room.tokens
 
 
-def _first(
-    plan: Build, room: Room, cuts: Iterable[Cut], serves: Callable[[ActivationPlan], bool]
-) -> ActivationPlan | None:
-    return next((made for made in (plan(cut, room) for cut in cuts) if serves(made)), None)
+def _first(now: NextView, cuts: Iterable[Cut], serves: Callable[[ActivationPlan], bool]) -> ActivationPlan | None:
+    return next((made for made in map(now.plan, cuts) if serves(made)), None)
 
 
-def _cuts(now: Situation, candidates: Candidates, drafts: Drafts) -> list[Cut]:
+def _cuts(now: NextView) -> list[Cut]:
     """Where to cut, best first. A number of messages that a request leaves raw is met, or nothing is done."""
-    cuts = list(candidates.low_water)
-    if now.reason == "explicit" and not (now.overflows or now.is_high):
-        cuts = _worthwhile(now, candidates)
-    if now.request is None and (now.focus is None or cuts or drafts.covered()):
+    cuts = now.low_water
+    if now.asked.reason == "explicit" and not (now.overflows or now.is_high):
+        cuts = _worthwhile(now)
+    if now.asked.activation is None and (now.asked.focus is None or cuts or now.covered()):
         return cuts
-    keep = now.request.keep_messages if now.request else _KEEP_BESIDE_NOTE  # a note needs something covered
-    return [*candidates.to_keep, *cuts] if now.overflows or keep is None else list(candidates.to_keep)
+    request = now.asked.activation
+    keep = request.keep_messages if request else _KEEP_BESIDE_NOTE  # a note needs something covered
+    to_keep = now.leaving(now.messages_to_keep)
+    return [*to_keep, *cuts] if now.overflows or keep is None else to_keep
 
 
-def _worthwhile(now: Situation, candidates: Candidates) -> list[Cut]:
+def _worthwhile(now: NextView) -> list[Cut]:
     """The cuts that bring the tail nearer to the low water, so that asking twice does what asking once does: where
     nothing was said since the view was cut at the end of a segment, another group is no reason to cut again."""
     state, low = now.state, now.room.low
-    pairs = zip(candidates.low_water, candidates.raw_tokens, strict=True)
-    cuts = [cut for cut, left in pairs if abs(left - low) < abs(now.tail_tokens - low)]
-    is_known = state.bounds.rewritten == now.log_length and state.room == now.room.tokens
-    at_end = state.stop == state.leaves_stop > now.leading_count
+    cuts = [cut for cut in now.low_water if abs(now.tail.after(cut.stop) - low) < abs(now.tail.tokens - low)]
+    is_known = state.bounds.rewritten == len(now.log) and state.room == now.room.tokens
+    at_end = state.stop == state.leaves_stop > now.log.leading_count
     return [] if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts) else cuts
 
 
-def _has_room(now: Situation, plan: ActivationPlan) -> bool:
+def _has_room(now: NextView, plan: ActivationPlan) -> bool:
     """Whether the plan is not too full: below the high water, or no larger than the view is."""
     most = max(now.room.high, now.tokens)
     return plan.tokens <= min(most, now.room.tokens)
 
 
-def _differs(now: Situation, plan: ActivationPlan) -> bool:
+def _differs(now: NextView, plan: ActivationPlan) -> bool:
     """Whether anybody would see a difference to the present view."""
     state = now.state
     after = tuple(pin.message for pin in plan.pins.after)
@@ -372,14 +509,88 @@ def _differs(now: Situation, plan: ActivationPlan) -> bool:
     return fewer or not same
 
 
-def _differs_and_has_room(now: Situation, plan: ActivationPlan) -> bool:
+def _differs_and_has_room(now: NextView, plan: ActivationPlan) -> bool:
     return _differs(now, plan) and _has_room(now, plan)
 
 
-def _could_shrink(refused: ActivationPlan, now: int, drafts: Drafts) -> bool:
+def _could_shrink(now: NextView, refused: ActivationPlan) -> bool:
     """Whether a plan that is refused for its size may be smaller once a model has summarized what it covers."""
     least = refused.tokens
     for node in refused.header.nodes:
         if stand_ins([node]):
-            least -= max(0, node.tokens - int(_SUMMARY * drafts.log_tokens(node.start, node.stop)))
-    return least < min(now, refused.tokens)
+            least -= max(0, node.tokens - int(_SUMMARY * now.log_tokens(node.start, node.stop)))
+    return least < min(now.tokens, refused.tokens)
+
+
+def cuts_to_low_water(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep: int = 0) -> list[Cut]:
+    """Return where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
+    boundary nearest to it. Never below a quarter of the low water; not below `keep` messages where that can be met."""
+    last = tail.marks[-1]
+    end = last.tokens + tail.after(last.stop)
+
+    def nearest(marks: Sequence[Mark]) -> int | None:
+        fair = [mark for mark in marks if end - mark.tokens >= room.low / 4]
+        kept = [mark for mark in fair if last.items - mark.items >= keep] if keep else fair
+        best = min(kept or fair, key=lambda mark: abs(end - mark.tokens - room.low), default=None)
+        return None if best is None else best.stop
+
+    ends = {segment.stop for segment in segments[present.leaves :] if segment.last_part}
+    leaf = nearest([mark for mark in tail.marks if mark.stop in ends])
+    group = nearest([mark for mark in tail.marks if mark.stop > (leaf or present.stop)])
+    return [cut_at(segments, stop) for stop in (leaf, group) if stop is not None]
+
+
+def cuts_leaving(
+    tail: Tail, present: Cut, segments: Sequence[Segment], messages: int, ends: Container[int] | None = None
+) -> list[Cut]:
+    """Return the cut that leaves about `messages` messages, and no fewer if a group boundary allows. Where `ends` are
+    given it is one of these."""
+    stops = [mark.stop for mark in tail.marks if mark.stop > present.stop and (ends is None or mark.stop in ends)]
+    enough = [stop for stop in stops if messages_after(tail, stop) >= messages]
+    return [cut_at(segments, enough[-1])] if enough else []
+
+
+def messages_after(tail: Tail, stop: int) -> int:
+    """Return how many messages a tail shows behind the group that ends at `stop`."""
+    return tail.marks[-1].items - tail.mark(stop).items
+
+
+def foreseen(sources: Sources, provider_view: ProviderView, room: Room) -> Foreseen:
+    """Return what the next activation of a view may cover; nothing while that is not near.
+
+    Where its messages are counted, it may be near at any time.
+    """
+    state, tail, log, opened = provider_view.state, provider_view.tail, sources.reader.log, sources.summaries.open
+    is_near = state.head_tokens + tail.tokens > room.high - room.min_free
+    if not is_near and sources.settings.max_messages is None:
+        return Foreseen()
+    segments = range(state.leaves, len(log.segments))
+    if (cut := foreseen_cut(sources, state, tail, room)) is None:
+        return Foreseen(segments)
+    pieces = tuple(opened.pieces(max(cut.leaves_stop, log.leading_count), cut.stop, state.nodes))
+    is_late = cut.stop < log.covered_by_segments and not opened.is_foreseen(pieces)
+    return Foreseen(segments, () if is_late else pieces)  # once the segment has closed, its own summary is made
+
+
+def foreseen_cut(sources: Sources, state: ActivationState, tail: Tail, room: Room) -> Cut | None:
+    """Return where the next activation of a view cuts inside a segment, if it does and a model summarizes the part.
+
+    It is told a little ahead so that its summaries are there: at the last end of a group that the view had room for, a
+    little below its high water. None while it is not so near, and where whole segments free enough. The log, the view
+    and the settings alone say where, whatever has been summarized by then.
+    """
+    summaries, segments = sources.summaries, sources.reader.log.segments
+    before = room.high - _AHEAD * room.low - state.head_tokens
+    if not summaries.open.may_foresee or sources.truncates or tail.start != state.stop or tail.tokens <= before:
+        return None
+    at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1
+    stop = tail.marks[max(0, at)].stop
+    cut = cut_at(segments, stop)
+    replaced = sum(node.tokens for node in state.nodes if piece_shown(node) is not None)
+    added = sum(map(summaries.shown_tokens, range(state.leaves, cut.leaves)))
+    whole = 0
+    if cut.leaves_stop > state.stop:
+        whole, added = tail.tokens - tail.after(cut.leaves_stop) - added + replaced, added - replaced
+    freed = tail.tokens - tail.after(stop) - added - summaries.shown_tokens(None)
+    is_partial = stop > max(cut.leaves_stop, state.stop)
+    return cut if is_partial and whole < room.min_free <= freed else None

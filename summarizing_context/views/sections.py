@@ -7,44 +7,47 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from summarizing_context.concurrency import Pace
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.rules import NO_RULES
-from summarizing_context.log.tree import Cut, HeaderNode, Node, NodeText
-from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, without_section
+from summarizing_context.log.tree import Cut, HeaderNode, Node
+from summarizing_context.settings.values import Settings
+from summarizing_context.views.blocks import (
+    LEAST_RULE_TOKENS,
+    RuleBlock,
+    instructions_block,
+    ledger_block,
+    memory_block,
+    plan_block,
+    rule_block,
+)
 from summarizing_context.views.budget import Room
 from summarizing_context.views.header import (
     Header,
     HeaderPlan,
     Style,
     Summaries,
-    Written,
+    Texts,
     block_text,
     choose_summaries,
     framed,
     left_out,
-    note_node,
 )
-from summarizing_context.views.instructions_section import instructions_block
-from summarizing_context.views.ledger_section import ledger_block
-from summarizing_context.views.memory_section import memory_block
-from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, keep_groups, with_kept
-from summarizing_context.views.plan_section import plan_block
-from summarizing_context.views.rule_section import LEAST_TOKENS, RuleBlock, rule_block
+from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, kept_among
 from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.tail import MessageReader
-from summarizing_context.views.tail_items import TailItem
-from summarizing_context.views.view import ActivationState, ViewPolicy
+from summarizing_context.views.tail import MessageReader, TailItem
+from summarizing_context.views.view import ActivationState
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.topic_notes import Focus, note_text
 
 Place = Literal["before", "header", "after"]  # messages before the header, its text blocks, messages behind it
 
-_RULES_ALONE = "(nothing but rules, which are listed apart)"
+_INSTRUCTIONS = 0.10  # share of the room for instruction files
+
+_MEMORIES = 1_000  # tokens of a block of memories, at most
 
 _HUMANS = 2  # times the pin share, that human messages may take where all are kept
 
@@ -66,10 +69,14 @@ class Sources(NamedTuple):
     reader: MessageReader
     summaries: SummaryCache
     ledger: SessionLedger | None
-    policy: ViewPolicy
+    settings: Settings
     price: Price
     style: Style  # of headers
-    written: Written  # nodes of earlier headers
+
+    @property
+    def truncates(self) -> bool:
+        """Views say only how much is left out."""
+        return self.settings.strategy == "truncate"
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,8 @@ class Draft:
     topic: str | None = None  # of which a note is asked for now
     keep_from: float | None = None  # how important a group has to be to stay word for word, where a call has said so
     present_header: int | None = None  # tokens of a header that stays as it is
+    _rules: dict[tuple[int, ...], RuleBlock] = field(default_factory=dict, init=False)
+    _messages: dict[str, tuple[TailItem, ...]] = field(default_factory=dict, init=False)
 
     @cached_property
     def focus(self) -> Focus | None:
@@ -105,13 +114,13 @@ class Draft:
         leading_count, tree = sources.reader.log.leading_count, state.tree_nodes
         open_from = max(cut.leaves_stop, leading_count)
         pieces = tuple(sources.summaries.open.pieces(open_from, cut.stop, state.nodes))
-        plan = HeaderPlan(tree, cut.leaves, open_from, cut.stop, leading_count, pieces, _note(self))
-        if sources.policy.truncate:
+        plan = HeaderPlan(tree, cut.leaves, cut.stop, leading_count, pieces, _note(self))
+        if sources.truncates:
             return left_out(plan)
-        texts = _PacedTexts(sources.summaries, sources.reader.pace)
+        texts = Texts(sources.summaries, sources.reader.pace)
         texts.work_out(list(map(Node.leaf, range(tree[-1][0].stop if tree else 0, cut.leaves))))
         room = self.room._replace(spare=self._spare)
-        return choose_summaries(plan, texts, room, sources.style, sources.written)
+        return choose_summaries(plan, texts, room, sources.style)
 
     @property
     def _spare(self) -> float:
@@ -142,11 +151,11 @@ class Draft:
         files have a block of their own."""
         sources, log = self.sources, self.sources.reader.log
         candidates = log.candidates(self.cut.stop)
-        if sources.policy.instructions_share and not sources.policy.truncate:
+        if not sources.truncates:
             files = {file.message for file in log.kept_texts.instructions(self.cut.stop)}
             first = [at for at in candidates.first if at not in files or log.entries[at].facts.human]
             candidates = candidates._replace(first=first or candidates.first)
-        most = _HUMANS * self.room.pin_cap if sources.policy.keep_humans else 0
+        most = _HUMANS * self.room.pin_cap if sources.settings.keep_human_messages else 0
         return choose_pins(candidates, self.staying, sources.reader, self.room, sources.price, humans_cap=most)
 
     @cached_property
@@ -163,17 +172,12 @@ class Draft:
 
     def rules(self, unshown: tuple[int, ...]) -> RuleBlock:
         """The block of standing rules, pinned texts and what is not shown. What a pin shows whole is not said twice."""
-        if unshown in self._rules:
-            return self._rules[unshown]
-        room, sources, whole = self.room, self.sources, self.shown_whole
-        rules = NO_RULES if sources.policy.truncate else sources.reader.log.rules.before(self.cut.stop).without(whole)
-        cap = max(room.pin_cap, LEAST_TOKENS) if unshown and room.staying_cap else room.pin_cap
-        self._rules[unshown] = rule_block(sources.reader.log.pinned.texts, rules, unshown, cap, sources.price)
+        if unshown not in self._rules:
+            room, log = self.room, self.sources.reader.log
+            rules = NO_RULES if self.sources.truncates else log.rules.before(self.cut.stop).without(self.shown_whole)
+            cap = max(room.pin_cap, LEAST_RULE_TOKENS) if unshown and room.staying_cap else room.pin_cap
+            self._rules[unshown] = rule_block(log.pinned.texts, rules, unshown, cap, self.sources.price)
         return self._rules[unshown]
-
-    @cached_property
-    def _rules(self) -> dict[tuple[int, ...], RuleBlock]:
-        return {}
 
     @cached_property
     def pins(self) -> Pins:
@@ -187,19 +191,16 @@ class Draft:
 
     def messages(self, section: Section) -> tuple[TailItem, ...]:
         """What a section before or behind the header adds; written once."""
+
+        def as_message(said: str | TailItem) -> TailItem:
+            if isinstance(said, TailItem):
+                return said
+            message = {"role": "user", "content": said}
+            return TailItem(-1, message, self.sources.price.message(message), 0, ())
+
         if section.name not in self._messages:
-            self._messages[section.name] = tuple(map(self._as_message, section.write(self)))
+            self._messages[section.name] = tuple(map(as_message, section.write(self)))
         return self._messages[section.name]
-
-    @cached_property
-    def _messages(self) -> dict[str, tuple[TailItem, ...]]:
-        return {}
-
-    def _as_message(self, said: str | TailItem) -> TailItem:
-        if isinstance(said, TailItem):
-            return said
-        message = {"role": "user", "content": said}
-        return TailItem(-1, message, self.sources.price.message(message), 0, ())
 
     def tokens_beside(self, *names: str) -> int:
         """What the view costs without some sections behind the header."""
@@ -217,7 +218,7 @@ def project_instructions(draft: Draft) -> Iterable[str]:
     """The newest text of each covered instruction file that no pin shows, in its share of the room; less where an
     activation would free too little beside it."""
     sources, room = draft.sources, draft.room
-    share = int(sources.policy.instructions_share * room.shared) >> room.squeeze
+    share = int(_INSTRUCTIONS * room.shared) >> room.squeeze
     summaries = sum(node.tokens for node in draft.summaries.shown)
     pins = sum(pin.tokens for pin in (*draft.pinned.before, *draft.pinned.after))
     left = int(room.high - room.min_free) - draft.tail_tokens - summaries - pins
@@ -248,7 +249,7 @@ def plan(draft: Draft) -> Iterable[str]:
 def ledger(draft: Draft) -> Iterable[str]:
     """Facts from calls and results, in their share of the room; none where the room had to be squeezed."""
     sources, room = draft.sources, draft.room
-    cap = 0 if room.squeeze else int(sources.policy.ledger_share * room.shared)
+    cap = 0 if room.squeeze or sources.truncates else int(sources.settings.ledger_share * room.shared)
     if sources.ledger is not None and cap:
         if (read := sources.ledger.reader()) is not None:
             sources.reader.pace.apart(read)
@@ -260,7 +261,9 @@ def kept_messages(draft: Draft) -> Iterable[TailItem]:
     """Other pinned messages, and groups that are too important to be summarized only, in the order of the log; never
     so many that little would be freed."""
     sources, room, pinned = draft.sources, draft.room, draft.pinned
-    threshold = sources.policy.keep_from if draft.keep_from is None else draft.keep_from
+    threshold = draft.keep_from
+    if threshold is None and sources.settings.strategy == "importance":
+        threshold = sources.settings.importance_threshold
     if threshold is None:
         return pinned.after
     rules = draft.rules(pinned.unshown).item  # which names fewer messages where some of these are kept
@@ -271,8 +274,7 @@ def kept_messages(draft: Draft) -> Iterable[TailItem]:
         return pinned.after
     log = sources.reader.log
     ranked = log.importance.ranked(bisect_left(log.group_starts, draft.cut.stop), threshold)
-    within = (log.bounds(), sources.price)
-    return with_kept(pinned, keep_groups(ranked, sources.reader.group, room, left, within=within, pinned=pinned))
+    return kept_among(pinned, ranked, sources.reader, room, left, sources.price)
 
 
 def standing_rules(draft: Draft) -> Iterable[TailItem]:
@@ -284,7 +286,7 @@ def standing_rules(draft: Draft) -> Iterable[TailItem]:
 def memories(draft: Draft) -> Iterable[TailItem]:
     """Memories of earlier sessions."""
     sources = draft.sources
-    block = memory_block(draft.memories, min(sources.policy.memory_tokens, draft.room.pin_cap), sources.price)
+    block = memory_block(draft.memories, min(_MEMORIES, draft.room.pin_cap), sources.price)
     return [block] if block else []
 
 
@@ -303,52 +305,16 @@ SECTIONS = (
 )
 
 
-class _PacedTexts:
-    """The texts of a log's nodes. What the extractive pass has to read for them is read in a thread."""
-
-    def __init__(self, summaries: SummaryCache, pace: Pace) -> None:
-        self.brief, self.entries = summaries.brief, summaries.entries
-        self.is_ready = summaries.is_more_than_stand_in
-        self._summaries, self._pace = summaries, pace
-
-    def piece(self, piece: range, max_tokens: int, most: int) -> NodeText:
-        made = self._summaries.ready_piece(piece, most)
-        if made is None:
-            name = ("piece", self._summaries.open.hash_of(piece), max_tokens)
-            made = self._pace.once_apart(name, self._summaries.piece_reader(piece, max_tokens))
-        return _without_rules(made)
-
-    def text_of(self, node: Node) -> NodeText:
-        if not self._summaries.is_known(node):
-            self.work_out([node])
-        return _without_rules(self._summaries.text_of(node))
-
-    def work_out(self, nodes: Sequence[Node]) -> None:
-        """Have the texts of these nodes; all of a rank in one pause."""
-        summaries = self._summaries
-        unknown = [node for node in nodes if not summaries.is_known(node)]
-        if children := [child for node in unknown for child in node.children]:
-            self.work_out(children)
-        if (work := summaries.reader(unknown)) is not None:
-            self._pace.apart(work)
-        for node in unknown:
-            summaries.text_of(node)
-
-
-def _without_rules(made: NodeText) -> NodeText:
-    """What a summary says besides rules: the block of rules says those that hold. A model's summary stays whole."""
-    if made.made_by in ("model", "verbatim"):
-        return made
-    rest = without_section(made.text, CONSTRAINTS)
-    return made if rest == made.text else made._replace(text=rest.strip("\n") or _RULES_ALONE)
-
-
 def _note(draft: Draft) -> HeaderNode | None:
     """The note about a topic, in at most a third of the header's share; None where it has nothing to say."""
     sources, focus = draft.sources, draft.focus
-    most, count = int(draft.room.header_share / _NOTES), sources.style.count
-    if focus is None or sources.policy.truncate:
+    most, style = int(draft.room.header_share / _NOTES), sources.style
+    if focus is None or sources.truncates:
         return None
     made = sources.summaries.notes.text_of(focus, most)
-    text = note_text(focus.text, made.text, lambda text: note_node(text, focus, made.made_by, count).tokens <= most)
-    return note_node(text, focus, made.made_by, count) if text else None
+
+    def noted(text: str) -> HeaderNode:
+        return style.sized(HeaderNode(-1, 0, focus.start, focus.stop, "note", made.made_by, 1, text))
+
+    text = note_text(focus.text, made.text, lambda text: noted(text).tokens <= most)
+    return noted(text) if text else None

@@ -7,33 +7,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
 from summarizing_context.concurrency import Pace
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.fences import within_fence
-from summarizing_context.messages.parts import BESIDE_CONTENT, Part, call_id, content_key, is_result, long_frame
-from summarizing_context.messages.provider_bindings import THINKING_FIELDS, without_wire_content
+from summarizing_context.messages.parts import (
+    BESIDE_CONTENT,
+    Part,
+    call_id,
+    content_key,
+    is_result,
+    known_fields,
+    known_keys,
+    long_frame,
+    long_word,
+)
+from summarizing_context.messages.provider_bindings import (
+    THINKING_FIELDS,
+    without_loaded_tools,
+    without_wire_content,
+)
 from summarizing_context.messages.reading import (
     Reading,
     as_blocks,
     as_parts,
+    bare_call,
     is_wordless_media,
     read_content,
     unpaid_frame,
+    without_odd,
 )
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.validation import Message, canonical_json
-from summarizing_context.views.joined_text import (
-    LEFT_OUT,
-    extras_cost,
-    joined,
-    media_left_out,
-    muted,
-    without_extras_of,
-)
+from summarizing_context.views.budget import water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
 
@@ -45,9 +54,11 @@ _SHORT = 256  # characters of a text whose cost is remembered
 
 _REMEMBERED = 8_192  # such texts
 
-_SAID = 128  # texts of headers
-
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
+
+_LEFT_OUT = {"type": "text", "text": "…"}  # no provider takes an empty text
+
+_NO_WORD = "[… {} tokens left out …]"  # where nothing else is left, or a note's very fence has no room
 
 
 class Shrunk(NamedTuple):
@@ -70,10 +81,6 @@ class Price(NamedTuple):
     image_tokens: int
     pace: Pace | None = None  # of the session's decisions, which keeps what it takes long to work out
 
-    def remembered(self) -> Count:
-        """The counter for what headers say beside summaries, which keep their cost themselves."""
-        return lru_cache(maxsize=_SAID)(self.count)
-
     def within(self, texts: Sequence[str], cap: int) -> int | None:
         """Cost of texts that take at most `cap` tokens; None for others. Far too long ones are not counted."""
         if sum(map(len, texts)) > LONGEST_TOKEN * max(0, cap):
@@ -83,7 +90,8 @@ class Price(NamedTuple):
 
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""
-        return self.reading(message, read_content(message))
+        reading = read_content(message)
+        return self._frame(message) + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
 
     def of_merging(self, before: Sequence[Message], after: Sequence[Message]) -> int:
         """What it costs to send some rows as fewer ones: less than nothing."""
@@ -94,115 +102,58 @@ class Price(NamedTuple):
     def _frame(self, message: Message) -> int:
         return MESSAGE_TOKENS + sum(map(self.count, unpaid_frame(message)))
 
-    def reading(self, message: Message, reading: Reading) -> int:
-        """Cost of a message that is read."""
-        return self._frame(message) + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
-
 
 def shrink_message(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
-    """`message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow.
+    """Return `message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow.
 
     Its texts are cut each where it stands; those too many for that, as one. To `mute` it is to leave none where even
     the heads of texts are too much.
     """
     if tokens <= cap:
         return Shrunk(message, tokens)
-    if price.pace is None or not _is_long(message, tokens):
-        return Shrinking(message, tokens, price).to(cap, mute=mute)
-    long = _long_ones(price.pace)
-    known = next((one for one in long if one.tokens == tokens and _is_same(one.message, message)), None)
-    if known is None:
-        long.append(known := Shrinking(message, tokens, price))
-    if (cap, mute) not in known.made:
-        price.pace.apart(partial(known.to, cap, mute=mute))
-    return known.to(cap, mute=mute)
-
-
-def _is_long(message: Message, tokens: int) -> bool:
     lists = [value for value in message.values() if isinstance(value, list)]
-    return tokens > _LONG or sum(map(len, lists)) > _MANY
+    if price.pace is None or not (tokens > _LONG or sum(map(len, lists)) > _MANY):
+        return _shrunk(message, tokens, cap, price, mute=mute)
+    # known by its values, which are kept with what is made of them
+    name = ("shrunk", cap, mute, *((key, id(value)) for key, value in message.items()))
+    return price.pace.once_apart(name, lambda: (message, _shrunk(message, tokens, cap, price, mute=mute)))[1]
 
 
-def _long_ones(pace: Pace) -> list[Shrinking]:
-    return pace.once("long messages", list[Shrinking])
+def _shrunk(message: Message, tokens: int, cap: int, price: Price, *, mute: bool) -> Shrunk:
+    if content_key(message) == "parts":
+        shown, cost = _shrunk_blocks(as_blocks(message), tokens, cap, price, mute=mute)
+        return Shrunk(as_parts(shown), cost)
+    return _shrunk_blocks(message, tokens, cap, price, mute=mute)
 
 
-def _is_same(one: Message, other: Message) -> bool:
-    return one is other or (one.keys() == other.keys() and all(value is other[key] for key, value in one.items()))
-
-
-class Shrinking:
-    """A message that costs `tokens`, to be shrunk to one cap or another: what no cap changes is worked out once."""
-
-    def __init__(self, message: Message, tokens: int, price: Price) -> None:
-        self.message = message
-        self._in_parts = content_key(message) == "parts"
-        self._blocks = as_blocks(message) if self._in_parts else message
-        self.tokens = tokens
-        self.made: dict[tuple[int, bool], Shrunk] = {}
-        self._price = price
-
-    def to(self, cap: int, *, mute: bool = False) -> Shrunk:
-        """The message within a cap that is less than it costs."""
-        if (cap, mute) not in self.made:
-            shown, cost = self._shrunk(cap, mute=mute)
-            self.made[cap, mute] = Shrunk(as_parts(shown) if self._in_parts else shown, cost)
-        return self.made[cap, mute]
-
-    def _shrunk(self, cap: int, *, mute: bool) -> Shrunk:
-        least, price = self._least, self._price
-        if least.tokens < cap:
-            is_bare = 2 * self._measured.extras > cap
-            if is_bare and self._bare.tokens <= cap:
-                return self._bare
-            cut = _cut_to(self._bare_measured if is_bare else self._measured, cap, price)
-            if cut is None or cut.tokens > cap:
-                cut = _cut_to(self._joined, cap, price)
-            if cut is not None and cut.tokens <= cap:
-                return cut
-        if mute and least.tokens > cap:
-            least = self._silent
-        return least if least.tokens < self.tokens else Shrunk(self._blocks, self.tokens)
-
-    @cached_property
-    def _reading(self) -> Reading:
-        return read_content(self._blocks)
-
-    @cached_property
-    def _measured(self) -> _Measured:
-        return _measure(self._blocks, self._reading, self.tokens, self._price)
-
-    @cached_property
-    def _joined(self) -> _Measured:
-        """The message with its words in one text."""
-        one, words = joined(self._blocks, self._reading), self.tokens - self._price.image_tokens * self._reading.media
-        if one == self._blocks:
-            return self._measured
-        return _measure(one, read_content(one), words, self._price)
-
-    @cached_property
-    def _least(self) -> Shrunk:
-        """That with the head of its text alone."""
-        heads = _rebuild(self._joined, 0, self._price) or self._joined.message
-        return Shrunk(heads, self._price.message(heads))
-
-    @cached_property
-    def _bare(self) -> Shrunk:
-        """It without its extras."""
-        if not self._measured.extras:
-            return Shrunk(self._blocks, self.tokens)
-        bare = without_extras_of(self._blocks, self._measured.extras)
-        return Shrunk(bare, self._price.message(bare))
-
-    @cached_property
-    def _bare_measured(self) -> _Measured:
-        bare = self._bare.message
-        return _measure(bare, read_content(bare), self.tokens, self._price)
-
-    @cached_property
-    def _silent(self) -> Shrunk:
-        silent = muted(self._blocks, self._reading)
-        return Shrunk(silent, self._price.message(silent))
+def _shrunk_blocks(message: Message, tokens: int, cap: int, price: Price, *, mute: bool) -> Shrunk:
+    reading = read_content(message)
+    words = tokens - price.image_tokens * reading.media
+    one = _joined(message, reading, silent=False)
+    is_one = one == message
+    in_one = _measure(message, reading, tokens, price) if is_one else _measure(one, read_content(one), words, price)
+    heads = _rebuild(in_one, 0, price) or one
+    least = Shrunk(heads, price.message(heads))  # the head of its text alone
+    if least.tokens < cap:
+        measured = in_one if is_one else _measure(message, reading, tokens, price)
+        if 2 * measured.extras > cap:
+            bare = _without_extras(message)
+            if not read_content(bare).parts:
+                bare = {**bare, "content": _NO_WORD.format(measured.extras)}
+            if (cost := price.message(bare)) <= cap:
+                return Shrunk(bare, cost)
+            measured = _measure(bare, read_content(bare), tokens, price)
+        cut = _cut_to(measured, cap, price)
+        if cut is None or cut.tokens > cap:
+            cut = _cut_to(in_one, cap, price)
+        if cut is not None and cut.tokens <= cap:
+            return cut
+    if mute and least.tokens > cap:
+        silent = _joined(message, reading, silent=True)
+        if long_word(reading.role):  # which no provider could know
+            silent = {**silent, "role": "user"}
+        least = Shrunk(silent, price.message(silent))
+    return least if least.tokens < tokens else Shrunk(message, tokens)
 
 
 class _Measured(NamedTuple):
@@ -232,7 +183,7 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     sizes = [scale * sum(map(len, _within(part))) for part in parts]
     least = min(LEAST_CUT, max(sizes, default=0))
     crowd = sum(min(size, least) for size in sizes) if sum(part.kind in _JOINED for part in parts) > 1 else 0.0
-    extras = extras_cost(reading, price.count)
+    extras = sum(price.count(text) for part in reading.parts if part.kind == "extra" for text in part.sent)
     has_thinking = len(parts) < len(read)
     kept = named + sum(map(price.count, unpaid_frame(_with_results_joined(message))))
     unread = (*thoughts, *reading.again)
@@ -296,23 +247,13 @@ def _rebuild(measured: _Measured, share: int, price: Price) -> Message | None:
     keep_media = share - measured.frames >= 2 * measured.images
     media = measured.images if keep_media else 0
     sizes = measured.sizes
-    level = _water_level(sizes, share - measured.frames - media)
+    level = water_level(sizes, share - measured.frames - media)
     if measured.crowd and level < min(LEAST_CUT, max(sizes, default=0)):
         return None
     caps = [ceil(size) if size <= level else int(level) for size in sizes]
     return _Rewriter(measured.message, keep_media, keep_thinking, price.count).rewrite(
         list(zip(measured.parts, sizes, caps, strict=True))
     )
-
-
-def _water_level(sizes: list[float], share: float) -> float:
-    """The cap at which parts of these sizes fill `share` together: small parts stay whole."""
-    left = max(0.0, share)
-    for done, size in enumerate(sorted(sizes)):
-        if size * (len(sizes) - done) >= left:
-            return left / (len(sizes) - done)
-        left -= size
-    return max(sizes, default=0.0)
 
 
 class _Rewriter:
@@ -365,7 +306,7 @@ class _Rewriter:
         if not isinstance(content, list):
             return short
         if not self._keep_media:
-            gone = media_left_out([part for part, _, _ in texts[:1]])
+            gone = _media_left_out([part for part, _, _ in texts[:1]])
             short = "\n".join([text for text in (short, *gone) if text])
         return [{"type": "text", "text": short}, *self._media_of(content)]
 
@@ -376,7 +317,7 @@ class _Rewriter:
             for at, block in enumerate(content)
             if at in by_block or self._keep_thinking
         ]
-        return [block for block in rebuilt if block is not None] or [dict(LEFT_OUT)]
+        return [block for block in rebuilt if block is not None] or [dict(_LEFT_OUT)]
 
     def _block(self, block: Any, part: Part, size: float, cap: int) -> Any:
         if size <= cap and (self._keep_media or not part.media):
@@ -390,7 +331,7 @@ class _Rewriter:
             inner = block.get(key)
             media = self._media_of(inner) if isinstance(inner, list) else []
             if not self._keep_media:
-                short = "\n".join([text for text in (short, *media_left_out([part])) if text])
+                short = "\n".join([text for text in (short, *_media_left_out([part])) if text])
             return {**block, key: [{"type": "text", "text": short}, *media] if isinstance(inner, list) else short}
         if part.kind == "media" and self._keep_media:
             return block
@@ -427,7 +368,7 @@ class _Rewriter:
     def _fields(self, fields: dict[str, Any], size: float, cap: int) -> dict[str, Any]:
         texts = {key: value if isinstance(value, str) else canonical_json(value) for key, value in fields.items()}
         scale = size / max(1, sum(len(key) + len(text) for key, text in texts.items()))
-        level = _water_level([len(text) * scale for text in texts.values()], cap - scale * sum(map(len, texts)))
+        level = water_level([len(text) * scale for text in texts.values()], cap - scale * sum(map(len, texts)))
         if level < 1:
             return {"…": f"{len(texts)} arguments left out"} if cap >= LEAST_KEPT else {}
         return {
@@ -444,9 +385,6 @@ class _Rewriter:
         return cut_middle(text, int(size), cap, self._count)
 
 
-_NO_WORD = "[… {} tokens left out …]"  # of a note whose very fence has no room
-
-
 def shrink_note(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
     """A fenced note brought down to `cap` tokens: only what stands inside its fence is cut. To `mute` it is to leave
     none of it where even the words of the cut are too much."""
@@ -461,7 +399,7 @@ def shrink_note(message: Message, tokens: int, cap: int, price: Price, *, mute: 
     note = {**message, "content": text}
     cost = price.message(note)
     if mute and cost > cap:
-        note = {**message, "content": LEFT_OUT["text"]}
+        note = {**message, "content": _LEFT_OUT["text"]}
         cost = price.message(note)
     return Shrunk(note, cost) if cost < tokens else Shrunk(message, tokens)
 
@@ -472,4 +410,86 @@ def says_nothing(message: Message) -> bool:
     content = message.get("content")
     if not isinstance(content, str) or "\n" in content:
         return False
-    return content == LEFT_OUT["text"] or (content.startswith(before) and content.endswith(after))
+    return content == _LEFT_OUT["text"] or (content.startswith(before) and content.endswith(after))
+
+
+def _without_extras(message: Message) -> Message:
+    """The message without its extras, wherever they stand."""
+    key = content_key(message)
+    bare = without_odd(message, known_fields(message))
+    if isinstance(content := message.get(key), list) and not is_result(message):
+        bare[key] = [without_odd(block, known_keys(block)) if isinstance(block, dict) else block for block in content]
+    if isinstance(calls := message.get("tool_calls"), list):
+        bare["tool_calls"] = [bare_call(call) if isinstance(call, dict) else call for call in calls]
+    return bare
+
+
+_ARGUMENTS = ("arguments", "input", "args")
+
+_GONE = frozenset({*THINKING_FIELDS, *BESIDE_CONTENT})
+
+
+def _joined(message: Message, reading: Reading, *, silent: bool) -> Message:
+    """The message with its words in one text, in the place of the first of them; `silent` without a word."""
+    parts = reading.parts
+    content = message.get("content")
+    has_extras = any(part.kind == "extra" for part in parts)
+    frame = without_loaded_tools(without_wire_content(_without_extras(message) if has_extras else message))
+    made: Message = {key: value for key, value in frame.items() if key not in _GONE}
+    if is_result(message):
+        said = _said(parts[:1], silent)
+        made["content"] = [{"type": "text", "text": said}] if isinstance(content, list) else said
+    else:
+        words = _said([part for part in parts if part.kind in _JOINED], silent)
+        made["content"] = _blocks(made["content"], parts, words, silent) if isinstance(content, list) else words
+    if isinstance(listed := made.get("tool_calls"), list):
+        made["tool_calls"] = [_framed(call, silent) for call in listed if isinstance(call, dict)]
+        if not content and made["tool_calls"] and made["content"] == _LEFT_OUT["text"]:
+            made["content"] = ""
+    return made
+
+
+def _said(parts: Sequence[Part], silent: bool) -> str:
+    """The words of these parts, and how many images, sounds and files stood among them."""
+    if silent:
+        return _LEFT_OUT["text"]
+    said = [text for part in parts for text in part.texts if text]
+    return "\n".join([*said, *_media_left_out(parts)]) or _LEFT_OUT["text"]
+
+
+def _media_left_out(parts: Sequence[Part]) -> list[str]:
+    """How many images, sounds and files of these parts are not shown, as a line; none for none."""
+    files = sum(len(part.media) for part in parts)
+    return [f"[{files} file{'s' * (files > 1)} left out]"] if files else []
+
+
+def _blocks(content: list[Any], parts: Sequence[Part], words: str, silent: bool) -> list[Any]:
+    """The calls and results among content blocks, and one text."""
+    kinds = {part.block: part for part in parts if part.block >= 0 and part.kind != "extra"}
+    made: list[Any] = []
+    has_words = False
+    for at, block in enumerate(content):
+        part = kinds[at]
+        if part.kind == "call":
+            made.append(_framed(block, silent))
+        elif part.kind == "result":
+            made.append({**block, "content" if "content" in block else "output": _said([part], silent)})
+        elif part.kind != "thinking" and not has_words:
+            has_words = True
+            frame = block if part.kind == "text" and isinstance(block, dict) and "text" in block else {"type": "text"}
+            made.append({**frame, "text": words})
+    return made or [dict(_LEFT_OUT)]
+
+
+def _framed(call: dict[str, Any], silent: bool) -> dict[str, Any]:
+    """A call with its id and name; its arguments are emptied where nothing may be said."""
+    if not silent:
+        return call
+    for holder in ("function", "custom"):
+        if isinstance(inner := call.get(holder), dict):
+            return {**call, holder: _framed(inner, silent)}
+    return {key: _emptied(value) if key in _ARGUMENTS else value for key, value in call.items()}
+
+
+def _emptied(arguments: Any) -> Any:
+    return "{}" if isinstance(arguments, str) else {}

@@ -22,16 +22,9 @@ Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
 
 class ShownRows(NamedTuple):
-    """Leading rows of a view; the tokens are those of the log's own rows among them."""
+    """Leading rows of the log that a view shows."""
 
-    messages: list[Message]
-    tokens: int
-
-
-class _LogRows(NamedTuple):
-    """The log's own leading rows that are shown, by what names them."""
-
-    name: object
+    name: object  # of the log and the prompt
     messages: list[Message]
     costs: list[int]  # tokens of each
     tokens: int
@@ -49,28 +42,35 @@ class SystemRows:
         self.name = ""  # of the prompt; empty where the log's own rows lead
         self._tools = ""  # as JSON
         self.tool_tokens = 0
-        self.fixed_tokens = 0  # of what the request has brought: prompt and tools
-        self._shown = _LogRows(None, [], [], 0)
+        self._shown = ShownRows(None, [], [], 0)
 
     def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """The prompt and the tools of the request to come; None for none. An empty prompt leads with no row of its own.
+        """Set the prompt and the tools of the request to come; None for none. An empty prompt leads with no row.
 
         Raises `SettingsError`, and then nothing has changed.
         """
         row = None if prompt is None else _prompt_row(prompt)
-        self._bring_tools(tools)
+        written = _written(tools) if tools else ""
+        if written is None or written != self._tools:
+            definitions = _checked_list("tools", tools) if tools else []
+            self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in definitions)
+            self._tools = canonical_json(definitions) if definitions else ""
         content = None if row is None else row["content"]
         text = content if content is None or isinstance(content, str) else canonical_json(content)
         if text != self._prompt:
             self._row = row if content else None
             self._row_tokens = self._price.message(self._row) if self._row else 0
             self._prompt, self.name = text, "" if text is None else output_hash(text)
-        self.fixed_tokens = self._row_tokens + self.tool_tokens
+
+    @property
+    def fixed_tokens(self) -> int:
+        """Cost of what the request has brought: prompt and tools."""
+        return self._row_tokens + self.tool_tokens
 
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return self.fixed_tokens + self._log_rows().tokens
+        return self.fixed_tokens + self.log_rows().tokens
 
     @property
     def what(self) -> str:
@@ -78,33 +78,22 @@ class SystemRows:
         rows = "leading system rows" if self.costs() else "no leading system rows"
         return f"{rows}, {self.tool_tokens} tokens of tools" if self._tools else rows
 
-    def shown(self) -> ShownRows:
-        """The rows. To be read only: later views show the same."""
-        rows = self._log_rows()
-        return ShownRows([*([self._row] if self._row else []), *rows.messages], rows.tokens)
+    def messages(self) -> list[Message]:
+        """Return the rows. To be read only: later views show the same."""
+        return [*([self._row] if self._row else []), *self.log_rows().messages]
 
     def costs(self) -> list[tuple[int, int]]:
-        """Index in the view and tokens of each row."""
-        rows = [*([self._row_tokens] if self._row else []), *self._log_rows().costs]
-        return list(enumerate(rows))
+        """Return the index in the view and the tokens of each row."""
+        return list(enumerate([*([self._row_tokens] if self._row else []), *self.log_rows().costs]))
 
-    def _bring_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> None:
-        """Count the tools, unless they are written as those of the last request."""
-        written = _written(tools) if tools else ""
-        if written is not None and written == self._tools:
-            return
-        definitions = _checked_list("tools", tools) if tools else []
-        self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in definitions)
-        self._tools = canonical_json(definitions) if definitions else ""
-
-    def _log_rows(self) -> _LogRows:
-        """The log's leading rows that are shown, and their tokens."""
+    def log_rows(self) -> ShownRows:
+        """Return the log's own leading rows that are shown."""
         log = self._log
         name = log.version, log.leading_count, self._prompt is None
         if self._shown.name != name:
             at = [at for at in range(log.leading_count) if self._prompt is None or _stays(log.entries[at].facts)]
             costs = [log.cost(n) for n in at]
-            self._shown = _LogRows(name, [encodable(log.entries[n].message()) for n in at], costs, sum(costs))
+            self._shown = ShownRows(name, [encodable(log.entries[n].message()) for n in at], costs, sum(costs))
         return self._shown
 
 

@@ -1,6 +1,7 @@
 """The view: what one request sends, the state that makes the next one begin with it, and what each provider is shown.
 
-Values. A view is system rows, the first human message, the header, pins, and the raw tail.
+Values. A view is system rows, the first human message, the header, pins, and the raw tail. States come back from an
+earlier process, from a checkpoint, by an undo, or with a log whose end is written anew.
 """
 
 from __future__ import annotations
@@ -14,16 +15,14 @@ import msgspec
 
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.log.entries import Entry
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message, decode_message, encode_message
-from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
-from summarizing_context.views.budget import Shares
-from summarizing_context.views.folds import Folded
 from summarizing_context.views.pins import Pins
-from summarizing_context.views.tail import Tail
-from summarizing_context.views.tail_items import TailItem
+from summarizing_context.views.shrunk_messages import Price
+from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem
 from summarizing_context.worker.topic_notes import Focus
 
 
@@ -57,12 +56,12 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: Reason | None = None
     room: int = 0  # tokens
     squeeze: int = 0
+    cap: int = 0  # tokens of a message where all would not fit otherwise
     staying: int = 0  # tokens of the room that are set aside for messages that must stay
     leaves: int = 0  # segments covered
     leaves_stop: int = 0  # entries in them
     stop: int = 0  # entries covered
-    folded: Folded = ()  # calls of the group after them
-    since: int = 0  # entry of that group before which nothing of it is shown
+    since: int = WHOLE_GROUPS  # entry of the group after them before which nothing of it is shown
     blocks: tuple[tuple[int, int, Form], ...] = ()  # of the tree: first segment, the one behind the last, form
     nodes: tuple[HeaderNode, ...] = ()
     before: tuple[Message, ...] = ()  # the first human message
@@ -77,7 +76,6 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     rules_left_out: int = 0  # standing rules and pinned texts
     system: str = ""  # names the system prompt that the request brought; empty for none
     bounds: Bounds = Bounds()
-    repeats_stop: int = 0  # entries of which repeats are shown once; those that come later, each by itself
     held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
     interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
 
@@ -109,35 +107,30 @@ def activated(
     before: ActivationState, proposal: ActivationPlan, reason: Reason, counter: str, system: str = ""
 ) -> ActivationState:
     """The state after an activation."""
-    cut, header, pins = proposal.cut, proposal.header, proposal.pins
-    return ActivationState(
+    cut, header, room = proposal.cut, proposal.header, proposal.room
+    state = ActivationState(
         serial=before.serial + 1,
         reason=reason,
-        room=proposal.room.tokens,
-        squeeze=proposal.room.squeeze,
-        staying=proposal.room.staying,
+        room=room.tokens,
+        squeeze=room.squeeze,
+        cap=room.cap,
+        staying=room.staying,
         leaves=cut.leaves,
         leaves_stop=cut.leaves_stop,
         stop=cut.stop,
-        folded=proposal.tail.folded,
         since=proposal.tail.since,
         blocks=tuple((node.start, node.stop, form) for node, form in header.tree),
         nodes=header.nodes,
-        before=tuple(pin.message for pin in pins.before),
         header=header.message,
-        after=tuple(pin.message for pin in pins.after),
-        head_tokens=proposal.head_tokens,
-        pin_tokens=pins.tokens,
-        pins_left_out=len(pins.unshown),
-        rules_left_out=pins.rules_left_out,
+        head_tokens=header.tokens,
         counter=counter,
         keep_from=proposal.keep_from,
         focus=proposal.focus,
         system=system,
         bounds=proposal.tail.bounds,
-        repeats_stop=proposal.tail.repeats_stop,
         interruptions=before.interruptions,
     )
+    return with_pins(state, proposal.pins)
 
 
 def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
@@ -220,7 +213,7 @@ def _blocks(message: Message) -> list[Any]:
 
 ROOM_MARK = " @"  # between a provider's key and tokens
 
-_BY_ACTIVATIONS = ("thinking_dropped", "chain_dropped", "repeats_joined")
+_BY_ACTIVATIONS = ("thinking_dropped", "chain_dropped")
 
 
 @dataclass(slots=True)
@@ -237,55 +230,13 @@ class RepairCounts:
                 self.left_out += item.left_out
 
     def note_changed(self, before: Sequence[TailItem], after: Sequence[TailItem]) -> None:
-        """Messages shown before that an activation has joined, or made lose what was bound to the beginning."""
+        """Count messages shown before that an activation has made lose what was bound to the beginning."""
         repaired = [item for item in after if item.repairs]
         known = {item.seq: item.repairs for item in before} if repaired else {}
         for item in repaired:
             self.kinds.update(
                 kind for kind in item.repairs if kind in _BY_ACTIVATIONS and kind not in known.get(item.seq, ())
             )
-
-
-class ViewPolicy(NamedTuple):
-    """The settings that shape a view."""
-
-    shares: Shares
-    summary_cap: int  # tokens
-    leaf: int  # estimated tokens of a typical segment
-    header_role: str = "user"
-    merge_user_rows: bool = False
-    truncate: bool = False  # say only how much is left out
-    flat: bool = False  # never merge
-    step: int = 4  # segments; merges in a header end at multiples of it
-    max_messages: int | None = None
-    keep_recent: int | None = None
-    memory_tokens: int = 1_000  # that a block of memories may take
-    ledger_share: float = 0.0  # of room
-    instructions_share: float = 0.0  # of room
-    keep_humans: bool = False
-    keep_from: float | None = None  # how important a covered group has to be to stay word for word; None: none stays
-
-
-def policy_of(settings: Settings) -> ViewPolicy:
-    """The policy that the settings ask for."""
-    sizes = summary_sizes(settings)
-    shares = Shares(settings.high_water, settings.low_water)
-    return ViewPolicy(
-        shares,
-        sizes.leaf,
-        settings.segment_target,
-        settings.header_role,
-        settings.merge_user_rows,
-        settings.strategy == "truncate",
-        settings.strategy == "summarize",
-        sizes.step,
-        settings.max_messages,
-        settings.keep_recent,
-        ledger_share=0.0 if settings.strategy == "truncate" else settings.ledger_share,
-        instructions_share=0.10,
-        keep_humans=settings.keep_human_messages,
-        keep_from=settings.importance_threshold if settings.strategy == "importance" else None,
-    )
 
 
 class ViewMarks(NamedTuple):
@@ -344,22 +295,6 @@ class ProviderView:
         now = was._replace(settled=min(was.rewritten, bounds.settled))
         return now.settled > was.settled and self.tail.binds(self.tail.start, now)
 
-    def start_over(self, state: ActivationState, tail: Tail, *, has_texts: bool) -> None:
-        """Another log: the next view is an activation. `has_texts`: texts are pinned by calls."""
-        self.state, self.tail, self.pending, self.pins_changed = state, tail, "log_replaced", has_texts
-        self.attempted_at, self.counted = None, 0
-
-    def go_on(self, state: ActivationState, tail: Tail, same: int, size: tuple[int, int]) -> None:
-        """The log, of so many tokens and messages, has another end from entry `same` on: another tail, of which nothing
-        is shown yet."""
-        self.counted = sum(item.seq < same for item in self.tail.items[: self.counted])
-        self.state, self.tail = state, tail
-        if self.attempted_at is not None:
-            self.attempted_at, self.attempted_length = (
-                min(self.attempted_at, size[0]),
-                min(self.attempted_length, size[1]),
-            )
-
     @property
     def provider(self) -> str:
         """The key of the provider."""
@@ -395,3 +330,53 @@ class Change(NamedTuple):
     pins: tuple[TailItem, ...]
     report: ActivationReport
     attempted: tuple[int, int] | None = None  # tokens and messages of the log, where this was an attempt to activate
+
+
+def priced(state: ActivationState, price: Price, counter: str) -> ActivationState:
+    """A state that an earlier process may have made, with tokens by this one's counter."""
+    if state.counter != counter:
+        state = msgspec.structs.replace(state, head_tokens=sum(map(price.message, state.head)), counter=counter)
+    pins = sum(map(price.message, (*state.before, *state.after)))
+    return msgspec.structs.replace(state, pin_tokens=pins)
+
+
+CoveredHistory = tuple[object, ...]
+
+
+def covered_history_of(state: ActivationState, log: MessageLog) -> CoveredHistory:
+    """Return what a log tells of the messages that a state covers, to be compared with what another log tells.
+
+    Later messages may change it: they end a rule, or bring another text of a file. An empty log has no pinned texts.
+    """
+    texts, stop = log.kept_texts, state.stop
+    plan = texts.plan if texts.plan is not None and texts.plan.message < stop else None
+    pinned = [index for index in log.pinned.indexes if index < stop]
+    hashes, rules, said = log.hashes[: state.leaves], log.rules.before(stop), [pin.text for pin in log.pinned.texts]
+    return hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned, said
+
+
+def kept_state(
+    state: ActivationState, history: CoveredHistory, old: Replaced, log: MessageLog
+) -> ActivationState | None:
+    """The state for a log whose end is written anew, so that its views begin as before; None where what the state
+    covers is not the same any more, or nothing is left behind it."""
+    same, length = old.same, len(log)
+    covers = state.stop > log.leading_count
+    if same < state.stop or (covers and (state.stop == length or log.group_start(state.stop) != state.stop)):
+        return None
+    if (state.since != WHOLE_GROUPS and same < state.bounds.rewritten) or covered_history_of(state, log) != history:
+        return None
+    ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
+    if ends[-1] != state.leaves_stop:
+        return None
+    return msgspec.structs.replace(state, bounds=_moved(state.bounds, old, log), held_at=min(state.held_at, same))
+
+
+def _moved(bounds: Bounds, old: Replaced, log: MessageLog) -> Bounds:
+    """The bounds for the new log: entries of before may stand elsewhere in it."""
+    same = old.same
+    if same >= bounds.rewritten:
+        return bounds
+    moved = {entry.data for entry in old.entries[same : bounds.rewritten]}
+    last = max((at for at in range(same, len(log)) if log.entries[at].data in moved), default=same - 1)
+    return Bounds(last + 1, min(bounds.settled, last + 1) if same >= bounds.settled else last + 1)

@@ -51,20 +51,15 @@ async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_
         assert "system_changed" not in context.statistics().activations_by_reason
 
 
-@pytest.mark.parametrize("content", ["Go on.", [{"type": "text", "text": "Go on."}]])
-async def test_a_message_that_was_sent_many_times_is_shown_once(content: Any) -> None:
-    manager, cleanup, _ = await mounted()
-    for at in range(26):
-        await manager.add_message(
-            {"role": "user", "content": content, "metadata": {"timestamp": f"2026-01-01T00:00:{at}Z"}}
-        )
-    note = "[this message was sent 26 times in a row]"
-    shown = f"Go on.\n{note}" if isinstance(content, str) else [*content, {"type": "text", "text": note}]
-    assert [row["content"] for row in await manager.get_messages_for_request()] == [shown]
-    await manager.add_message({"role": "user", "content": content})
-    assert [row["content"] for row in await manager.get_messages_for_request()] == [shown, content]
-    assert len(await manager.get_messages()) == 27
-    await cleanup()
+async def test_a_host_that_repeats_itself_is_sent_what_providers_take() -> None:
+    model = Model(window=6_000)
+    async with session_of(SMALL, model=model) as session:
+        context = session.coordinator.get("context")
+        for turn in range(8):
+            for _ in range(12):
+                await context.add_message({"role": "user", "content": "Are you there?"})
+            await session.execute(f"Turn {turn}")
+        assert context.statistics().activations > 0
 
 
 async def test_a_changed_prompt_is_one_activation_and_a_plain_function_will_do() -> None:

@@ -13,15 +13,12 @@ from typing import Any
 from .grouping import CallGroup, Reading, atoms, entry_places
 from .repairs import (
     LATE_NOTE,
-    REPEATS,
     SPLIT,
     STAND_IN,
     explain,
     explain_known,
     is_late_note,
     is_same_result,
-    run_from,
-    times_told,
 )
 from .shapes import Message, answered_ids, blocks, canonical, canonical_once, result_content
 
@@ -34,7 +31,7 @@ class Tail:
     log_start: int
     repairs: Counter[str]
     held_back: int  # lines of split calls not shown yet, since an earlier one still waits
-    folded: tuple[int, int] | None = None  # log entries of its first group, where calls of it are folded
+    alone: tuple[int, int] | None = None  # log entries of its first group, of which only the newest are shown
 
 
 @dataclass(slots=True)
@@ -49,13 +46,10 @@ class _Walk:
     notes: list[tuple[int, str]] = field(default_factory=list)  # orphans whose note has not been met yet
     failed: str = ""
     held_back: int = 0
-    told: int = 0  # entries before this one have been told by a row that counts repeats
 
     def run(self, start: int) -> bool:
         """Match everything from log entry `start`; False with `failed` set if that is not what is shown."""
         for index in range(start, len(self.log)):
-            if index < self.told:
-                continue
             self._take_notes()
             if self.at == len(self.view) and self._may_be_held_back(index):
                 self.held_back += 1
@@ -102,12 +96,6 @@ class _Walk:
         if found is None:
             self.failed = f"view row {self.at} is not log entry {index}, nor a repair of it"
             return False
-        if REPEATS in found:
-            times = times_told(self.view[self.at])
-            if times > run_from(self.log, index):
-                self.failed = f"view row {self.at} says {times} times, which log entry {index} does not stand in a row"
-                return False
-            self.told = index + times
         self.repairs.update(found)
         self.at += 1
         return True
@@ -195,7 +183,7 @@ def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> 
 
 
 def align_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
-    """The tail, if all of the view shows all of the log, which is that of an open group with calls left out or not."""
+    """The tail, if all of the view shows all of the log."""
     walk = _Walk(view, log, reading, 0)
     return Tail(0, 0, walk.repairs, walk.held_back) if walk.run(0) else None
 

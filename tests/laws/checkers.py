@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .alignment import Tail, align
-from .folds import find_fold
+from .alone import find_alone
 from .grouping import entry_places, group_spans, read_log
-from .repairs import REPEATS, SHRUNK, explain, explain_known, run_from, times_told
+from .repairs import SHRUNK, explain, explain_known
 from .shapes import (
     Message,
     answered_ids,
@@ -103,8 +103,9 @@ def find_tail(view: Sequence[Message], log: Sequence[Message], interrupted: Coll
     """Where the raw tail begins, or why there is none. `interrupted` is as in `read_log`."""
     log = sendable(log)
     reading = read_log(log, interrupted)
-    folded = find_fold(view, log, reading)
-    return align(view, log, reading) if folded is None else folded
+    found = align(view, log, reading)
+    alone = find_alone(view, log, reading)
+    return found if alone is None or (isinstance(found, Tail) and found.view_start <= alone.view_start) else alone
 
 
 def tail_problems(
@@ -129,17 +130,11 @@ def tail_problems(
         tail = Tail(len(view), len(log), Counter(), 0)
     problems = [f"{count} x {kind}" for kind, count in tail.repairs.items() if kind not in repairs_allowed]
     head = view[: tail.view_start]
-    if tail.view_start < len(view) and len(head) <= leading_system_rows(log) and _begins_within_a_run(tail, view, log):
-        problems.append(f"row {tail.view_start} counts fewer repeats than the log has, and nothing stands for the rest")
     blocks = [row for row in head if _is_rule_block(row)]
     problems += [problem for row in blocks for problem in rule_problems(row, log)]
     problems += [f"{len(blocks)} blocks of standing rules"] * (len(blocks) > 1)
     rest = [row for row in head if not _is_rule_block(row) and not (keeps and _is_made_for_a_group(row))]
     return problems + _head_problems(rest, log, tail.log_start, headers_allowed, keeps)
-
-
-def _begins_within_a_run(tail: Tail, view: Sequence[Message], log: Sequence[Message]) -> bool:
-    return times_told(view[tail.view_start]) > 1 and tail.log_start > 0 and run_from(log, tail.log_start - 1) > 1
 
 
 def _is_made_for_a_group(row: Message) -> bool:
@@ -203,19 +198,18 @@ def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start
         after = {place: strangers + 1 for place, strangers in reached.items()}
         for place, strangers in reached.items():
             for index in shown[bisect_left(shown, place) :][:1]:
-                place_after = index + times_told(row) if REPEATS in (explain(row, covered[index]) or ()) else index + 1
-                after[place_after] = min(strangers, after.get(place_after, strangers))
+                after[index + 1] = min(strangers, after.get(index + 1, strangers))
         reached = after
     return min(reached.values())
 
 
 def _shown_by(row: Message, log: Sequence[Message], places: Sequence[int]) -> list[int]:
-    """Those of the places where the row shows the entry, or the run of equal ones that begins there."""
+    """Those of the places where the row shows the entry."""
     role, said, shown = row.get("role"), canonical_once(row), []
     for index in places:
         entry = log[index]
         repairs = explain_known(row, entry, (said, canonical_once(entry))) if entry.get("role") == role else None
-        if repairs is not None and (REPEATS not in repairs or times_told(row) <= run_from(log, index)):
+        if repairs is not None:
             shown.append(index)
     return shown
 

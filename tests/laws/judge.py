@@ -225,8 +225,8 @@ class Judge:
             self.held_back = max(self.held_back, tail.held_back)
             self.repairs.update(tail.repairs)
         problems = []
-        if not isinstance(tail, str) and tail.folded and not self._is_too_large(*tail.folded):
-            problems = [f"calls_folded: the group of log entries {tail.folded} could be shown whole"]
+        if not isinstance(tail, str) and tail.alone and not self._is_too_large(*tail.alone):
+            problems = [f"newest_message_present: the group of log entries {tail.alone} could be shown whole"]
         empty = self._is_too_large(*(group_spans(self.log) or [(0, 0)])[-1])
         problems += tail_problems(
             view,
@@ -240,8 +240,8 @@ class Judge:
         return [f"tail_is_untouched: {p}" for p in problems]
 
     def _is_too_large(self, start: int, stop: int) -> bool:
-        """Only then may the newest group not be shown, or with calls folded: not even shrunk do its messages fit a
-        group's share."""
+        """Only then may the newest group not be shown, or its newest messages alone: not even shrunk do its
+        messages fit a group's share."""
         system = self.log[: leading_system_rows(self.log)]
         room = self.least - sum(map(self._price, system))
         rows = self.log[start:stop]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from .shapes import (
@@ -29,13 +29,11 @@ from .shapes import (
 
 SHRUNK, STAND_IN, LATE_NOTE = "shrunk", "stand_in_result", "late_result_note"
 SPLIT, CONTENT_NONE, THINKING = "split_results", "content_none", "thinking_dropped"
-FOLDED, REPEATS = "calls_folded", "repeats_joined"
-ALL_REPAIRS = frozenset({SHRUNK, STAND_IN, LATE_NOTE, SPLIT, CONTENT_NONE, THINKING, FOLDED, REPEATS})
+ALL_REPAIRS = frozenset({SHRUNK, STAND_IN, LATE_NOTE, SPLIT, CONTENT_NONE, THINKING})
 LONGEST_CUT_NOTE = 240  # characters between the kept head and the kept tail
 NO_ROOM = 40  # characters of a whole message below which no number need be told
 
 
-TIMES = re.compile(r"(?:\A|\n)\[this message was sent (\d+) times in a row\]\Z")
 CUT = re.compile(r"\n?\[…\d+…\]\n?|…")  # between the head and the tail of a message without room
 
 
@@ -61,8 +59,6 @@ def explain_known(shown: Message, entry: Message, key: tuple[str, str]) -> froze
 
 
 def _explained(shown: Message, entry: Message) -> frozenset[str] | None:
-    if (one := without_times(shown)) is not None and (rest := explain(one, entry)) is not None:
-        return rest | {REPEATS}
     found: set[str] = set()
     wanted: dict[str, Any] = dict(entry)
     if _has_thinking(entry) and not _has_thinking(shown):
@@ -78,39 +74,6 @@ def _explained(shown: Message, entry: Message) -> frozenset[str] | None:
     if _is_shrunk_message(shown, wanted) or _is_shrunk_to_nothing(shown, wanted):
         return frozenset(found | {SHRUNK})
     return None
-
-
-def times_told(shown: Message) -> int:
-    """How often a row says that its message was sent; 1 where it says nothing."""
-    content = shown.get("content")
-    last = content[-1].get("text", "") if isinstance(content, list) and content else content
-    found = TIMES.search(last) if isinstance(last, str) else None
-    return int(found[1]) if found else 1
-
-
-def without_times(shown: Message) -> Message | None:
-    """A row without the note of how often its message was sent; None where it has none."""
-    content = shown.get("content")
-    if times_told(shown) < 2:
-        return None
-    if isinstance(content, list):
-        whole = isinstance(content[-1], Mapping) and TIMES.fullmatch(str(content[-1].get("text")))
-        return {**shown, "content": content[:-1]} if whole else None
-    return {**shown, "content": TIMES.sub("", str(content))}
-
-
-def run_from(log: Sequence[Message], start: int) -> int:
-    """How often the entry at `start` stands there in a row: alike in role and content, bound to no call."""
-    first = log[start]
-    if called_ids(first) or answered_ids(first) or _has_thinking(first):
-        return 1
-    said = _said(first)
-    return next((at for at in range(start + 1, len(log)) if _said(log[at]) != said), len(log)) - start
-
-
-@once
-def _said(message: Message) -> str:
-    return canonical({"role": message.get("role"), "content": message.get("content")})
 
 
 def is_late_note(shown: Message, entry: Message, identity: str) -> bool:

@@ -128,11 +128,11 @@ async def row_of_calls(calls: int, budget: int, views: int) -> tuple[int, int]:
 
 async def test_views_between_the_results_of_a_row_of_calls_cost_a_few_steps_for_each_of_the_row() -> None:
     steps, activations = await row_of_calls(400, 1_000, 10)
-    assert activations > 10 // 2  # most of them fold other calls
+    assert activations >= 10 // 2  # each shrinks the row anew, or leaves more of it out
     assert steps < 500 * 400 * 10  # each message is read and priced once or twice for some numbers of calls
 
 
-@pytest.mark.parametrize("budget", [500, 40_000])  # in which calls are folded in each view, and in none
+@pytest.mark.parametrize("budget", [500, 40_000])  # in which the row is too wide, and not
 async def test_as_many_views_of_a_row_of_twice_the_calls_take_about_twice_the_steps(budget: int) -> None:
     some, many = [(await row_of_calls(calls, budget, 5))[0] for calls in (400, 800)]
     assert many <= GROWTH * some

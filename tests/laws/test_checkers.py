@@ -239,26 +239,16 @@ def test_the_corpus_is_what_its_script_writes(tmp_path: Path) -> None:
     assert all(path.read_bytes() == (corpus.FOLDER / path.name).read_bytes() for path in plain)
 
 
-def test_folded_calls_are_told_by_their_note_and_their_number() -> None:
+def test_of_a_wide_group_the_newest_may_stand_by_themselves_as_notes() -> None:
     ids = ("a", "b", "c")
     made, answers = call("openai", *((i, "r", {}) for i in ids)), [result("openai", i, f"of {i}") for i in ids]
     log = [user("x"), made, *answers, assistant("done")]
-    note, left = user("[2 tool calls and their results left out]"), call("openai", ("c", "r", {}))
-    assert judged([HEADER, note, left, answers[2], log[5]], log) == []
-    assert judged([HEADER, note, left, answers[1], log[5]], log)
-    assert judged([HEADER, note, made, *answers, log[5]], log)
-    assert judged([HEADER, user("[1 tool call and its result left out]"), left, answers[2], log[5]], log)
-    assert judged([HEADER, note, left, log[5]], log)
-
-
-def test_calls_in_flight_are_not_folded_where_others_are_shown_but_the_newest_result() -> None:
-    made = call("openai", ("a", "r", {}), ("b", "r", {}), ("c", "r", {}))
-    log = [user("x"), made, result("openai", "b", "of b"), result("openai", "c", "of c")]
-    one, two = user("[1 tool call and its result left out]"), user("[2 tool calls and their results left out]")
-    both = call("openai", ("a", "r", {}), ("c", "r", {}))
-    assert judged([HEADER, one, both, log[3]], log) == []
-    assert judged([HEADER, one, call("openai", ("b", "r", {}), ("c", "r", {})), *log[2:]], log)
-    assert judged([HEADER, two, call("openai", ("b", "r", {})), log[2]], log)
-    assert judged([HEADER, two, call("openai", ("c", "r", {})), log[3]], log) == []
-    assert judged([HEADER, two, call("openai", ("a", "r", {}))], log) == []
-    assert judged([HEADER, user("[3 tool calls and their results left out]")], log) == []
+    notes = [user(f'<late_result call="{i}">\nof {i}\n</late_result>') for i in ids]
+    assert find_tail([HEADER, *notes[1:], log[5]], log).alone == (1, 5)
+    assert judged([HEADER, *notes[1:], log[5]], log) == []
+    assert judged([HEADER, notes[2], log[5]], log) == []
+    assert judged([HEADER, notes[2], notes[1], log[5]], log)
+    assert judged([HEADER, *notes[:2], log[5]], log)
+    assert judged([HEADER, *notes[1:]], log)
+    assert judged([HEADER, user("[3 calls left out]"), *notes, log[5]], log) == []
+    assert judged([HEADER, user("[2 calls left out]"), *notes, log[5]], log)

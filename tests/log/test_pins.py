@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.pins import Candidates
-from summarizing_context.log.repairs import Run
-from summarizing_context.views.pins import Pinned, Source, Staying, choose_pins, choose_staying
+from summarizing_context.views.pins import Pinned, Staying, choose_pins, choose_staying
 from tests.making import PRICE, answer, assistant, one_call, room, shown, system, timeline, user
 
 LONG = "word " * 2_000
@@ -19,7 +20,7 @@ def pins(log: list[dict], cut: int | None = None, tokens: int = 4_000) -> Pinned
     return chosen(made.candidates(len(log) if cut is None else cut), made, tokens)
 
 
-def chosen(candidates: Candidates, source: Source, tokens: int) -> Pinned:
+def chosen(candidates: Candidates, source: Any, tokens: int) -> Pinned:
     staying = choose_staying(candidates, source, room(tokens), 0, PRICE)
     return choose_pins(candidates, staying, source, room(tokens).setting_aside(staying.tokens), PRICE)
 
@@ -149,9 +150,6 @@ class Counted:
     def cost(self, index: int) -> int:
         return self.log.cost(index)
 
-    def repeats(self, index: int, stop: int) -> Run:
-        return self.log.repeats(index, stop)
-
 
 def test_thousands_that_find_no_room_are_not_all_read():
     source = Counted([user("first"), assistant("yes"), *(system(f"rule {n} " * 20) for n in range(2_000))])
@@ -187,14 +185,8 @@ def test_nothing_stays_where_nothing_is_to_stay():
     assert choose_staying(Candidates((0,), (0,), (), ()), timeline([user("a")]), room(100), 0, PRICE) == Staying()
 
 
-def test_repeats_of_the_first_message_are_shown_once():
+def test_what_the_opening_says_twice_is_shown_once():
     log = timeline([*[user("Light the lamp.")] * 26, user("Then rest."), user("Then rest."), assistant("yes")])
     found = chosen(log.candidates(29), log, 2_000)
-    assert [pin.message["content"] for pin in found.before] == [
-        "Light the lamp.\n[this message was sent 26 times in a row]",
-        "Then rest.\n[this message was sent 2 times in a row]",
-    ]
-    assert [pin.repairs for pin in found.before] == [("repeats_joined",)] * 2
-    assert all(pin.tokens == PRICE.message(pin.message) for pin in found.before)
+    assert shown(found.before) == [user("Light the lamp."), user("Then rest.")]
     assert not found.after
-    assert chosen(log.candidates(20), log, 2_000).before[0].message["content"].endswith("sent 20 times in a row]")

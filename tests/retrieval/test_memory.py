@@ -19,7 +19,7 @@ from summarizing_context import (
 )
 from summarizing_context.messages.search_terms import likeness, stems
 from summarizing_context.retrieval.embeddings import NEAR
-from summarizing_context.views.memory_section import PREFACE, memory_block
+from summarizing_context.views.blocks import MEMORIES_PREFACE, memory_block
 from summarizing_context.views.shrunk_messages import Price
 from tests.contract.store_builders import bytes_beside
 from tests.laws.builders import assistant, count, session, user
@@ -114,7 +114,7 @@ async def test_memories_that_are_near_enter_the_first_view_and_later_ones_at_an_
         await context.add_message(user("Please change the billing tables for June"))
         first = await context.get_messages_for_request()
         (block,) = blocks(first)
-        assert block == f"<memories>\n{PREFACE}\n- Never touch the billing tables on Fridays\n</memories>"
+        assert block == f"<memories>\n{MEMORIES_PREFACE}\n- Never touch the billing tables on Fridays\n</memories>"
         assert heard.included == [{"source": "memory", "content": "1 memories"}]
         assert await context.get_messages() == [user("Please change the billing tables for June")]
         await context.add_message(assistant("done"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.views.budget import LEAST_CAP, choose_budget
+from summarizing_context.views.budget import BARE, LEAST_CAP, TIGHT, choose_budget
 from tests.making import room
 
 
@@ -98,3 +98,15 @@ def test_a_long_group_leaves_less_for_each_further_message_but_never_nothing():
     caps = [room(10_000).message_cap(shown) for shown in (0, 1_000, 3_000, 4_000, 9_000)]
     assert caps == [2_000, 1_500, 500, LEAST_CAP, LEAST_CAP]
     assert room(10_000, squeeze=4).message_cap(9_000) == LEAST_CAP >> 4
+
+
+def test_where_halves_do_not_fit_short_messages_stay_whole_and_long_ones_are_cut_alike():
+    tight = room(8_000, squeeze=TIGHT).holding([100, *[9_000] * 8, 200])
+    assert tight.cap == (4_000 - 300) // 9
+    assert tight.message_cap(0) == tight.message_cap(99_999) == tight.cap
+    assert tight.pin_cap < room(8_000, squeeze=TIGHT).pin_cap
+    assert room(100, squeeze=TIGHT).holding([500] * 500).cap == 4
+
+
+def test_the_newest_message_alone_takes_half_of_the_room():
+    assert room(8_000, squeeze=BARE).message_cap(0) == 4_000

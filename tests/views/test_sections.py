@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+import pytest
+
+from summarizing_context import Settings, open_context
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import END
 from summarizing_context.views.sections import SECTIONS, Draft, Place, Section
-from tests.making import PRICE, session, texts_of
-from tests.views.test_viewer import Host, cost
+from tests.laws.judge import SMALL
+from tests.making import session
+
+pytestmark = pytest.mark.anyio
 
 
 def covered_count(draft: Draft) -> Iterable[str]:
@@ -16,35 +22,25 @@ def covered_count(draft: Draft) -> Iterable[str]:
     yield f"<covered>{draft.cut.stop} messages</covered>"
 
 
-class HostWithToy(Host):
-    """A host whose views have one section more, behind all others of its place."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        super().__init__()
-
-    def fresh(self, counter: str = "estimate") -> Viewer:
-        toy = Section("covered", self.place, covered_count)
-        return Viewer(self.timeline, self.book, self.policy, PRICE, counter, sections=(*SECTIONS, toy))
+async def view_with_toy(place: Place, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], str]:
+    """A view with one section more, behind all others of its place, and what that says."""
+    toy = Section("covered", place, covered_count)
+    monkeypatch.setitem(Viewer.__init__.__kwdefaults__, "sections", (*SECTIONS, toy))
+    async with open_context(Settings(max_tokens=2_000, **SMALL)) as context:
+        await context.set_messages(session(messages=100))
+        view = await context.get_messages_for_request()
+        return view, f"<covered>{context.activations()[-1].covered_to} messages</covered>"
 
 
-def test_a_toy_section_of_the_header_is_its_last_block_and_is_paid_for():
-    host = HostWithToy("header")
-    view = host.run(session(messages=100))
-    state = host.viewer.latest.state
-    assert texts_of(state.header)[-2:] == [f"<covered>{state.stop} messages</covered>", END]
-    assert state.header in view.messages
-    assert view.tokens == cost(view)
+async def test_a_toy_section_of_the_header_is_its_last_block(monkeypatch: pytest.MonkeyPatch):
+    view, said = await view_with_toy("header", monkeypatch)
+    (header,) = [row for row in view if isinstance(row["content"], list) and row["content"][-1].get("text") == END]
+    assert [block["text"] for block in header["content"]][-2:] == [said, END]
 
 
-def test_a_toy_section_behind_the_header_is_a_message_of_its_own():
-    host = HostWithToy("after")
-    view = host.run(session(messages=100))
-    state = host.viewer.latest.state
-    toy = {"role": "user", "content": f"<covered>{state.stop} messages</covered>"}
-    assert state.after[-1] == toy
-    assert view.messages.count(toy) == 1
-    assert view.tokens == cost(view)
+async def test_a_toy_section_behind_the_header_is_a_message_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    view, said = await view_with_toy("after", monkeypatch)
+    assert view.count({"role": "user", "content": said}) == 1
 
 
 def test_sections_of_a_place_stand_together_and_each_has_a_name_of_its_own():

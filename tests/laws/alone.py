@@ -1,0 +1,63 @@
+"""Find the messages of a group too wide to be shown, of which a view shows only the newest.
+
+Written from the words of the law alone: each of them stands by itself, results as notes and calls as their number;
+what came before them in the group is left out, what comes behind it is shown as ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from .alignment import Tail, align_whole
+from .grouping import CallGroup, Reading
+from .repairs import LATE_NOTE, SHRUNK, explain, is_late_note
+from .shapes import Message, answered_ids, called_ids
+
+COUNT = re.compile(r"\[(\d+) calls? left out\]")
+MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]")
+
+
+def find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
+    """The raw tail of a view that begins within a group, if any group of the log explains it."""
+    for start, stop in reversed(reading.runs):
+        behind = _behind(reading, stop)
+        for row in (at for at, shown in enumerate(view) if _is_of_no_group(shown)):
+            for since in range(max(start, stop - (len(view) - row)), stop):
+                rows = view[row : row + stop - since]
+                if not all(map(_shows_alone, rows, log[since:stop])):
+                    continue
+                rest = align_whole(view[row + stop - since :], log[stop:], behind)
+                if rest is not None:
+                    notes = Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in log[since:stop])
+                    return Tail(row, start, rest.repairs + notes, rest.held_back, (start, stop))
+    return None
+
+
+def _is_of_no_group(shown: Message) -> bool:
+    content = str(shown.get("content"))
+    return shown.get("role") == "user" and (content.startswith("<late_result ") or bool(MUTE.fullmatch(content)))
+
+
+def _shows_alone(shown: Message, entry: Message) -> bool:
+    if answers := answered_ids(entry):
+        return any(is_late_note(shown, entry, identity) for identity in answers)
+    if calls := called_ids(entry):
+        told = COUNT.fullmatch(str(shown.get("content")))
+        return shown.get("content") == "…" or (told is not None and int(told[1]) == len(calls))
+    return explain(shown, entry) is not None
+
+
+def _behind(reading: Reading, stop: int) -> Reading:
+    """The reading of what comes behind a group."""
+    groups = {
+        index - stop: CallGroup(
+            index - stop, group.waiting, [(at - stop, identity) for at, identity in group.results], group.abandoned
+        )
+        for index, group in reading.groups.items()
+        if index >= stop
+    }
+    orphans = {index - stop: ids for index, ids in reading.orphans.items() if index >= stop}
+    runs = tuple((first - stop, last - stop) for first, last in reading.runs if first >= stop)
+    return Reading(groups, orphans, reading.size - stop, runs)
