@@ -269,11 +269,14 @@ class RuleReader:
         self._extractor = extractor
         self._known: dict[bytes, tuple[Rule, ...]] = {}  # of most messages there are none: these are not kept here
         self._verdicts: dict[bytes, Verdict] = {}
+        self._has_no_verdict = False  # as of a session that was imported: no model is asked about what it holds
+        self._with_rows: set[bytes] = set()
 
     def learn(self, stored: Iterable[StoredRules]) -> None:
         """Take what a store has kept, until `settle`."""
         version = self._extractor.version
         for row in stored:
+            self._with_rows.add(row.digest)
             try:
                 if row.version == version:
                     self._known[row.digest] = _rules.decode(row.rules) if row.rules else ()
@@ -281,6 +284,7 @@ class RuleReader:
                     self._verdicts[row.digest] = _verdicts.decode(row.rules)
             except msgspec.MsgspecError:  # it is read again
                 continue
+        self._has_no_verdict = not any(verdict.given for verdict in self._verdicts.values())
 
     def of(self, entry: Entry) -> tuple[Rule, ...]:
         """The rules that cues tell in a message; none where no human wrote in it."""
@@ -297,7 +301,12 @@ class RuleReader:
 
     def unread(self, entry: Entry) -> tuple[StoredRules, ...]:
         """What the store is to keep of a message that it held, because it lacks it."""
-        return () if not entry.facts.human or self.recognize(entry) else self.stored(entry)
+        if not entry.facts.human or self.recognize(entry):
+            return ()
+        digest = _digest(entry)
+        if self._has_no_verdict and digest not in self._with_rows:
+            self._verdicts[digest] = PASSED
+        return self.stored(entry)
 
     def recognize(self, entry: Entry) -> bool:
         """Take what is known of a message that a human wrote in; whether that was all that cues tell."""
@@ -316,6 +325,7 @@ class RuleReader:
     def settle(self) -> None:
         """The entries of the log have what was learnt: what is left of it need not be kept."""
         self._known = {digest: rules for digest, rules in self._known.items() if rules}
+        self._with_rows, self._has_no_verdict = set(), False
 
     def _read(self, entry: Entry) -> tuple[Rule, ...]:
         if self.recognize(entry):

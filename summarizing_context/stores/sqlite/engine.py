@@ -54,7 +54,7 @@ class SqliteEngine(Engine):
         self.busy_timeout = busy_timeout
         self.claimed: list[Claims] = []  # of the stores that are open
         self._max_pages = max_pages
-        self._flushes_behind = flushes_behind
+        self._flushes_behind = flushes_behind and path is not None
         self._log: int | None = None  # what is flushed behind: the file that SQLite writes ahead
         self._flushed = 0  # changes of the connection
         self._identity: object = None  # of the files that the connection has open
