@@ -70,9 +70,6 @@ async def test_what_came_after_a_checkpoint_can_be_returned_to():
         assert await context.get_messages() == LOG[:60] + LOG[200:240]
 
 
-BUDGETS = (600, 1_000, 1_600)
-
-
 class Provider:
     def __init__(self, name: str, window: int) -> None:
         self.name, self.window = name, window
@@ -195,16 +192,6 @@ async def test_checkpoints_are_made_at_intervals():
         assert len(await context.list_checkpoints()) >= 4
 
 
-async def test_a_log_that_was_replaced_by_a_shorter_one_is_kept_at_intervals_too():
-    async with open_context(small(checkpoint_interval_messages=10), count_tokens=count) as context:
-        for beginning, new, wanted in ((0, 25, [10, 20]), (0, 12, [10]), (5, 30, [10, 20, 30]), (25, 9, [30])):
-            await context.set_messages(LOG[:beginning])
-            before = len(await context.list_checkpoints())
-            for message in LOG[100 : 100 + new]:
-                await context.add_message(message)
-            assert [mark.seq for mark in await context.list_checkpoints()][before:] == wanted
-
-
 async def test_ephemeral_messages_are_no_part_of_a_checkpoint():
     async with open_context(small(), count_tokens=count) as context:
         await fill(context, LOG[:5])
@@ -230,14 +217,6 @@ async def test_a_checkpoint_is_listed_found_by_its_name_and_forgotten():
         await context.delete_checkpoint(first)
         with pytest.raises(CheckpointNotFoundError):
             await context.restore(first)
-
-
-async def test_going_back_to_the_present_makes_no_further_checkpoint():
-    async with open_context(small(), count_tokens=count) as context:
-        await fill(context, LOG[:5])
-        mark = await context.checkpoint()
-        assert await context.restore(mark) == mark
-        assert len(await context.list_checkpoints()) == 1
 
 
 async def test_restore_and_appends_at_once_lose_nothing(tmp_path: Path):

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from summarizing_context import CommandResult, ContextClosedError, Settings, SummarizingContext, open_context
-from summarizing_context.commands import COMMANDS
-from summarizing_context.messages.text import text_table
 from tests.laws.builders import call, count, result, session, user
 from tests.laws.judge import SMALL
 from tests.laws.summarizers import Counting, Sleeping
@@ -69,8 +67,7 @@ async def test_every_command_answers_with_text_and_data() -> None:
         ):
             assert (await run(context, text)).ok, text
         helped = await run(context, "help")
-        assert helped.data["commands"] == list(COMMANDS)
-        assert all(f"/context {command.usage}" in helped.text for command in COMMANDS.values())
+        assert all(f"/context {name}" in helped.text for name in helped.data["commands"])
 
 
 async def test_status_tells_the_budget_and_names_the_nodes_to_expand() -> None:
@@ -146,14 +143,6 @@ async def test_what_may_not_be_written_is_told_and_a_closed_context_is_an_error(
         await context.handle_command("status")
 
 
-def test_tables_set_figures_to_the_right_and_cut_only_what_is_followed() -> None:
-    made = text_table(("id", "messages", "name"), [["c1", 1_200, "a" * 70], ["b" * 70, 7, None]]).splitlines()
-    assert made[0].split() == ["id", "messages", "name"]
-    assert made[2].endswith("a" * 70)
-    assert made[3].startswith("b" * 59 + "…")
-    assert made[3].endswith("       7  –")
-
-
 HOSTILE = (
     "\x1b]52;c;cm0gLXJmIH4=\x07",
     "\x1b[2J",
@@ -180,7 +169,8 @@ async def test_no_command_tells_a_terminal_what_to_do(seed: int) -> None:
             await context.add_message(result("openai", f"c{at}", text("Error: findme /src/a.py failed " * 20)))
         await context.wait_idle()
         await context.get_messages_for_request()
-        asked = [f"{name} {more}" for name in COMMANDS for more in ("", "findme", "0", "0-9 full", text("findme"))]
+        names = (await context.handle_command("/context help")).data["commands"]
+        asked = [f"{name} {more}" for name in names for more in ("", "findme", "0", "0-9 full", text("findme"))]
         for command in [*asked, "pins", "checkpoints", text("nothing"), "/context " + text("search findme")]:
             said = (await context.handle_command(command)).text
             assert all(char.isprintable() or char == "\n" for char in said), command

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import ContextClosedError, Settings, SettingsError, SummarizingContext, open_context
-from summarizing_context.messages.reading import message_text_parts
+from summarizing_context import (
+    ContextClosedError,
+    Settings,
+    SettingsError,
+    SummarizingContext,
+    message_text_parts,
+    open_context,
+)
 from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user
 from tests.laws.judge import SMALL, Judge
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,7 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
-from summarizing_context.messages.estimate import budget_tokens
-from summarizing_context.worker import worker
-from tests.laws.builders import assistant, call, result, session, system, user
+from tests.laws.builders import assistant, call, count, result, session, system, user
 from tests.laws.summarizers import Counting, Failing, Sleeping
 
 pytestmark = pytest.mark.anyio
@@ -41,13 +39,18 @@ def small(**changed: Any) -> Settings:
     return Settings(**{**sizes, "max_tokens": BUDGET, "token_counter": "estimate", **changed})
 
 
+def opened(settings: Settings, **options: Any) -> AbstractAsyncContextManager[SummarizingContext]:
+    """A context that counts as `cost` does."""
+    return open_context(settings, **{"count_tokens": count, **options})
+
+
 async def fill(context: SummarizingContext, messages: list[dict]) -> None:
     for message in messages:
         await context.add_message(message)
 
 
 def cost(messages: list[dict]) -> int:
-    return sum(4 + sum(map(budget_tokens, message_text_parts(message))) for message in messages)
+    return sum(4 + sum(map(count, message_text_parts(message))) for message in messages)
 
 
 class Provider:
@@ -95,7 +98,7 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 async def test_after_closing_every_method_says_so():
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         await context.add_message(user("hi"))
     calls = [
         lambda: context.add_message(user("x")),
@@ -121,15 +124,13 @@ async def test_after_closing_every_method_says_so():
 async def test_leaving_leaves_no_task_and_no_thread_behind(summarizer: Any):
     await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
     with nothing_left_behind():
-        async with open_context(small(), summarizer=summarizer and summarizer()) as context:
+        async with opened(small(), summarizer=summarizer and summarizer()) as context:
             await fill(context, session(messages=80))
             await context.get_messages_for_request()
             await anyio.wait_all_tasks_blocked()
 
 
-async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_cancellation(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_cancellation():
     asked, go = asyncio.Event(), asyncio.Event()
 
     class Stubborn(Counting):
@@ -145,12 +146,10 @@ async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_canc
 
     await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
     summarizer, threads = Stubborn(), set(threading.enumerate())
-    async with open_context(small(), summarizer=summarizer) as context:
+    async with opened(small(), summarizer=summarizer) as context:
         await fill(context, session(messages=80))
         await context.get_messages_for_request()
         await asked.wait()
-        assert worker._STOP_WITHIN < 2.0
-        monkeypatch.setattr(worker, "_STOP_WITHIN", 0.01)
     assert not go.is_set()  # it did not wait for the summarizer
     assert set(threading.enumerate()) - threads == set()
     go.set()
@@ -174,21 +173,21 @@ async def test_leaving_under_cancellation_still_gives_everything_up(tmp_path: Pa
 async def test_an_error_inside_the_block_closes_the_context_and_goes_on():
     with nothing_left_behind():
         with pytest.raises(KeyError):
-            async with open_context(small()) as context:
+            async with opened(small()) as context:
                 raise KeyError("mine")
         with pytest.raises(ContextClosedError):
             await context.get_messages()
 
 
 async def test_another_event_loop_is_told_so():
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         with pytest.raises(WrongEventLoopError):
             await anyio.to_thread.run_sync(lambda: asyncio.run(context.get_messages()))
 
 
 def test_outside_of_asyncio_opening_says_so():
     async def main() -> None:
-        async with open_context(small()):
+        async with opened(small()):
             raise AssertionError("opened")
 
     def opened_by_a_stranger() -> str:
@@ -214,7 +213,7 @@ def test_outside_of_asyncio_opening_says_so():
 
 @pytest.mark.parametrize("wrong", [None, "hi", {}, {"role": 5}, {"role": "user", "content": {1, 2}}, [user("x")]])
 async def test_a_refused_message_leaves_the_log_unchanged(wrong: Any):
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         await context.add_message(user("hi"))
         with pytest.raises(MessageError):
             await context.add_message(wrong)
@@ -225,21 +224,21 @@ async def test_a_refused_message_leaves_the_log_unchanged(wrong: Any):
 
 @pytest.mark.parametrize("wrong", [0, -5, "100", 1.5, True])
 async def test_a_wrong_budget_is_a_settings_error(wrong: Any):
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         with pytest.raises(SettingsError):
             await context.get_messages_for_request(token_budget=wrong)
 
 
 @pytest.mark.parametrize("wrong", ["5", float("nan"), object()])
 async def test_a_wrong_timeout_is_a_settings_error(wrong: Any):
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         with pytest.raises(SettingsError, match="timeout"):
             await context.wait_idle(wrong)
 
 
 @pytest.mark.parametrize("wrong", ["5", None, -1, 1.5, True])
 async def test_wrong_usage_is_a_settings_error(wrong: Any):
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         with pytest.raises(SettingsError):
             await context.observe_usage(wrong)
         with pytest.raises(SettingsError):
@@ -247,7 +246,7 @@ async def test_wrong_usage_is_a_settings_error(wrong: Any):
 
 
 async def test_a_wrong_focus_is_a_settings_error():
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         with pytest.raises(SettingsError, match="focus"):
             await context.compact(focus=5)  # type: ignore[arg-type]
 
@@ -259,7 +258,7 @@ def raising(text: str) -> int:
 @pytest.mark.parametrize("count", [raising, lambda text: -1, lambda text: "5", lambda text: 1.0, 5])
 async def test_a_counter_that_cannot_count_is_refused_at_open(count: Any):
     with nothing_left_behind(), pytest.raises(SettingsError, match="count_tokens"):
-        async with open_context(small(), count_tokens=count):
+        async with opened(small(), count_tokens=count):
             pass
 
 
@@ -283,7 +282,7 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
         "inserted": [*log[:1], user("inserted"), *log[1:]],
         "shortened": log[:90],
     }[change]
-    async with open_context(small(), summarizer=summarizer) as context:
+    async with opened(small(), summarizer=summarizer) as context:
         await fill(context, log)
         await context.get_messages_for_request()
         await context.wait_idle(120)
@@ -299,7 +298,7 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
 
 
 async def test_an_equal_log_set_again_changes_not_even_the_view():
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         await fill(context, session(messages=100))
         before = await context.get_messages_for_request()
         await context.set_messages(await context.get_messages())
@@ -307,7 +306,7 @@ async def test_an_equal_log_set_again_changes_not_even_the_view():
 
 
 async def test_a_cleared_log_is_empty_and_goes_on():
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         await fill(context, session(messages=100))
         await context.get_messages_for_request()
         await context.clear()
@@ -331,7 +330,7 @@ async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening
 
 async def test_a_critical_message_stays_in_every_view():
     critical = assistant("The port is 8123.") | {"metadata": {"critical": True}}
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         await fill(context, [user("task"), critical])
         for message in session(messages=200):
             await context.add_message(message)
@@ -341,9 +340,9 @@ async def test_a_critical_message_stays_in_every_view():
 
 async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
     path = tmp_path / "run.db"
-    async with open_context(small(store=path)) as writer:
+    async with opened(small(store=path)) as writer:
         await fill(writer, session(messages=120))
-        async with open_context(small(store=path), read_only=True, summarizer=(silent := Counting())) as reader:
+        async with opened(small(store=path), read_only=True, summarizer=(silent := Counting())) as reader:
             assert await reader.get_messages() == await writer.get_messages()
             assert cost(await reader.get_messages_for_request()) <= BUDGET
             for change in (lambda: reader.add_message(user("x")), reader.clear, lambda: reader.set_messages([])):
@@ -354,10 +353,10 @@ async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
 
 
 async def test_read_only_needs_a_session_that_is_there(tmp_path: Path):
-    async with open_context(small(store=tmp_path / "run.db")):
+    async with opened(small(store=tmp_path / "run.db")):
         pass
     with pytest.raises(StoreError, match="no session 'other'"):
-        async with open_context(small(store=tmp_path / "run.db", session_id="other"), read_only=True):
+        async with opened(small(store=tmp_path / "run.db", session_id="other"), read_only=True):
             pass
 
 
@@ -366,10 +365,10 @@ async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: 
     larger = {"segment_min": 200, "segment_target": 400, "segment_max": 800}
     for one, two in (({}, larger), (larger, {})):
         path = tmp_path / f"{len(one)}.db"
-        async with open_context(small(store=path, **one)) as context:
+        async with opened(small(store=path, **one)) as context:
             await fill(context, log[:200])
             await context.get_messages_for_request()
-        async with open_context(small(store=path, **two)) as again:
+        async with opened(small(store=path, **two)) as again:
             for message in log[200:]:
                 await again.add_message(message)
                 assert cost(await again.get_messages_for_request()) <= BUDGET
@@ -381,7 +380,7 @@ async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: 
 
 
 async def test_max_messages_is_a_further_high_water():
-    async with open_context(small(max_tokens=100_000, max_messages=30)) as context:
+    async with opened(small(max_tokens=100_000, max_messages=30)) as context:
         for message in session(messages=300, size=40):
             await context.add_message(message)
             assert len(await context.get_messages_for_request()) <= 33  # a group is never split for it
@@ -401,7 +400,7 @@ async def test_max_messages_counts_all_rows_of_a_view_also_where_a_header_costs_
 
 async def test_keep_recent_keeps_messages_raw_where_they_fit():
     log = session(messages=300, size=15, wild=0)
-    async with open_context(small(keep_recent=25)) as context:
+    async with opened(small(keep_recent=25)) as context:
         for n, message in enumerate(log):
             await context.add_message(message)
             view = await context.get_messages_for_request()
@@ -410,7 +409,7 @@ async def test_keep_recent_keeps_messages_raw_where_they_fit():
 
 
 async def test_merge_user_rows_joins_neighbours_and_tells_the_true_cost():
-    async with open_context(small(merge_user_rows=True)) as context:
+    async with opened(small(merge_user_rows=True)) as context:
         await fill(context, [system("rules"), user("a"), user("b"), assistant("c")])
         view = await context.get_messages_for_request()
         assert [row["role"] for row in view] == ["system", "user", "assistant"]
@@ -419,7 +418,7 @@ async def test_merge_user_rows_joins_neighbours_and_tells_the_true_cost():
 
 @pytest.mark.parametrize("role", ["user", "system", "developer"])
 async def test_the_header_has_the_role_that_is_asked_for(role: str):
-    async with open_context(small(header_role=role)) as context:
+    async with opened(small(header_role=role)) as context:
         await fill(context, session(messages=150))
         view = await context.get_messages_for_request()
         (header,) = [row for row in view if "<history>" in str(row["content"])]
@@ -428,7 +427,7 @@ async def test_the_header_has_the_role_that_is_asked_for(role: str):
 
 async def test_after_a_long_pause_the_view_is_made_smaller_at_once():
     clock = Clock()
-    async with open_context(small(idle_after=300.0), clock=clock) as context:
+    async with opened(small(idle_after=300.0), clock=clock) as context:
         for message in session(messages=400):
             await context.add_message(message)
             await context.get_messages_for_request()
@@ -445,7 +444,7 @@ async def test_after_a_long_pause_the_view_is_made_smaller_at_once():
 
 
 async def test_a_callable_clock_serves_too():
-    async with open_context(small(), clock=lambda: 5.0) as context:
+    async with opened(small(), clock=lambda: 5.0) as context:
         await context.add_message(user("hi"))
         assert await context.get_messages_for_request() == [user("hi")]
 
@@ -477,7 +476,7 @@ class Broken:
 
 
 async def test_a_window_may_stand_in_the_info_and_a_broken_provider_costs_nothing():
-    async with open_context(small(max_tokens=100_000, safety_margin=0)) as context:
+    async with opened(small(max_tokens=100_000, safety_margin=0)) as context:
         await fill(context, session(messages=400))
         await context.get_messages_for_request(provider=Defaults())
         assert context.last_view.tokens <= 4_000
@@ -487,7 +486,7 @@ async def test_a_window_may_stand_in_the_info_and_a_broken_provider_costs_nothin
 
 async def test_alternating_providers_each_keep_their_prefix():
     one, two = Provider(8_000, name="one"), Provider(5_000, name="two")
-    async with open_context(small(max_tokens=100_000)) as context:
+    async with opened(small(max_tokens=100_000)) as context:
         last: dict[str, list[dict]] = {"one": [], "two": []}
         broken = 0
         for n, message in enumerate(session(messages=300)):
@@ -503,7 +502,7 @@ async def test_alternating_providers_each_keep_their_prefix():
 
 
 async def test_the_stable_prefix_is_what_the_view_before_had():
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         before: list[dict] = []
         for message in session(messages=200):
             await context.add_message(message)
@@ -523,7 +522,7 @@ async def test_waiting_for_summaries_shows_them_instead_of_stand_ins(max_wait: f
             await go.wait()
             return await super().answer(job)
 
-    async with open_context(small(max_wait=max_wait), summarizer=Late()) as context:
+    async with opened(small(max_wait=max_wait), summarizer=Late()) as context:
         await fill(context, session(messages=100))
         if max_wait:
             asyncio.get_running_loop().call_later(0.01, go.set)
@@ -532,7 +531,7 @@ async def test_waiting_for_summaries_shows_them_instead_of_stand_ins(max_wait: f
 
 
 async def test_compact_activates_once_and_then_says_that_nothing_is_to_free():
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         await fill(context, [system("rules"), *session(messages=40)[1:]])
         await context.get_messages_for_request()
         report = await context.compact(focus="the port")
@@ -546,7 +545,7 @@ async def test_compact_activates_once_and_then_says_that_nothing_is_to_free():
 
 
 async def test_should_compact_tells_before_the_view_activates():
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         told = []
         await context.get_messages_for_request()
         for message in session(messages=120):
@@ -566,7 +565,7 @@ async def test_should_compact_tells_before_the_view_activates():
 async def test_redact_runs_over_what_a_summarizer_reads_and_not_over_the_log():
     summarizer = Counting()
     log = [message for n in range(60) for message in (user(f"password hunter2 {n} " * 8), assistant("fine " * 30))]
-    async with open_context(
+    async with opened(
         small(), summarizer=summarizer, redact=lambda text: text.replace("hunter2", "[secret]")
     ) as context:
         await fill(context, log)
@@ -579,7 +578,7 @@ async def test_redact_runs_over_what_a_summarizer_reads_and_not_over_the_log():
 
 async def test_an_observer_hears_of_activations_and_its_faults_cost_nothing():
     for handler in (Handler(), Handler(fails=True)):
-        async with open_context(small(), summarizer=Counting(), events=handler) as context:
+        async with opened(small(), summarizer=Counting(), events=handler) as context:
             await fill(context, session(messages=120))
             assert cost(await context.get_messages_for_request()) <= BUDGET
             assert await context.wait_idle(120)
@@ -589,7 +588,7 @@ async def test_an_observer_hears_of_activations_and_its_faults_cost_nothing():
 
 async def test_the_figures_add_up():
     summarizer, log = Counting(), session(messages=250)
-    async with open_context(small(), summarizer=summarizer) as context:
+    async with opened(small(), summarizer=summarizer) as context:
         for message in log:
             await context.add_message(message)
             await context.get_messages_for_request()
@@ -600,7 +599,7 @@ async def test_the_figures_add_up():
         assert figures.model_calls - len(summarizer.rule_jobs) == summarizer.calls > 0
         assert figures.summaries_ready == figures.segments > 0
         assert (figures.summaries_pending, figures.summaries_failed, figures.lag_tokens) == (0, 0, 0)
-        assert (figures.token_counter, figures.store, figures.breaker) == ("estimate/2", ":memory:", "closed")
+        assert (figures.store, figures.breaker) == (":memory:", "closed")
         assert figures.stand_ins == sum(node.made_by in ("stand-in", "provisional") for node in context.explain())
         assert figures.max_passes == max(node.passes for node in context.explain())
         assert figures.last_error is None
@@ -608,7 +607,7 @@ async def test_the_figures_add_up():
 
 
 async def test_usage_reported_by_the_provider_corrects_its_window():
-    async with open_context(small(max_tokens=100_000, safety_margin=0)) as context:
+    async with opened(small(max_tokens=100_000, safety_margin=0)) as context:
         await fill(context, session(messages=400))
         provider = Provider(6_000)
         await context.get_messages_for_request(provider=provider)
@@ -619,7 +618,7 @@ async def test_usage_reported_by_the_provider_corrects_its_window():
 
 
 async def test_many_tasks_may_use_one_context():
-    async with open_context(small(), summarizer=Counting()) as context:
+    async with opened(small(), summarizer=Counting()) as context:
 
         async def talk(name: str) -> None:
             for n in range(30):
@@ -633,7 +632,7 @@ async def test_many_tasks_may_use_one_context():
 
 
 async def test_a_cancelled_replacement_has_happened_in_both_places_or_in_neither():
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         await fill(context, session(messages=100))
         await context.get_messages_for_request()
         new = [user(f"new {n} " * 30) for n in range(60)]
@@ -682,7 +681,7 @@ HUGE = 10**5_000  # more digits than Python writes out
     ],
 )
 async def test_numbers_of_thousands_of_digits_are_refused_as_others_are(call: Any):
-    async with open_context(small()) as context:
+    async with opened(small()) as context:
         with pytest.raises(SettingsError, match="an unprintable int"):
             await call(context)
         assert await context.wait_idle(timeout=-HUGE) in (True, False)

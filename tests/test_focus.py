@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
-from summarizing_context.log.tree import HeaderNode
 from tests.laws.builders import assistant, session, user
 from tests.laws.summarizers import Sleeping, short_summary
 
@@ -59,7 +58,7 @@ async def filled(messages: list[dict[str, Any]] | None = None, **options: Any) -
         yield context
 
 
-def note_of(context: SummarizingContext) -> HeaderNode | None:
+def note_of(context: SummarizingContext) -> Any:
     """The note in the present header."""
     notes = [node for node in context.explain() if node.form == "note"]
     assert len(notes) <= 1
@@ -91,12 +90,6 @@ async def test_a_focus_is_noted_at_once_and_without_a_model():
         assert OTHER not in note.text
         assert TOPIC in note.text
         assert FACT in await header(context)
-
-
-async def test_without_a_focus_there_is_no_note():
-    async with filled() as context:
-        await context.compact()
-        assert note_of(context) is None
 
 
 @pytest.mark.parametrize("ask", ["compact", "command"])
@@ -176,55 +169,6 @@ async def test_a_note_is_bounded_and_the_view_keeps_its_budget(budget: int):
         assert context.last_view.tokens <= budget
 
 
-async def test_a_note_stays_until_another_takes_its_place():
-    async with filled() as context:
-        await context.compact(focus=TOPIC)
-        await further(context)
-        kept = note_of(context)
-        assert kept is not None
-        assert FACT in kept.text
-        await context.compact(focus="soup in the canteen")
-        other = note_of(context)
-        assert other is not None
-        assert OTHER in other.text
-        assert FACT not in other.text
-
-
-async def test_a_focus_after_everything_is_covered_still_gets_its_note():
-    async with filled() as context:
-        await context.compact()
-        assert not (await context.compact()).activated
-        report = await context.compact(focus=TOPIC)
-        assert report.activated
-        assert FACT in note_of(context).text
-        assert report.freed == report.tokens_before - report.tokens_after < 0
-
-
-async def test_a_topic_that_nothing_names_changes_nothing_more():
-    async with filled() as context:
-        await context.compact()
-        report = await context.compact(focus="quantum chromodynamics")
-        assert not report.activated
-        assert note_of(context) is None
-
-
-async def test_nothing_covered_means_nothing_to_note():
-    async with filled(session(3, 4)) as context:
-        assert not (await context.compact(focus=TOPIC)).activated
-
-
-async def test_views_between_activations_only_grow_with_a_note_too():
-    async with filled(summarizer=Noting()) as context:
-        await context.compact(focus=TOPIC)
-        before = await context.get_messages_for_request()
-        await context.wait_idle()
-        for message in session(5, 6)[1:]:
-            await context.add_message(message)
-        after = await context.get_messages_for_request()
-        assert context.last_view.activation is None
-        assert after[: len(before)] == before
-
-
 async def test_a_model_writes_the_note_once_and_it_is_shown_at_the_next_activation():
     model = Noting()
     async with filled(summarizer=model) as context:
@@ -286,17 +230,6 @@ async def test_a_restart_sends_the_same_bytes_and_pays_no_note_twice(tmp_path: P
         await further(context)
         assert note_of(context).made_by == "model"
     assert len(model.notes) == 1
-
-
-async def test_a_note_that_no_model_can_write_stays_as_it_was():
-    model = Noting()
-    model.fails = True
-    async with filled(summarizer=model, settings={"attempts": 1}) as context:
-        await context.compact(focus=TOPIC)
-        await context.wait_idle(120)
-        await further(context)
-        assert FACT in note_of(context).text
-        assert context.statistics().summaries_failed > 0
 
 
 async def test_a_replaced_log_forgets_the_note():

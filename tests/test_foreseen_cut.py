@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
-from summarizing_context.log.tree import HeaderNode
 from tests.laws.builders import Message, assistant, count, user
 from tests.laws.summarizers import Counting
 
@@ -42,7 +41,7 @@ def talk(messages: int) -> list[Message]:
     return [say[n % 2](f"{n}: " + " ".join(f"word{n * 31 + k}" for k in range(12))) for n in range(messages)]
 
 
-async def play(context: SummarizingContext, messages: list[Message], *, settled: bool = True) -> list[list[HeaderNode]]:
+async def play(context: SummarizingContext, messages: list[Message], *, settled: bool = True) -> list[list[Any]]:
     """A view after every second message; the headers of those that activated."""
     headers = []
     for at, message in enumerate(messages):
@@ -56,7 +55,7 @@ async def play(context: SummarizingContext, messages: list[Message], *, settled:
     return headers
 
 
-def parts(headers: list[list[HeaderNode]]) -> list[HeaderNode]:
+def parts(headers: list[list[Any]]) -> list[Any]:
     """The blocks that stand for parts of segments."""
     return [node for header in headers for node in header if node.node is None and node.form == "full"]
 
@@ -87,25 +86,3 @@ async def test_a_process_that_opens_the_session_again_foresees_the_same(tmp_path
         assert [*first, *rest] == whole
         contents = [job.content for job in model.segments]
         assert len(contents) == len(set(contents))
-
-
-async def test_where_whole_segments_free_enough_no_part_is_summarized():
-    model, sizes = Model("model/1"), {"segment_min": 100, "segment_target": 200, "segment_max": 400}
-    settings = small(**sizes, summary_max_tokens=40)
-    async with open_context(settings, summarizer=model, count_tokens=count) as context:
-        headers = await play(context, talk(300))
-        segments = context.statistics().segments
-    assert len(headers) > 5
-    assert parts(headers) == []
-    assert len(model.segments) <= segments
-
-
-async def test_a_model_that_never_answers_leaves_extracts_for_the_parts():
-    class Silent(Counting):
-        async def answer(self, job: SummaryJob) -> str:
-            raise OSError("unreachable")
-
-    async with open_context(small(), summarizer=Silent("model/1"), count_tokens=count) as context:
-        headers = await play(context, talk(160), settled=False)
-    assert parts(headers)
-    assert {node.made_by for node in parts(headers)} == {"provisional"}

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.log.message_log import MessageLog
-from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.views.restored_states import covered_history_of, kept_state
-from summarizing_context.views.view import ActivationState, Replaced
-from tests.laws.builders import assistant, call, result, system, user
-from tests.making import SMALL, entry
+from tests.laws.builders import assistant, system, user
 from tests.test_bound_thinking import thoughts
 
 pytestmark = pytest.mark.anyio
@@ -133,58 +128,6 @@ async def test_a_difference_in_what_the_view_covers_is_an_activation(strategy: s
         assert context.last_view.activation.reason == "log_replaced"
 
 
-@STRATEGIES
-async def test_going_back_to_where_nothing_stays_raw_is_an_activation(strategy: str):
-    async with open_context(small(strategy=strategy)) as context:
-        history = await grown(context)
-        history = history[: covered(context)]
-        await context.follow(history)
-        view = await context.get_messages_for_request()
-        assert context.last_view.activation.reason == "log_replaced"
-        assert view[-1] == history[-1]
-
-
-@STRATEGIES
-async def test_a_result_that_belongs_to_what_is_covered_is_an_activation(strategy: str):
-    """The new end begins with the result that a covered call had not got: its group cannot be parted."""
-    async with open_context(small(strategy=strategy)) as context:
-        history: list[Any] = [user("Begin.")]
-        parted = 0
-        for number in range(60):
-            history += [call("openai", (f"a{number}", "read", {}), (f"b{number}", "read", {}))]
-            history += [result("openai", f"a{number}", "text " * 60), user(f"Never mind {number}.")]
-            await context.follow(history)
-            await context.get_messages_for_request()
-            if (stop := covered(context)) and history[stop - 1]["role"] == "tool":
-                late = result("openai", f"b{(stop - 2) // 3}", "late")
-                await context.follow([*history[:stop], late, *history[stop:]])
-                view = await context.get_messages_for_request()
-                assert context.last_view.activation.reason == "log_replaced"
-                assert "late" not in str(view) or history[stop - 2] in view
-                await context.follow(history)
-                await context.get_messages_for_request()
-                parted += 1
-        assert parted
-
-
-async def test_a_difference_within_a_group_with_folded_calls_is_an_activation():
-    async with open_context(small(max_tokens=600)) as context:
-        ids = [f"c{number}" for number in range(60)]
-        history: list[Any] = [user("Begin."), call("openai", *((id, "read", {}) for id in ids))]
-        history += [result("openai", id, f"text {id} " * 5) for id in ids]
-        await context.follow(history)
-        assert "left out]" in str(await context.get_messages_for_request())
-        await context.follow([*history, assistant("So far.")])
-        await context.get_messages_for_request()
-        assert context.last_view.activation is None
-        await context.follow([*history, assistant("So good.")])
-        await context.get_messages_for_request()
-        assert context.last_view.activation is None
-        await context.follow([*history[:-1], result("openai", ids[-1], "another"), assistant("So good.")])
-        await context.get_messages_for_request()
-        assert context.last_view.activation.reason == "log_replaced"
-
-
 async def test_a_rule_that_holds_again_is_shown_again():
     """A covered rule was ended by a message that is taken back: the view is made anew, with the rule in it."""
     async with open_context(small()) as context:
@@ -202,30 +145,6 @@ async def test_a_rule_that_holds_again_is_shown_again():
         view = await context.get_messages_for_request()
         assert context.last_view.activation.reason == "log_replaced"
         assert "9090" in str(view)
-
-
-@pytest.mark.parametrize(
-    ("end", "bounds"),
-    [
-        ("abcdXf", Bounds(4, 2)),  # changed behind what was said under the beginning of before
-        ("abcX", Bounds(3, 2)),
-        ("abcXde", Bounds(5, 2)),  # of it, d has moved by one
-        ("aXbcde", Bounds(5, 5)),
-        ("acd", Bounds(3, 3)),
-        ("abcd", Bounds(4, 2)),
-    ],
-)
-def test_what_was_said_under_another_beginning_is_known_in_its_new_place(end: str, bounds: Bounds):
-    logs = [MessageLog(SMALL, 1_600) for _ in range(2)]
-    for log, texts in zip(logs, ("abcdef", end), strict=True):
-        for text in texts:
-            log.extend(entry(user(text)))
-    same = same_rows(list("abcdef"), list(end))
-    state = ActivationState(bounds=Bounds(4, 2), repeats_stop=6, held_at=5)
-    kept = kept_state(state, covered_history_of(state, logs[0]), Replaced(logs[0].entries, same), logs[1])
-    assert kept is not None
-    assert kept.bounds == bounds
-    assert max(kept.repeats_stop, kept.held_at) <= same
 
 
 async def test_thinking_that_was_signed_before_an_activation_stays_out_of_its_new_places():

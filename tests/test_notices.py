@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SummarizerTimeout, SummaryJob, SummaryReply, open_context
-from summarizing_context.sessions.notices import make_notify
 from tests.providers.protocols import KEY, MODEL, OPENAI
 from tests.providers.server import serving
 
@@ -152,12 +151,3 @@ async def test_a_summary_that_is_given_up_is_a_line_with_its_error(caplog: pytes
     assert len(failed) == len(heard.of("summary_failed")) > 0
     assert re.fullmatch(r"s1: summary [0-9a-f]{8} of rank 0 failed after 2\.000 s: SummarizerTimeout", failed[0])
     assert SECRET not in caplog.text
-
-
-def test_no_line_is_put_together_while_the_level_is_off(caplog: pytest.LogCaptureFixture):
-    notify = make_notify(None, "s1")
-    with caplog.at_level(logging.WARNING, LOGGER):
-        notify("activation", {})  # a line would need its data
-    with caplog.at_level(logging.INFO, LOGGER), pytest.raises(KeyError):
-        notify("activation", {})
-    assert lines(caplog) == []

@@ -16,16 +16,8 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.log.missing_summaries import Want
-from summarizing_context.log.segments import Limits, Sources
-from summarizing_context.log.tree import Node
-from summarizing_context.messages.redaction import Redaction
-from summarizing_context.settings.values import SummarySizes
-from summarizing_context.worker.jobs import Jobs, make_recipe
-from summarizing_context.worker.summary_cache import SummaryCache
 from tests.laws.summarizers import short_summary
-from tests.making import answer, assistant, call, one_call, timeline, user
-from tests.worker.test_summaries import Pass
+from tests.making import answer, assistant, call, one_call, user
 
 pytestmark = pytest.mark.anyio
 
@@ -200,34 +192,6 @@ async def test_no_part_of_a_secret_of_a_large_message_of_any_shape_leaves_or_is_
     assert {"segment", "embedding"} <= set(outside.kinds)
     assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 0
     assert [text for text in outside.heard if MATERIAL.search(text)] == []
-
-
-@pytest.mark.parametrize("secret", [KEY, BEARER])
-def test_wherever_a_large_group_is_cut_no_part_of_it_holds_a_part_of_a_secret(secret: str):
-    """The secrets stand so close that every cut would fall into one."""
-    text = "\n".join([secret] * 60)
-    lines = timeline(
-        [user("look"), one_call("c1"), answer("c1", text), user("on"), assistant("ok")], Limits(100, 200, 400)
-    )
-    parts = [at for at, segment in enumerate(lines.segments) if segment.parts > 1]
-    assert len(parts) > 3
-    sources = Sources(Taking())
-    assert not any(MATERIAL.search(lines.source(at, sources)()) for at in parts)
-    assert any(MATERIAL.search(lines.source(at)()) for at in parts)
-
-
-def test_a_short_segment_that_is_its_own_summary_is_redacted_as_its_messages_are_before_it_is_rolled_up():
-    arguments = json.dumps({"text": KEY})
-    calls = [{"id": "c1", "type": "function", "function": {"name": "write", "arguments": arguments}}]
-    turn = [user("go on"), assistant("") | {"tool_calls": calls}, answer("c1")]
-    lines = timeline(turn * 12, Limits(100, 200, 4_000))
-    book = SummaryCache(lines, Pass().extracts(), maker="model", sizes=SummarySizes(2_000, 4_000, 4, 9_000))
-    assert [book.text_of(child).made_by for child in Node(0, 4).children] == ["verbatim"] * 4
-    recipe = make_recipe(Settings(), "model", own=False, redact=Redaction(Taking()))
-    job = Jobs(lines, book, recipe).prepare(Want(Node(0, 4), book.hash_of(Node(0, 4)) or ""))()
-    assert job.content.count("### summary") == 4
-    assert "[block]" in job.content
-    assert not MATERIAL.search(job.content)
 
 
 SECRET_RULES = [

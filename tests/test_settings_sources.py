@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.values import Settings
+from summarizing_context import Settings
 
 NAMES = [setting.name for setting in dataclasses.fields(Settings)]
 

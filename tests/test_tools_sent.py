@@ -15,7 +15,7 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
-from summarizing_context.messages.estimate import budget_tokens
+from tests.laws.builders import count
 
 pytestmark = pytest.mark.anyio
 SMALL = Settings(
@@ -34,8 +34,8 @@ FORMS = {
 }
 
 
-def tools(count: int, form: str = "openai") -> list[dict[str, Any]]:
-    return [FORMS[form]({"name": f"tool_{n}", "description": "reads a file and says so " * 10}) for n in range(count)]
+def tools(number: int, form: str = "openai") -> list[dict[str, Any]]:
+    return [FORMS[form]({"name": f"tool_{n}", "description": "reads a file and says so " * 10}) for n in range(number)]
 
 
 def strings(value: Any) -> list[str]:
@@ -46,11 +46,11 @@ def strings(value: Any) -> list[str]:
 
 
 def recounted(view: list[Any]) -> int:
-    return sum(4 + sum(map(budget_tokens, message_text_parts(message))) for message in view)
+    return sum(4 + sum(map(count, message_text_parts(message))) for message in view)
 
 
-async def talk(context: SummarizingContext, first: int, count: int) -> None:
-    for number in range(first, first + count):
+async def talk(context: SummarizingContext, first: int, turns: int) -> None:
+    for number in range(first, first + turns):
         await context.add_message({"role": "user", "content": f"{number}: " + "words of a person " * 8})
         await context.add_message({"role": "assistant", "content": f"{number}: " + "words of a model " * 8})
 
@@ -58,9 +58,9 @@ async def talk(context: SummarizingContext, first: int, count: int) -> None:
 @pytest.mark.parametrize("form", sorted(FORMS))
 async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: str) -> None:
     sent, prompt = tools(25, form), [{"type": "text", "text": "Be kind. " * 40}, {"type": "text", "text": "Be brief."}]
-    beside = sum(budget_tokens(text) for text in strings(sent) + strings(prompt))
+    beside = sum(count(text) for text in strings(sent) + strings(prompt))
     assert beside > 1_000
-    async with open_context(SMALL) as context:
+    async with open_context(SMALL, count_tokens=count) as context:
         for turn in range(40):
             await talk(context, turn, 1)
             messages = await context.get_messages_for_request(system=prompt, tools=sent)
@@ -74,7 +74,7 @@ async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: s
 
 
 async def test_other_tools_change_no_view_unless_they_take_the_room_that_it_needs() -> None:
-    async with open_context(SMALL) as context:
+    async with open_context(SMALL, count_tokens=count) as context:
         await talk(context, 0, 28)
         last: list[Any] = []
         for number in (2, 0, 5, 3, 4):
@@ -87,7 +87,7 @@ async def test_other_tools_change_no_view_unless_they_take_the_room_that_it_need
 
 
 async def test_what_is_asked_between_requests_goes_by_the_tools_of_the_last_one() -> None:
-    async with open_context(SMALL) as context:
+    async with open_context(SMALL, count_tokens=count) as context:
         await talk(context, 0, 22)
         await context.get_messages_for_request()
         assert not await context.should_compact()
@@ -104,12 +104,12 @@ async def test_what_is_asked_between_requests_goes_by_the_tools_of_the_last_one(
 
 
 async def test_tools_without_room_are_named_and_counted() -> None:
-    async with open_context(SMALL) as context:
+    async with open_context(SMALL, count_tokens=count) as context:
         await context.add_message({"role": "user", "content": "hello"})
         with pytest.raises(BudgetError, match=r"no leading system rows, \d+ tokens of tools") as caught:
             await context.get_messages_for_request(500, tools=tools(30))
         assert caught.value.required_tokens == 40 + sum(
-            budget_tokens(json.dumps(tool, sort_keys=True, separators=(",", ":"))) for tool in tools(30)
+            count(json.dumps(tool, sort_keys=True, separators=(",", ":"))) for tool in tools(30)
         )
         assert await context.get_messages_for_request(500)
 
@@ -122,7 +122,7 @@ async def test_what_a_provider_reports_is_held_against_all_that_was_sent() -> No
             if name == "usage_calibrated":
                 told.append(data)
 
-    async with open_context(SMALL, events=Listener()) as context:
+    async with open_context(SMALL, events=Listener(), count_tokens=count) as context:
         await talk(context, 0, 5)
         await context.get_messages_for_request(tools=tools(20))
         view = context.last_view
@@ -144,7 +144,7 @@ async def test_what_a_provider_reports_is_held_against_all_that_was_sent() -> No
     ],
 )
 async def test_what_is_no_tool_and_no_prompt_is_refused_and_changes_nothing(wrong: dict[str, Any], said: str) -> None:
-    async with open_context(SMALL) as context:
+    async with open_context(SMALL, count_tokens=count) as context:
         await talk(context, 0, 2)
         before = await context.get_messages_for_request(system="One.", tools=tools(1))
         with pytest.raises(SettingsError, match=said):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, UndoError, open_context
-from summarizing_context.assembly import open_store
-from summarizing_context.errors import ContextClosedError, SessionInUseError, StoreReadOnlyError
-from summarizing_context.sessions.activations import undo_outlook, undo_stored
+from summarizing_context.errors import ContextClosedError, StoreReadOnlyError
 from tests.laws.builders import assistant, count, session, user, words
 from tests.laws.checkers import goes_on
 from tests.laws.judge import SMALL
@@ -140,21 +141,16 @@ async def test_an_undo_outlives_the_process(tmp_path: Path) -> None:
         assert context.statistics().activations == 0, "the view goes on as it was kept"
 
 
-async def test_a_session_that_nobody_has_open_is_undone_in_the_store(tmp_path: Path) -> None:
+async def test_a_session_that_nobody_has_open_is_undone_by_the_command(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
+    command = [sys.executable, "-m", "summarizing_context", "undo", "s", "--store", str(path), "--json", "-"]
     async with opened(store=path) as context:
         before, _, message = await until_activated(context, 10, times=2)
-        store = await open_store(path)
-        try:
-            with pytest.raises(SessionInUseError):
-                await undo_stored(store, "s")
-        finally:
-            await store.close()
-    store = await open_store(path)
-    try:
-        assert (await undo_stored(store, "s")).undoes == 2
-    finally:
-        await store.close()
+        refused = await anyio.run_process([*command, "--budget", str(BUDGET)], check=False)
+        assert refused.returncode != 0
+        assert b"is in use" in refused.stderr + refused.stdout, refused
+    undone = await anyio.run_process([*command, "--budget", str(BUDGET)])
+    assert json.loads(undone.stdout)["undid"] == 2
     async with opened(store=path) as context:
         assert goes_on(await context.get_messages_for_request(), [*before, message])
         assert context.activations()[-1].undoes == 2
@@ -186,57 +182,6 @@ async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path)
         context.activations()
 
 
-async def test_an_undo_in_the_store_that_would_not_last_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    async with opened(store=path) as context:
-        await until_activated(context, 11)
-        for number in range(12):
-            await context.add_message(user(words_of(number) * 9))
-        before = context.activations()
-    store = await open_store(path)
-    try:
-        with pytest.raises(UndoError, match="does not fit"):
-            await undo_stored(store, "s")
-        assert len(await store.list_activations("s")) == len(before)
-        with pytest.raises(UndoError, match="no activation to undo"):
-            await undo_stored(store, "another")
-        with pytest.raises(UndoError, match="does not fit"):
-            await undo_outlook(store, "s")
-    finally:
-        await store.close()
-    store = await open_store(path)
-    try:
-        assert (await undo_stored(store, "s", 4 * BUDGET)).undoes == before[-1].number
-    finally:
-        await store.close()
-
-
-async def test_an_undo_in_the_store_tells_before_what_it_comes_to_and_counts_no_thinking_that_views_leave_out(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "a.db"
-    async with opened(store=path) as context:
-        await until_activated(context, 14)
-        thinking = {"type": "thinking", "thinking": words_of(3) * 90, "signature": "x"}
-        for number in range(3):
-            said = [thinking, {"type": "text", "text": "Done."}]
-            await context.add_message({"role": "assistant", "content": said})
-            await context.add_message(user(f"Go on with {number}."))
-        await context.get_messages_for_request()
-    store = await open_store(path)
-    try:
-        told = await undo_outlook(store, "s")
-        assert len(await store.list_activations("s")) == 1
-        assert (await undo_stored(store, "s", BUDGET))._replace(time=told.time) == told
-    finally:
-        await store.close()
-    async with opened(store=path, max_tokens=BUDGET * 14 // 10) as context:
-        await context.get_messages_for_request()
-        assert context.last_view is not None
-        assert context.activations()[-1].undoes == 1, "the view of before fits"
-        assert abs(told.tokens_after - context.last_view.tokens) < 0.1 * context.last_view.tokens
-
-
 async def undo_times(context: SummarizingContext, times: int) -> None:
     for _ in range(times):
         await context.undo_activation()
@@ -257,19 +202,3 @@ async def test_the_slash_commands_list_and_undo() -> None:
         assert "nearly full, undone" in told
         refused = await context.handle_command("/context undo")
         assert not refused.ok
-
-
-async def test_purging_forgets_the_states_of_a_log_that_was_replaced(tmp_path: Path) -> None:
-    async with opened(store=tmp_path / "a.db") as context:
-        await until_activated(context, 13)
-        await context.set_messages([user("another log")])
-    store = await open_store(tmp_path / "a.db")
-    try:
-        assert await store.state_before("s", 1) is not None
-        await store.purge()
-        assert await store.state_before("s", 1) is None
-        assert [one.number for one in await store.list_activations("s")] == [1]
-        assert await store.delete_session("s")
-        assert await store.list_activations("s") == []
-    finally:
-        await store.close()

@@ -14,13 +14,11 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.errors import StoreError
-from summarizing_context.stores.base import Store
 
 from .builders import Message, assistant, count, session, user, words
 from .judge import SMALL
-from .places import kept_at
+from .places import kept_at, opened_store
 from .summarizers import Counting
 
 pytestmark = pytest.mark.anyio
@@ -156,9 +154,9 @@ async def test_an_edit_is_paid_for_near_the_change_only(tmp_path: Path) -> None:
     log = session(35, 400)
     first = await finished(tmp_path / "a.db", log)
     leaves = []
-    for place in (1, 40, 120, 200, 300):
+    for place, gone in ((1, 0), (40, 0), (80, 1), (120, 0), (160, 1), (200, 0), (300, 0)):  # put in, or in its place
         again = Counting("counting/1")
-        edited = [*log[:place], user("Something that was not there before."), *log[place:]]
+        edited = [*log[:place], user("Something that was not there before."), *log[place + gone :]]
         async with opened(tmp_path / "a.db", again, f"edit{place}") as context:
             await context.set_messages(edited)
             await context.get_messages_for_request()
@@ -189,7 +187,7 @@ async def test_a_log_that_is_set_again_keeps_its_summaries() -> None:
 class NothingFound:
     """A store that keeps summaries and cannot look for them."""
 
-    def __init__(self, inner: Store) -> None:
+    def __init__(self, inner: Any) -> None:
         self.inner, self.name, self.checkpoints = inner, inner.name, inner.checkpoints
 
     def __getattr__(self, name: str) -> Any:
@@ -205,17 +203,14 @@ async def test_a_piece_that_becomes_a_segment_is_paid_once(tmp_path: Path, recip
     shared = 0
     for number in range(4):
         rng, summarizer = random.Random(number), Counting(recipe)
-        store = NothingFound(await open_store(kept_at(tmp_path / f"{number}.db")))
-        settings = Settings(
-            max_tokens=1_500, max_messages=20, keep_recent=1, store=kept_at(tmp_path / f"{number}.db"), **SMALL
-        )
-        context = await start_context(settings, Options(summarizer, count, None, store=store))
-        for _ in range(60):
-            for message in (user(words(rng, rng.randint(1, 60))), assistant(words(rng, rng.randint(1, 60)))):
-                await context.add_message(message)
-                await context.get_messages_for_request()
-            assert await context.wait_idle()
-        await context.close()
+        store: Any = NothingFound(await opened_store(kept_at(tmp_path / f"{number}.db")))
+        settings = Settings(max_tokens=1_500, max_messages=20, keep_recent=1, **SMALL)
+        async with open_context(settings, summarizer=summarizer, count_tokens=count, store=store) as context:
+            for _ in range(60):
+                for message in (user(words(rng, rng.randint(1, 60))), assistant(words(rng, rng.randint(1, 60)))):
+                    await context.add_message(message)
+                    await context.get_messages_for_request()
+                assert await context.wait_idle()
         assert set(keys(summarizer).values()) == {1}
         shared += len(keys(summarizer))
     assert shared > 60

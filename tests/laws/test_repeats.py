@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from summarizing_context import Settings, open_context
 
-from .builders import DIALECTS, Message, assistant, count, session, user
+from .builders import Message, assistant, count, session, user
 from .checkers import tail_problems
 from .judge import SMALL, Judge, watched
 from .places import kept_at
 from .repairs import ALL_REPAIRS, REPEATS
 from .summarizers import Counting
-from .test_append_only_between_activations import provider
 
 pytestmark = pytest.mark.anyio
 GO = user("Go on.")
@@ -64,79 +62,11 @@ async def test_a_growing_run_is_joined_at_the_next_activation(settled: bool) -> 
         assert judge.context.statistics().repairs[REPEATS] == 1
 
 
-@pytest.mark.parametrize(
-    ("strategy", "dialect"),
-    [*zip(("hierarchical", "summarize", "truncate", "importance"), (*DIALECTS, "openai"), strict=True)],
-)
-async def test_whatever_stands_around_them_no_view_of_an_activation_says_it_twice(strategy: str, dialect: str) -> None:
-    async with watched(Counting(), budget=1_500, strategy=strategy) as judge:
-        judge.keeps = strategy == "importance"
-        await judge.set([*[GO] * 12, assistant("Yes.")])
-        for part in range(4):
-            await judge.add(*session(part, 12, dialect=dialect, rules=""), *[GO] * 9, assistant("Yes."), *[GO] * 4)
-            await judge.view()
-            await judge.context.compact()
-            view = await judge.view()
-            pairs = [one for one, other in pairwise(view) if one == other == GO]
-            assert pairs == []
-            await judge.check_log()
-        assert judge.covered > 40
-        assert judge.context.statistics().repairs[REPEATS] > 4
-
-
-async def test_a_covered_first_message_stands_once_too() -> None:
-    async with watched(Counting(), budget=1_500) as judge:
-        await judge.add(*[GO] * 26)
-        await judge.view()
-        await judge.add(*session(5, 80, rules=""))
-        view = await judge.view()
-        assert judge.covered > 26
-        assert view[0] == told(26)
-        assert GO not in view
-
-
-async def test_the_rest_of_a_run_that_is_cut_counts_itself() -> None:
-    async with watched(Counting(), budget=600) as judge:
-        await judge.add(*session(6, 10, rules=""))
-        await judge.view()
-        said = user("Go on with all that is left of it, and rest when it is done.")
-        for _ in range(50):
-            await judge.add(said)
-            await judge.view()
-        assert judge.activations > 1
-        assert judge.covered > 20
-        assert judge.repairs[REPEATS] > 0
-
-
 async def test_what_is_no_exact_repeat_is_left_alone() -> None:
     log = [user("Go on."), user("Go on. "), BLOCKS, assistant("Go on."), GO, {**GO, "name": "ann"}]
     async with watched(Counting(), budget=3_000) as judge:
         await judge.set(log)
         assert await judge.view() == log
-
-
-async def test_an_ephemeral_message_between_them_keeps_them_apart() -> None:
-    passing = {**user("It is noon."), "ephemeral": True}
-    async with watched(Counting(), budget=3_000) as judge:
-        await judge.set([GO, GO, passing, GO, GO, GO])
-        assert await judge.view() == [told(2), passing, told(3)]
-
-
-async def test_each_provider_is_shown_its_own() -> None:
-    one, two = provider("one", 3_000), provider("two", 3_000)
-    async with watched(Counting(), budget=3_000) as judge:
-        await judge.set([GO, GO])
-        assert await judge.view(provider=one) == [told(2)]
-        await judge.add(GO)
-        assert await judge.view(provider=two) == [told(3)]
-        assert await judge.view(provider=one) == [told(2), GO]
-
-
-async def test_joined_user_rows_hold_the_count() -> None:
-    async with open_context(Settings(max_tokens=3_000, merge_user_rows=True), count_tokens=count) as context:
-        await context.set_messages([GO, GO, user("Rest.")])
-        (row,) = await context.get_messages_for_request()
-        assert [block["text"] for block in row["content"]] == [told(2)["content"], "Rest."]
 
 
 @pytest.mark.usefixtures("each_store")
@@ -156,19 +86,6 @@ async def test_a_restarted_process_sends_the_same_bytes(tmp_path: Path) -> None:
         assert await judge.view() == before
         await judge.add(GO)
         assert await judge.view() == [*before, GO]
-
-
-async def test_going_back_to_a_checkpoint_shows_what_was_shown_then() -> None:
-    async with open_context(Settings(max_tokens=3_000), count_tokens=count) as context:
-        await context.set_messages([assistant("Ready."), GO, GO])
-        before = await context.get_messages_for_request()
-        kept = await context.checkpoint()
-        await context.add_message(GO)
-        await context.compact()
-        await context.restore(kept)
-        assert await context.get_messages_for_request() == before
-        await context.add_message(GO)
-        assert await context.get_messages_for_request() == [*before, GO]
 
 
 @pytest.mark.parametrize(

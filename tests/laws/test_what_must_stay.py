@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
-from summarizing_context.views.budget import Room, Shares
 
 from .builders import Message, assistant, call, count, result, system, user, words
 from .judge import SMALL, Judge, watched
@@ -26,7 +24,8 @@ def cost(message: Message) -> int:
 
 
 def cap_of(budget: int) -> int:
-    return Room(budget, Shares()).staying_cap
+    """What such rows may take: all but a third of the budget, or some more of a small one."""
+    return int(budget - max(budget / 3, 128))
 
 
 def critical(message: Message) -> Message:
@@ -94,12 +93,6 @@ def test_no_row_is_missing_that_would_have_fitted_and_every_view_is_lawful(budge
     anyio.run(judged, budget, seed, share)
 
 
-@pytest.mark.parametrize("budget", [1_000, 10_000])
-async def test_all_stay_while_they_leave_the_floor_and_beyond_that_the_rest_is_told(budget: int):
-    assert await judged(budget, 1, 0.3) == 0
-    assert await judged(budget, 2, 1.5) > 0
-
-
 @pytest.mark.parametrize("share", [0.09, 0.6])
 async def test_sixty_critical_opening_rows_stay_until_the_room_ends(share: float):
     budget, rng = 6_000, random.Random(5)
@@ -127,33 +120,6 @@ async def test_the_newest_of_too_many_opening_rows_stay_and_the_others_are_count
         assert any(told in str(row["content"]) for row in view)
 
 
-async def test_forty_system_rows_between_others_stay_at_a_small_budget():
-    rng = random.Random(7)
-    rows = [system(f"{n} " + words(rng, 20)) for n in range(40)]
-    async with watched(budget=3_000) as judge:
-        await judge.add(user("task"), assistant("ok"))
-        for row in rows:
-            await judge.add(row)
-            await talk(judge, rng, 100)
-        await talk(judge, rng, 6_000)
-        assert missing(await judge.view(), rows) == []
-
-
-@pytest.mark.parametrize("make", [user, assistant, system])
-async def test_a_row_of_half_the_room_is_whole_from_its_first_view_on(make: Any):
-    rng = random.Random(8)
-    row = critical(make(words(rng, 2_000)))
-    async with watched(budget=4_000) as judge:
-        await judge.add(user("task"), assistant("ok"))
-        await talk(judge, rng, 4_000)
-        await judge.add(row)
-        assert row in await judge.view()
-        for _ in range(10):
-            await talk(judge, rng, 600)
-            assert row in judge.last
-        assert judge.covered > judge.log.index(row)
-
-
 async def test_rows_that_fill_their_room_cause_no_storm():
     budget, rng = 4_000, random.Random(9)
     async with watched(budget=budget) as judge:
@@ -164,7 +130,7 @@ async def test_rows_that_fill_their_room_cause_no_storm():
         before, since = judge.context.statistics().activations, len(judge.log)
         await talk(judge, rng, 12_000)
         tokens = sum(4 + count(str(row.get("content"))) + 20 * ("tool_calls" in row) for row in judge.log[since:])
-        assert judge.context.statistics().activations - before <= tokens / (Shares().min_free * budget) + 1
+        assert judge.context.statistics().activations - before <= tokens / (0.12 * budget) + 1
 
 
 @pytest.mark.usefixtures("each_store")

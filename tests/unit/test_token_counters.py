@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import hashlib
-import logging
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +16,6 @@ from summarizing_context.messages import counters as tokens
 from summarizing_context.messages.counters import (
     RANKS_CACHE_NAME,
     Calibration,
-    CallableCounter,
     EstimateCounter,
     TiktokenCounter,
     choose_counter,
@@ -59,12 +52,6 @@ async def test_auto_takes_tiktoken_when_its_ranks_are_here():
     assert (await choose_counter("auto")).name == "tiktoken/o200k_base"
 
 
-async def test_the_estimate_is_taken_when_it_is_asked_for():
-    counter = await choose_counter("estimate")
-    assert counter.name == "estimate/2"
-    assert counter.count("hello world") == budget_tokens("hello world")
-
-
 @pytest.mark.usefixtures("nothing_here")
 async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_to_count_exactly(
     caplog: pytest.LogCaptureFixture,
@@ -94,15 +81,6 @@ async def test_a_failed_download_leads_to_the_estimate_or_to_an_error(caplog: py
         await choose_counter("tiktoken", allow_download=True)
 
 
-async def test_a_download_that_hangs_is_given_up(nothing_here: Path, monkeypatch: pytest.MonkeyPatch):
-    hanging = threading.Event()
-    monkeypatch.setattr("tiktoken.get_encoding", lambda _name: hanging.wait())
-    with anyio.fail_after(120):
-        counter = await choose_counter("auto", allow_download=True, download_timeout=0.05)
-    hanging.set()
-    assert counter.name == "estimate/2"
-
-
 async def test_a_download_is_used_once_it_is_there(nothing_here: Path, monkeypatch: pytest.MonkeyPatch):
     from tiktoken import registry
 
@@ -110,11 +88,6 @@ async def test_a_download_is_used_once_it_is_there(nothing_here: Path, monkeypat
     monkeypatch.setattr("tiktoken.get_encoding", lambda name: registry.ENCODINGS.update({name: fetched}))
     counter = await choose_counter("auto", allow_download=True)
     assert counter.count("abc") == 3
-
-
-async def test_the_users_function_goes_before_the_setting():
-    counter = await choose_counter("tiktoken", count_tokens=len)
-    assert counter.count("abcd") == 4
 
 
 # -- ranks
@@ -136,43 +109,7 @@ def test_a_damaged_file_in_tiktokens_cache_is_passed_over_and_left_alone(nothing
     assert damaged.exists()
 
 
-@pytest.mark.usefixtures("nothing_here")
-@pytest.mark.parametrize(
-    "content", [gzip.compress(b"other ranks", mtime=0), b"not gzip", gzip.compress(b"x" * 99, mtime=0)[:-9]]
-)
-def test_supplied_ranks_that_are_not_the_official_ones_are_an_error(
-    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "o200k_base.tiktoken.gz").write_bytes(content)
-    package = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: package)
-    with pytest.raises(SettingsError, match="install bpe-openai"):
-        load_offline()
-
-
-def test_the_encoding_is_loaded_once_for_all_threads():
-    with ThreadPoolExecutor(4) as pool:
-        loaded = list(pool.map(lambda _: load_offline(), range(8)))
-    assert len({id(encoding) for encoding in loaded}) == 1
-
-
-def test_the_encoding_is_tiktokens_own():
-    exact_counter()
-    encoding: Any = load_offline()
-    assert (encoding.name, encoding.n_vocab) == ("o200k_base", 200_019)
-    assert encoding.encode("hello world") == [24912, 2375]
-    assert encoding.encode("<|endoftext|>", allowed_special="all") == [199_999]
-
-
 # -- tiktoken
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("hello world", 2), ("<|endoftext|>", 7), ("\ud800", 1), ("tiktoken 🌍", 5)]
-)
-def test_tiktoken_counts_whatever_is_in_the_text(text: str, tokens: int):
-    assert exact_counter().count(text) == tokens
 
 
 def test_a_long_text_is_counted_in_pieces():
@@ -191,14 +128,6 @@ def test_a_piece_that_tiktoken_panics_on_is_estimated():
     assert TiktokenCounter(SimpleNamespace(encode=panic)).count("hello") == budget_tokens("hello")  # type: ignore[arg-type]
 
 
-def test_an_interruption_while_counting_is_not_swallowed():
-    def interrupt(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        TiktokenCounter(SimpleNamespace(encode=interrupt)).count("hello")  # type: ignore[arg-type]
-
-
 @given(st.text(st.characters(), max_size=200))
 @settings(deadline=None)
 def test_any_text_has_a_count(text: str):
@@ -207,66 +136,6 @@ def test_any_text_has_a_count(text: str):
 
 
 # -- the user's function
-
-
-async def _not_a_plain_function(text: str) -> int:
-    return len(text)
-
-
-def _failing(text: str) -> int:
-    raise KeyError(text)
-
-
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        (_failing, "raised KeyError"),
-        (lambda text: len(text) / 4, "float"),
-        (lambda text: -1, "-1"),
-        (lambda text: 10**30, "from 0 to 1,000,000,000; .* it gave 10000000"),
-        (lambda text: 10**9_999, "an unprintable int"),
-        (lambda text: None, "NoneType"),
-        (lambda text: True, "bool"),
-        (lambda: 1, "TypeError"),
-        (_not_a_plain_function, "coroutine"),
-        ("len", "must be a function"),
-    ],
-)
-async def test_a_function_that_does_not_count_is_refused_when_it_is_tried(function: Any, said: str):
-    with pytest.raises(SettingsError, match=said):
-        await choose_counter(count_tokens=function)
-
-
-def test_a_later_failure_gives_way_to_the_estimate_and_is_logged_once(caplog: pytest.LogCaptureFixture):
-    answers: dict[str, Any] = {"none": None, "negative": -3, "huge": 10**30}
-
-    def count(text: str) -> Any:
-        if text == "secret words":
-            raise ValueError(text)
-        return answers.get(text, 1)
-
-    counter = CallableCounter(count)
-    with caplog.at_level(logging.WARNING):
-        counted = [counter.count(text) for text in ("secret words", "none", "negative", "huge", "fine")]
-    assert counted == [*map(budget_tokens, ("secret words", "none", "negative", "huge")), 1]
-    assert counter.bad_counts == 4
-    assert [record.cause for record in caplog.records] == ["it raised ValueError"]  # type: ignore[attr-defined]
-    assert "secret" not in caplog.text
-
-
-def test_cancellation_inside_the_function_is_not_swallowed():
-    def count(text: str) -> int:
-        if text == "now":
-            raise asyncio.CancelledError
-        return 1
-
-    with pytest.raises(asyncio.CancelledError):
-        CallableCounter(count).count("now")
-
-
-def test_functions_that_count_differently_have_different_names():
-    assert CallableCounter(len).name == CallableCounter(lambda text: len(text)).name
-    assert CallableCounter(len).name != CallableCounter(lambda text: len(text.split())).name
 
 
 # -- calibration

@@ -46,14 +46,6 @@ LIBRARY = Path(sysconfig.get_path("stdlib"))
 FILES = [*(LIBRARY / name for name in ("argparse.py", "typing.py", "tarfile.py")), ROOT / "pyproject.toml"]
 
 
-def test_the_estimate_of_cuts_stays_as_it_is():
-    texts = ["", "a", "hello world", "1234567890", "\n" * 10, "(){}[];:,.", "ÄÖÜ", "世界", "\x00\x1b"]
-    assert list(map(estimate_text, texts)) == [0, 1, 2, 7, 10, 7, 3, 2, 2]
-    assert estimate_text("The parser keeps every row until the worker has written it. " * 10) == 111
-    assert estimate_text("def get_user(user_id):\n    return users[user_id].displayName\n" * 10) == 164
-    assert estimate_text("-rw-r--r-- 1 root root 4096 Nov 20 10:00 settings.toml\n" * 10) == 192
-
-
 @given(TEXTS)
 @settings(deadline=None)
 def test_any_text_is_counted_and_none_below_zero(text: str):
@@ -68,19 +60,6 @@ def test_a_text_of_two_counts_as_much_as_both_but_for_where_they_meet(one: str, 
     for count in (estimate_text, budget_tokens):
         assert count(one + two) <= count(one) + count(two) + 12
     assert estimate_text(one + two) >= max(estimate_text(one), estimate_text(two))
-
-
-@pytest.mark.parametrize("language", sorted(PROSE))
-def test_paragraphs_count_as_much_together_as_one_by_one(language: str):
-    for count in (estimate_text, budget_tokens):
-        assert count(f"{PROSE[language]}\n" * 20) == pytest.approx(20 * count(f"{PROSE[language]}\n"), rel=0.1)
-
-
-def test_a_text_of_megabytes_is_counted_in_pieces():
-    line = "bcdfgh Qz9 говорить 文 1234\n"
-    piece = (line * (500_000 // len(line) + 1))[:500_000]
-    for count in (estimate_text, budget_tokens):
-        assert count(piece * 2 + line) == 2 * count(piece) + count(line)
 
 
 @pytest.mark.parametrize("language", sorted(PROSE))

@@ -51,16 +51,6 @@ def small_talk(messages: int = 60) -> list[Message]:
     return [say[n % 2](f"Small talk number {n}: nice weather today, is it not?") for n in range(messages)]
 
 
-def varied_talk(messages: int) -> list[Message]:
-    """Messages of about 17 tokens, no two of them alike: without a model nothing makes them shorter."""
-    say, rng = [user, assistant], random.Random(17)
-    words = [
-        *("weather", "garden", "supper", "harbour", "violin", "lantern"),
-        *("orchard", "saddle", "thunder", "pillow", "candle", "meadow"),
-    ]
-    return [say[n % 2](f"Talk {n}: the {' and the '.join(rng.sample(words, 3))} were nice.") for n in range(messages)]
-
-
 async def fill(context: SummarizingContext, log: list[Message]) -> None:
     for message in log:
         await context.add_message(message)
@@ -122,35 +112,6 @@ async def test_asked_again_no_stand_in_is_left_wherever_the_view_was_cut(ask: As
         assert not (await ask(context)).activated  # nothing was said since
         assert await context.wait_idle(120)
         assert len(model.jobs) == asked
-
-
-async def test_a_view_that_would_grow_stays_until_the_models_summary_is_shorter():
-    model = Model()
-    async with open_context(Settings(), summarizer=model) as context:
-        await fill(context, varied_talk(20))
-        before = await context.get_messages_for_request()
-        said = await context.handle_command("/context summarize")
-        assert "covering more would free none" in said.text
-        assert "ask again" in said.text
-        assert await context.get_messages_for_request() == before
-        assert await context.wait_idle(120)
-        await fill(context, small_talk(2))  # it goes on: what was made serves all the same
-        report = await context.summarize()
-        assert report.activated
-        assert report.tokens_after < report.tokens_before
-        assert makers(context)[0] == "model"
-        assert [(job.start, job.stop) for job in model.jobs] == [(0, 10)]
-
-
-async def test_what_no_summary_makes_shorter_is_not_asked_for():
-    model = Model()
-    async with open_context(Settings(), summarizer=model) as context:
-        await fill(context, small_talk(12))
-        said = await context.handle_command("/context summarize")
-        assert not said.data["activated"]
-        assert "ask again" not in said.text
-        assert await context.wait_idle(120)
-        assert model.jobs == []
 
 
 @pytest.mark.parametrize("model", [None, Model()])
@@ -234,43 +195,6 @@ async def test_the_model_works_from_the_threshold_of_messages_on():
         assert asked == [(0, 20), (20, 40)]  # nothing is read twice
 
 
-async def test_where_messages_are_not_counted_nothing_of_the_open_segment_is_made_ahead():
-    model = Model()
-    async with open_context(Settings(), summarizer=model) as context:
-        for message in small_talk():
-            await context.add_message(message)
-            await context.get_messages_for_request()
-        assert await context.wait_idle(120)
-        assert model.jobs == []
-
-
-async def test_each_next_summary_on_demand_keeps_those_that_are_ready():
-    model = Model()
-    async with open_context(Settings(), summarizer=model) as context:
-        for part in range(3):
-            await fill(context, small_talk(60)[20 * part :][:20])
-            assert (await context.summarize(4)).activated
-            assert makers(context) == ["model"] * part + ["provisional"]
-            assert await context.wait_idle(120)
-        places = [(job.start, job.stop) for job in model.jobs]
-        assert places == [(0, 16), (16, 36), (36, 56)]
-
-
-async def test_a_closed_segment_takes_the_place_of_its_pieces():
-    model = Model()
-    async with open_context(Settings(max_messages=20), summarizer=model) as context:
-        for message in small_talk(400):
-            await context.add_message(message)
-            await context.get_messages_for_request()
-            await context.wait_idle(120)
-        nodes = context.explain()
-        assert {node.rank for node in nodes} >= {0, -1}
-        ends = [node.stop for node in nodes]
-        assert [node.start for node in nodes] == [0, *ends[:-1]]  # no hole, and nothing twice
-        assert all(node.rank >= 0 for node in nodes[: nodes.index(max(nodes, key=lambda node: node.rank)) + 1])
-        assert context.unseen_tokens() == 0
-
-
 async def test_what_was_made_of_the_open_segment_is_not_paid_again(tmp_path: Path):
     settings = Settings(store=tmp_path / "run.db", max_messages=20)
     first, second = Model(), Model()
@@ -288,18 +212,6 @@ async def test_what_was_made_of_the_open_segment_is_not_paid_again(tmp_path: Pat
         assert {(job.start, job.stop) for job in second.jobs}.isdisjoint((job.start, job.stop) for job in first.jobs)
 
 
-async def test_stand_ins_count_what_is_shown_of_the_open_segment():
-    async with open_context(Settings(attempts=1), summarizer=Down()) as context:
-        await fill(context, small_talk())
-        await context.summarize()
-        assert makers(context) == ["provisional"]
-        assert context.statistics().stand_ins == 1
-        await context.wait_idle(120)
-        said = await context.handle_command("/context summarize")
-        assert "1 of its summaries are stand-ins" in said.text
-        assert "last error: " in said.text
-
-
 async def test_a_model_that_is_down_leaves_stand_ins_and_lawful_views():
     model = Down()
     settings = Settings(max_messages=20, attempts=1, breaker_failures=2)
@@ -313,14 +225,6 @@ async def test_a_model_that_is_down_leaves_stand_ins_and_lawful_views():
         assert context.statistics().breaker != "closed"
         assert context.statistics().stand_ins == len(makers(context))
         assert 0 < len(model.jobs) < 10
-
-
-async def test_the_extractive_summarizer_covers_the_open_segment_in_one_piece():
-    async with open_context(Settings(max_messages=20)) as context:
-        for message in small_talk(100):
-            await context.add_message(message)
-            await context.get_messages_for_request()
-        assert makers(context).count("provisional") <= 1
 
 
 async def test_the_command_says_when_the_models_summaries_are_shown():

@@ -194,7 +194,7 @@ async def test_human_messages_stay_word_for_word_the_newest_first():
     assert tokens <= 4_000 * 0.1 * 3  # twice the pin share, and the latest message
 
 
-@pytest.mark.parametrize("budget", [150, 400, 900])
+@pytest.mark.parametrize("budget", [150, 900])
 async def test_blocks_that_cannot_fit_leave_every_view_within_its_budget(budget: int):
     work = Work(6)
     async with open_context(small(max_tokens=budget, keep_human_messages=True), count_tokens=count) as context:
@@ -205,3 +205,84 @@ async def test_blocks_that_cannot_fit_leave_every_view_within_its_budget(budget:
                 tokens = sum(4 + sum(map(count, message_text_parts(message))) for message in view)
                 assert tokens <= budget
         assert context.statistics().activations > 3
+
+
+CLAUDE = """<system-reminder>
+As you answer the user's questions, you can use the following context:
+# claudeMd
+Codebase and user instructions are shown below. Be sure to adhere to these instructions.
+
+Contents of /home/ana/.claude/CLAUDE.md (user's private global instructions for all projects):
+
+Answer in short sentences.
+
+Contents of /home/ana/shop/CLAUDE.md (project instructions, checked into the codebase):
+
+# Shop
+
+## Tests
+Run `make test`.
+# currentDate
+Today's date is 2026-11-23.
+
+      IMPORTANT: this context may or may not be relevant to your tasks.
+</system-reminder>"""
+CODEX = """# AGENTS.md instructions for /srv/shop
+
+<INSTRUCTIONS>
+# Shop
+Use tabs.
+</INSTRUCTIONS>"""
+OPENCODE = """Instructions from: /srv/shop/AGENTS.md
+Use tabs.
+
+Instructions from: /home/ana/.config/opencode/AGENTS.md
+Be brief."""
+AMPLIFIER = """<context_file paths="@AGENTS.md → /srv/shop/AGENTS.md">
+Use tabs.
+</context_file>
+<context_file paths="docs/guide.md">
+All about it.
+</context_file>
+<context_file>
+# CLAUDE.md
+Use spaces.
+</context_file>"""
+HOSTS = {
+    CLAUDE: [
+        "/home/ana/.claude/CLAUDE.md",
+        "Answer in short sentences.",
+        "/home/ana/shop/CLAUDE.md",
+        "Run `make test`.",
+    ],
+    CLAUDE + "\nFix the parser.": ["/home/ana/shop/CLAUDE.md", "Run `make test`."],
+    CODEX: ["/srv/shop/AGENTS.md", "# Shop\nUse tabs."],
+    "<user_instructions>\n\nUse tabs.\n\n</user_instructions>": ["AGENTS.md", "Use tabs."],
+    OPENCODE: ["/srv/shop/AGENTS.md", "Use tabs.", "/home/ana/.config/opencode/AGENTS.md", "Be brief."],
+    "--- Context from: GEMINI.md ---\nUse tabs.\n--- End of Context from: GEMINI.md ---": ["GEMINI.md", "Use tabs."],
+    "# CLAUDE.md\n\nUse tabs.": ["CLAUDE.md", "Use tabs."],
+    AMPLIFIER: ["/srv/shop/AGENTS.md", "Use tabs.", "CLAUDE.md", "Use spaces."],
+}
+
+
+@pytest.mark.parametrize("text", HOSTS)
+async def test_instruction_files_are_known_by_the_marks_of_their_hosts(text: str):
+    async with open_context(small(), count_tokens=count) as context:
+        shown = block(await filled(context, user(text)), "project_instructions")
+    assert [said for said in HOSTS[text] if said not in shown] == []
+    assert "guide.md" not in shown
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        user("Read the instructions in CLAUDE.md and go on."),
+        user("Contents of the box: one lamp (see the instructions)."),
+        user("<system-reminder>\nContents of /srv/notes.txt:\n\nUse tabs.\n</system-reminder>"),
+        user("What does this mean?\nContents of /srv/CLAUDE.md (project instructions):\nUse tabs."),
+        assistant(CODEX),
+    ],
+)
+async def test_what_a_person_typed_or_a_model_said_is_no_instruction_file(message: Message):
+    async with open_context(small(), count_tokens=count) as context:
+        assert block(await filled(context, message), "project_instructions") == ""
