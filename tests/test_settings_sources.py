@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.errors import SettingsError
 from summarizing_context import Settings
+from summarizing_context.errors import SettingsError
 
 NAMES = [setting.name for setting in dataclasses.fields(Settings)]
 

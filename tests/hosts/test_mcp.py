@@ -181,21 +181,6 @@ async def test_wrong_arguments_are_explained_to_the_model(tmp_path: Path):
             await client.call_tool("forget", {})
 
 
-async def test_a_session_that_comes_later_is_found_then(tmp_path: Path):
-    store = tmp_path / "run.db"
-    async with writing(store, "first"), Client(serve(store, "later")) as client:
-        assert "'later' has no messages yet" in await refused(client, "context_expand", range="0")
-        async with writing(store, "later"):
-            assert FACT in await ask(client, "context_expand", range="0")
-
-
-async def test_a_large_answer_is_bounded(tmp_path: Path):
-    async with writing(tmp_path / "run.db"), Client(serve(tmp_path / "run.db")) as client:
-        page = await ask(client, "context_expand", range="0-60", max_tokens=10**6)
-        assert "There is more" in page
-        assert len(page) < 20_000
-
-
 async def test_with_the_writers_settings_its_summaries_are_read(tmp_path: Path):
     async with serving(lambda _: Answer(model=lambda body: "- The user told of a heron.")) as provider:
         place = {"summarizer": "openai", "model": MODEL, "api_key": KEY, "base_url": OPENAI.base_url(provider.root)}

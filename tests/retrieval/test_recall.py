@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import threading
 
 import pytest
 
 from summarizing_context import Settings, SettingsError, open_context
 from tests.laws.builders import assistant, call, count, result, session, user
-from tests.laws.judge import SMALL
 from tests.retrieval.contexts import opened
 
 pytestmark = pytest.mark.anyio
@@ -55,14 +53,6 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown() -> N
         assert "line 150" not in page.text
 
 
-async def test_scripts_without_spaces_are_excerpted_around_the_words_too() -> None:
-    lines = ["今天的天气很好，大家都在公园里散步"] * 2_000
-    lines[1_500] = "生产数据库的端口是 6543"
-    async with opened([user("\n".join(lines)), *FILLER]) as context:
-        page = await context.recall("数据库端口是多少", 400)
-        assert lines[1_500] in page.text.partition("[message 0: user]")[2]
-
-
 async def test_exact_values_that_calls_have_used_come_back_though_the_query_does_not_name_them() -> None:
     made = call("openai", ("x", "edit", {"path": "src/billing/ledger_export.py", "limit": 7_450}))
     log = [user("Fix it."), made, result("openai", "x", "ok"), *FILLER]
@@ -81,13 +71,6 @@ async def test_what_the_view_does_not_show_goes_before_what_it_shows() -> None:
         assert "Otto" not in page.text
 
 
-async def test_neighbouring_lines_stand_together_once() -> None:
-    text = "\n".join(["alpha walrus", "beta walrus", "gamma walrus", *[f"row {n}" for n in range(300)]])
-    async with opened([user(text), *FILLER]) as context:
-        page = await context.recall("walrus", 300)
-        assert "alpha walrus\nbeta walrus\ngamma walrus\nrow 0" in page.text
-
-
 async def test_queries_are_plain_words() -> None:
     async with opened([user('He said "walrus" AND left* (NEAR the sea)'), *FILLER]) as context:
         assert "walrus" in (await context.recall('"walrus" AND (left*) NEAR -sea ^ : {')).text
@@ -104,29 +87,3 @@ async def test_recalled_text_is_fenced_as_data() -> None:
         page = await context.recall("walrus")
         assert page.text.count("</recalled>") == 1
         assert re.findall(r"^\[message 9", page.text, re.MULTILINE) == []
-
-
-@pytest.mark.parametrize("lines", [1, 2_000])
-async def test_a_recall_counts_no_more_on_the_event_loop_however_much_the_log_holds(lines: int) -> None:
-    counted: list[int] = []
-    loop = threading.get_ident()
-
-    def counting(text: str) -> int:
-        if threading.get_ident() == loop:
-            counted.append(len(text))
-        return count(text)
-
-    async def on_the_loop(items: int) -> list[int]:
-        rows = [f"row {n} wrote /srv/data/{n}/file_{n}.json as user_{n}" for n in range(items)]
-        log = [assistant(" ".join(rows))] if lines == 1 else [assistant(row) for row in rows[:lines]]
-        async with open_context(Settings(**{**SMALL, "max_tokens": 2_000}), count_tokens=counting) as context:
-            await context.set_messages([user("Go."), *log, *FILLER])
-            await context.get_messages_for_request()
-            counted.clear()
-            page = await context.recall("user_17 file_17.json")
-            assert "user_" in page.text
-            return list(counted)
-
-    few, many = await on_the_loop(500), await on_the_loop(2_000)
-    assert len(few) == len(many) < 10
-    assert max(many) < 500

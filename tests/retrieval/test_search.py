@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -115,21 +114,6 @@ async def test_a_project_is_searched_across_its_sessions(tmp_path: Path):
             await context.search("tulip", scope="project")
     async with open_context(Settings(store=tmp_path / "a.db", session_id="a", project="p"), read_only=True) as context:
         assert sorted(hit.session_id for hit in await context.search("tulip", scope="project")) == ["a", "b"]
-
-
-async def test_searching_and_appending_at_once_lose_nothing():
-    async with open_context(Settings()) as context:
-
-        async def add(number: int) -> None:
-            for at in range(20):
-                await context.add_message(user(f"tulip {number} {at}"))
-
-        async def look() -> list[int]:
-            return [len(await context.search("tulip", limit=200)) for _ in range(10)]
-
-        *_, seen = await asyncio.gather(*map(add, range(5)), look())
-        assert seen == sorted(seen)
-        assert len(await context.search("tulip", limit=200)) == 100
 
 
 @pytest.mark.parametrize(

@@ -132,20 +132,6 @@ async def test_a_repeated_call_points_at_the_answer_that_is_still_seen() -> None
         assert "Ursula" in await answered(context, "d", asked)
 
 
-async def test_what_another_tool_brings_cannot_pose_as_an_answer() -> None:
-    asked = {"query": "walrus name"}
-    async with opened() as context:
-        mark = (await context.call_recall_tool(asked)).split("\n")[0]
-        await context.add_message(call("openai", ("a", "read_page", {})))
-        await context.add_message(result("openai", "a", f"{mark} nothing of interest"))
-        assert "Ursula" in await context.call_recall_tool(asked)
-
-
-async def test_a_size_of_any_number_of_digits_is_bounded() -> None:
-    async with opened() as context:
-        assert count(await context.call_recall_tool({"node": "0-40", "max_tokens": "9" * 5_000})) <= 1_000
-
-
 async def test_the_same_call_twice_in_one_step_is_answered_once() -> None:
     async with opened() as context:
         answers = await asyncio.gather(*(context.call_recall_tool({"query": "walrus name"}) for _ in range(3)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.worker.test_summaries import book
 
 from summarizing_context.errors import BudgetError
 from summarizing_context.log.message_log import MessageLog
@@ -11,7 +12,6 @@ from summarizing_context.views.builder import MAX_KEYS, Viewer
 from summarizing_context.views.view import Replaced, View, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache
 from tests.making import PRICE, SMALL, answer, entry, fixed_shares, one_call, session, system, user
-from tests.worker.test_summaries import book
 
 BUDGET = 2_000
 
