@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, open_context
-from tests.laws.builders import count, session
+from tests.laws.builders import session
 from tests.laws.summarizers import Counting, Failing
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ def tokens(header: list[Any]) -> int:
 
 async def test_after_two_hundred_segments_one_merge_stands_before_the_newest():
     settings, summarizer = small(), Counting("counting/1")
-    async with open_context(settings, summarizer=summarizer, count_tokens=count) as context:
+    async with open_context(settings, summarizer=summarizer) as context:
         headers = await feed(context, session(seed=5, messages=1_100))
         figures = context.statistics()
     assert figures.segments >= 200

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, open_context
-from tests.laws.builders import count, session
+from tests.laws.builders import session
 
 pytestmark = pytest.mark.anyio
 BUDGET = 3_000
@@ -87,8 +87,8 @@ def thinking(number: int) -> list[dict[str, Any]]:
 
 async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
     clock, reasons = Clock(), set()
-    options = {"max_tokens": 1_500, "idle_after": 60.0, "memory_include": "auto"}
-    async with open_context(Settings(**options), clock=clock, count_tokens=count) as context:
+    options = {"max_tokens": 3_000, "idle_after": 60.0, "memory_include": "auto", "token_counter": "estimate"}
+    async with open_context(Settings(**options), clock=clock) as context:
         await context.memory.store("The pear tree is old.")
         for at, message in enumerate(message for number in range(25) for message in thinking(number)):
             clock.time += 100.0 if at % 8 == 7 else 1.0

@@ -142,14 +142,17 @@ async def test_an_undo_outlives_the_process(tmp_path: Path) -> None:
 
 
 async def test_a_session_that_nobody_has_open_is_undone_by_the_command(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    command = [sys.executable, "-m", "summarizing_context", "undo", "s", "--store", str(path), "--json", "-"]
+    path, config = tmp_path / "a.db", tmp_path / "sizes.toml"
+    config.write_text("[summarizing_context]\n" + "".join(f"{name} = {size}\n" for name, size in SMALL.items()))
+    program = [sys.executable, "-m", "summarizing_context"]
+    command = [*program, "undo", "s", "--store", path, "--config", config, "--json", "-"]
     async with opened(store=path) as context:
         before, _, message = await until_activated(context, 10, times=2)
-        refused = await anyio.run_process([*command, "--budget", str(BUDGET)], check=False)
+        refused = await anyio.run_process(command, check=False)
         assert refused.returncode != 0
-        assert b"is in use" in refused.stderr + refused.stdout, refused
-    undone = await anyio.run_process([*command, "--budget", str(BUDGET)])
+        assert b"is open for writing" in refused.stderr
+    undone = await anyio.run_process(command, check=False)
+    assert undone.returncode == 0, undone.stderr
     assert json.loads(undone.stdout)["undid"] == 2
     async with opened(store=path) as context:
         assert goes_on(await context.get_messages_for_request(), [*before, message])
