@@ -26,7 +26,7 @@ from summarizing_context import (
     open_context,
 )
 from tests.laws.builders import assistant, call, count, result, session, system, user
-from tests.laws.summarizers import Counting, Failing, Sleeping
+from tests.laws.summarizers import Counting, Sleeping
 
 pytestmark = pytest.mark.anyio
 
@@ -170,15 +170,6 @@ async def test_leaving_under_cancellation_still_gives_everything_up(tmp_path: Pa
         assert len(await again.get_messages()) >= 60
 
 
-async def test_an_error_inside_the_block_closes_the_context_and_goes_on():
-    with nothing_left_behind():
-        with pytest.raises(KeyError):
-            async with opened(small()) as context:
-                raise KeyError("mine")
-        with pytest.raises(ContextClosedError):
-            await context.get_messages()
-
-
 async def test_another_event_loop_is_told_so():
     async with opened(small()) as context:
         with pytest.raises(WrongEventLoopError):
@@ -243,12 +234,6 @@ async def test_wrong_usage_is_a_settings_error(wrong: Any):
             await context.observe_usage(wrong)
         with pytest.raises(SettingsError):
             await context.observe_usage(5, cache_read=wrong)
-
-
-async def test_a_wrong_focus_is_a_settings_error():
-    async with opened(small()) as context:
-        with pytest.raises(SettingsError, match="focus"):
-            await context.compact(focus=5)  # type: ignore[arg-type]
 
 
 def raising(text: str) -> int:
@@ -443,12 +428,6 @@ async def test_after_a_long_pause_the_view_is_made_smaller_at_once():
         assert context.last_view.tokens < large - 0.12 * BUDGET
 
 
-async def test_a_callable_clock_serves_too():
-    async with opened(small(), clock=lambda: 5.0) as context:
-        await context.add_message(user("hi"))
-        assert await context.get_messages_for_request() == [user("hi")]
-
-
 async def test_a_providers_window_gives_the_budget():
     settings = Settings(segment_min=100, segment_target=200, segment_max=400, summary_max_tokens=22, safety_margin=0)
     async with open_context(settings) as context:
@@ -484,23 +463,6 @@ async def test_a_window_may_stand_in_the_info_and_a_broken_provider_costs_nothin
         assert context.last_view.tokens <= 100_000
 
 
-async def test_alternating_providers_each_keep_their_prefix():
-    one, two = Provider(8_000, name="one"), Provider(5_000, name="two")
-    async with opened(small(max_tokens=100_000)) as context:
-        last: dict[str, list[dict]] = {"one": [], "two": []}
-        broken = 0
-        for n, message in enumerate(session(messages=300)):
-            await context.add_message(message)
-            provider = (one, two)[n % 2]
-            view = await context.get_messages_for_request(provider=provider)
-            if context.last_view.activation is None:
-                assert view[: len(last[provider.name])] == last[provider.name]
-            else:
-                broken += 1
-            last[provider.name] = view
-        assert 2 < broken < 40
-
-
 async def test_the_stable_prefix_is_what_the_view_before_had():
     async with opened(small()) as context:
         before: list[dict] = []
@@ -511,23 +473,6 @@ async def test_the_stable_prefix_is_what_the_view_before_had():
             assert view[:stable] == before[:stable]
             assert stable == len(before) or context.last_view.activation is not None
             before = view
-
-
-@pytest.mark.parametrize(("max_wait", "made_by"), [(0.0, "stand-in"), (600.0, "model")])
-async def test_waiting_for_summaries_shows_them_instead_of_stand_ins(max_wait: float, made_by: str):
-    go = asyncio.Event()
-
-    class Late(Counting):
-        async def answer(self, job: Any) -> str:
-            await go.wait()
-            return await super().answer(job)
-
-    async with opened(small(max_wait=max_wait), summarizer=Late()) as context:
-        await fill(context, session(messages=100))
-        if max_wait:
-            asyncio.get_running_loop().call_later(0.01, go.set)
-        await context.get_messages_for_request()
-        assert made_by in {node.made_by for node in context.explain()} <= {made_by, "verbatim", "provisional"}
 
 
 async def test_compact_activates_once_and_then_says_that_nothing_is_to_free():
@@ -650,19 +595,6 @@ async def test_a_cancelled_replacement_has_happened_in_both_places_or_in_neither
         assert [log.index(row) for row in rows] == sorted(log.index(row) for row in rows)
         await fill(context, [call("openai", ("z", "read", {})), result("openai", "z", "ok")])
         assert (await context.get_messages_for_request(token_budget=900))[-1] == result("openai", "z", "ok")
-
-
-async def test_after_reopening_what_stand_ins_have_read_is_not_called_unseen(tmp_path: Path):
-    settings = small(store=str(tmp_path / "a.db"), attempts=1)
-    async with open_context(settings, summarizer=Failing()) as context:
-        await fill(context, session(7, 150))
-        await context.get_messages_for_request()
-        assert context.explain()
-        assert context.unseen_tokens() == 0
-    async with open_context(settings, summarizer=Failing()) as context:
-        await context.get_messages_for_request()
-        assert context.explain()
-        assert context.unseen_tokens() == 0
 
 
 HUGE = 10**5_000  # more digits than Python writes out

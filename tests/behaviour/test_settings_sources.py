@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,22 +48,11 @@ def test_an_error_in_a_file_names_the_file(tmp_path: Path, content: str, said: s
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("path", ["missing.toml", ".", None, 5, "a\0b"])
-def test_a_file_that_cannot_be_read_is_a_settings_error(path: Any):
-    with pytest.raises(SettingsError, match="cannot be read"):
-        Settings.from_toml(path)
-
-
 def test_the_environment_is_parsed_by_the_type_of_each_setting():
     texts = {"MAX_TOKENS": "16_000", "HIGH_WATER": "0.7", "MERGE_USER_ROWS": "Yes", "IDLE_AFTER": "none", "MODEL": "m"}
     environ = {f"SUMMARIZING_CONTEXT_{name}": text for name, text in texts.items()} | {"HOME": "x"}
     expected = Settings(max_tokens=16_000, high_water=0.7, merge_user_rows=True, idle_after=None, model="m")
     assert Settings.from_env(environ=environ) == expected
-
-
-def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OURS_SESSION_ID", "s1")
-    assert Settings.from_env("OURS_").session_id == "s1"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SummarizerTimeout, SummaryJob, SummaryReply, open_context
-from tests.providers.protocols import KEY, MODEL, OPENAI
-from tests.providers.server import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -86,22 +84,6 @@ async def test_an_event_tells_what_made_a_summary_its_tokens_and_how_long_it_too
         }
 
 
-async def test_the_provider_of_the_settings_is_told():
-    heard = Heard()
-    async with serving() as server:
-        place = {"summarizer": "openai", "model": MODEL, "api_key": KEY, "base_url": OPENAI.base_url(server.root)}
-        await run_session(heard, settings=Settings(max_tokens=4_000, session_id="s1", **place))
-    assert {(data["provider"], data["model"]) for data in heard.of("summary_ready")} == {("openai", MODEL)}
-
-
-async def test_without_a_model_a_summary_takes_no_tokens():
-    heard = Heard()
-    await run_session(heard)
-    [origin] = {(data["made_by"], data["provider"], data["model"]) for data in heard.of("summary_ready")}
-    assert origin == ("extractive", None, None)
-    assert {data["input_tokens"] for data in heard.of("summary_ready")} == {0}
-
-
 async def test_an_activation_tells_what_the_request_has_waited():
     heard, clock = Heard(), Clock()
 
@@ -135,12 +117,6 @@ async def test_at_info_each_activation_and_each_summary_is_a_line_without_text(c
         f"{told['messages']} messages, {told['header_blocks']} summaries, {told['stand_ins']} stand-ins"
     )
     assert SECRET not in caplog.text
-
-
-async def test_a_summary_without_a_model_has_no_tokens_in_its_line(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO, LOGGER):
-        await run_session(Heard(), clock=Clock())
-    assert re.search(r"^s1: summary [0-9a-f]{8} of rank 0 by extractive in 0\.000 s$", "\n".join(lines(caplog)), re.M)
 
 
 async def test_a_summary_that_is_given_up_is_a_line_with_its_error(caplog: pytest.LogCaptureFixture):

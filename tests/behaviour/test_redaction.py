@@ -153,25 +153,6 @@ async def test_no_part_of_a_secret_leaves_by_any_way(seed: int):
     assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 20
 
 
-async def test_no_part_of_a_secret_leaves_of_a_message_of_two_megabytes_and_it_is_read_a_few_times_in_all():
-    dice, outside, redact = random.Random(5), Outside(), Taking()
-    message = answer("c1", planted(dice, 2_000_000, 300))
-    settings = Settings(max_tokens=16_000, token_counter="estimate", start_at=0.0)
-    async with open_context(settings, summarizer=outside, redact=redact) as context:
-        for one in (user("look"), one_call("c1"), message, user("and now?"), assistant("seen")):
-            await context.add_message(one)
-        await context.get_messages_for_request()
-        await context.wait_idle()
-        leaves = context.statistics().segments
-        before = redact.read
-        for _ in range(5):
-            await context.get_messages_for_request()
-    assert leaves > 30
-    assert [text for text in outside.heard if MATERIAL.search(text)] == []
-    assert redact.read == before
-    assert redact.read <= 6 * len(message["content"])  # not once for each leaf
-
-
 @pytest.mark.parametrize("seed", range(3))
 async def test_no_part_of_a_secret_of_a_large_message_of_any_shape_leaves_or_is_logged(
     seed: int, caplog: pytest.LogCaptureFixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
+from tests.behaviour.test_bound_thinking import thoughts
 from tests.laws.builders import assistant, system, user
-from tests.test_bound_thinking import thoughts
 
 pytestmark = pytest.mark.anyio
 

@@ -84,16 +84,6 @@ async def test_a_pin_changes_the_view_in_one_activation_and_keeps_all_laws():
         assert context.last_view.activation is None
 
 
-async def test_a_text_can_be_pinned_before_anything_is_covered():
-    async with open_context(small(), count_tokens=count) as context:
-        await context.pin("Be brief.")
-        assert await context.get_messages_for_request() == []
-        await context.add_message(user("hi"))
-        view = await context.get_messages_for_request()
-        assert "- pinned: Be brief." in view[0]["content"]
-        assert view[1:] == [user("hi")]
-
-
 async def test_pins_survive_reopening_with_the_bytes_of_the_view(tmp_path: Path):
     settings = small(store=tmp_path / "a.db")
     async with open_context(settings, count_tokens=count) as context:

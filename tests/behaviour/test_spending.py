@@ -31,17 +31,6 @@ async def test_the_budget_tells_what_the_view_takes():
         assert context.budget().max_tokens == 700
 
 
-async def test_a_log_that_outgrew_the_budget_takes_all_of_it():
-    async with open_context(small(), count_tokens=count) as context:
-        for message in LOG:
-            await context.add_message(message)
-        assert context.budget().percent_used == 1.0
-        assert not context.has_space(user("x"))
-        await context.get_messages_for_request()
-        assert context.budget().percent_used < 1.0
-        assert context.statistics().activations == 1, "telling the budget has changed nothing"
-
-
 async def test_a_message_has_space_as_long_as_it_fits_whole():
     async with open_context(small(), count_tokens=len) as context:
         assert context.has_space(user("x" * 996))

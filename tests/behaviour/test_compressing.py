@@ -99,13 +99,6 @@ async def test_compressing_leaves_only_the_newest_group_raw_however_little_that_
             assert not (await context.compress(1.0)).activated  # there is no more to cover
 
 
-async def test_compressing_leaves_as_many_messages_as_the_settings_keep():
-    async with open_context(small(max_tokens=20_000, keep_recent=7), count_tokens=count) as context:
-        await fill(context, log := work())
-        assert (await context.compress(1.0)).raw == 7
-        assert (await context.get_messages_for_request())[-7:] == log[-7:]
-
-
 async def test_the_command_says_what_stays_and_why_or_that_nothing_was_done():
     async with open_context(small(max_tokens=20_000), count_tokens=count) as context:
         await fill(context, work())
@@ -132,13 +125,6 @@ async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share()
         kept = [message for message in view if message in covered and message["role"] in ("assistant", "tool")]
         assert 0 < sum(4 + sum(map(count, message_text_parts(message))) for message in kept) <= 800
         assert context.statistics().activations > 1
-
-
-async def test_another_strategy_keeps_nothing_by_itself():
-    async with open_context(small(), count_tokens=count) as context:
-        await fill(context, log := work())
-        await context.compact()
-        assert log[2] not in await context.get_messages_for_request()
 
 
 async def test_what_is_kept_is_the_same_after_reopening(tmp_path: Path):
@@ -175,13 +161,6 @@ async def test_the_newest_messages_are_rounded_out_to_whole_groups():
         await judge.add(*(log := [*work(turns=30), *failure("openai"), assistant("so it failed")]))
         assert (await context.summarize(2)).activated
         assert (await judge.view())[-3:] == log[-3:]
-
-
-async def test_a_short_log_can_be_summarized_too():
-    async with open_context(Settings(), count_tokens=count) as context:
-        await fill(context, session(3, 40, size=20))
-        assert (await context.summarize(keep_recent=5)).activated
-        assert len(await context.get_messages_for_request()) < 30
 
 
 async def test_asking_whether_to_compress_changes_nothing():

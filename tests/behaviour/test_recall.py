@@ -7,8 +7,8 @@ import re
 import pytest
 
 from summarizing_context import Settings, SettingsError, open_context
+from tests.behaviour.contexts import opened
 from tests.laws.builders import assistant, call, count, result, session, user
-from tests.retrieval.contexts import opened
 
 pytestmark = pytest.mark.anyio
 FILLER = session(3, 120, rules="")
