@@ -11,7 +11,7 @@ from cli.commands import Runner, write_transcript
 from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.evaluation.dry_run import forecast_files
 from summarizing_context.summarizers.prices import load_prices
-from tests.house.checkout import run_python
+from tests.docs.checkout import run_python
 
 MODEL = "gpt-5.4-mini"
 ASK = ("--budget", "4k", "--dry-run", "--summarizer", "openai", "--model", MODEL)

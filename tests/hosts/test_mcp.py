@@ -22,7 +22,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.adapters.mcp import make_server
-from tests.house.checkout import ROOT
+from tests.docs.checkout import ROOT
 from tests.providers.protocols import KEY, MODEL, OPENAI
 from tests.providers.server import Answer, serving
 

@@ -21,8 +21,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from summarizing_context import Settings, SummarizerError, SummaryJob, SummaryReply, open_context
 from summarizing_context.adapters.opentelemetry import OpenTelemetryEvents
-from tests.house import documents
-from tests.house.checkout import ROOT, run_python
+from tests.docs import documents
+from tests.docs.checkout import ROOT, run_python
 
 pytestmark = pytest.mark.anyio
 

@@ -28,7 +28,7 @@ from summarizing_context.summarizers.resilience.caller import ResilientSummarize
 from summarizing_context.summarizers.resilience.limits import Limits
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.replies import Refusal
-from tests.house.checkout import run_python
+from tests.docs.checkout import run_python
 from tests.laws.builders import count
 from tests.laws.judge import Judge
 from tests.laws.outage import BUDGET, MOST_CALLS, OPTIONS, Clock, outage

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.messages.estimate import budget_tokens, estimate_text, estimates
+from tests.docs.checkout import ROOT
 from tests.exact_counts import exact_counter
-from tests.house.checkout import ROOT
 
 TEXTS = st.text(st.one_of(st.characters(), st.sampled_from(string.printable + "жи文")), max_size=300)
 

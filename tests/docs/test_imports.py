@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.checkout import PACKAGE, modules
+from tests.docs.checkout import PACKAGE, modules
 
 # Library -> the files (or folders) that may import it, seen from the package.
 HOMES = {

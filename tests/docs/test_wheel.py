@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.doors import VALIDATE
-from tests.house.checkout import PACKAGE, ROOT, run_python
+from tests.docs.checkout import PACKAGE, ROOT, run_python
 
 SESSION = """
 import asyncio, os, sys

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.checkout import ROOT
+from tests.docs.checkout import ROOT
 
 # In pieces, so that this file does not hold what it looks for.
 MACHINE_PATHS = [f"/{folder}/" for folder in ("root", "work", "tmp/bash_jobs")]

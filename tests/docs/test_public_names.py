@@ -9,7 +9,7 @@ import pytest
 
 import summarizing_context
 from summarizing_context import errors
-from tests.house.checkout import run_python
+from tests.docs.checkout import run_python
 
 PROMISED = {
     "ActivationReport",

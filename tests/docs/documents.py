@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.house.checkout import ROOT
+from tests.docs.checkout import ROOT
 
 IN_A_SESSION = "in a session"
 NEEDS = "needs "

@@ -22,9 +22,9 @@ import summarizing_context
 from docs.tools import generate_docs
 from summarizing_context import Settings, open_context
 from summarizing_context.cli.app import build_app
-from tests.house import documents
-from tests.house.checkout import ROOT, run_python
-from tests.house.documents import IN_A_SESSION, NEEDS, Block
+from tests.docs import documents
+from tests.docs.checkout import ROOT, run_python
+from tests.docs.documents import IN_A_SESSION, NEEDS, Block
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, Request
 
