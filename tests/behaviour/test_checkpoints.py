@@ -164,24 +164,6 @@ async def test_a_fork_goes_its_own_way_without_copying(tmp_path: Path):
             assert (caught.value.session_id, isinstance(caught.value, ValueError)) == (taken, True)
 
 
-async def test_a_thousand_checkpoints_cost_little(tmp_path: Path):
-    """Of a session of 10,000 messages 1,000 take about 2 MB; a checkpoint costs no more with a longer log."""
-    path = tmp_path / "a.db"
-    async with open_context(small(store=path), count_tokens=count) as context:
-        await fill(context, LOG[:100])
-        assert await context.wait_idle()
-        sizes = [stored(path)]
-        for _ in range(100):
-            await context.checkpoint()
-        sizes.append(stored(path))
-    assert sizes[1] - sizes[0] < 300_000, "1,000 of them: under three megabytes"
-
-
-def stored(path: Path) -> int:
-    with sql(path) as connection:
-        return connection.execute("pragma page_count").fetchone()[0] * 4096
-
-
 async def test_checkpoints_are_made_at_intervals():
     async with open_context(small(checkpoint_interval_messages=10), count_tokens=count) as context:
         for message in LOG[:35]:

@@ -213,27 +213,18 @@ async def test_a_refused_message_leaves_the_log_unchanged(wrong: Any):
         assert await context.get_messages() == [user("hi")]
 
 
-@pytest.mark.parametrize("wrong", [0, -5, "100", 1.5, True])
-async def test_a_wrong_budget_is_a_settings_error(wrong: Any):
+@pytest.mark.parametrize("wrong", ["5", -5, 1.5, True, float("nan"), object()])
+async def test_a_wrong_number_is_a_settings_error(wrong: Any):
     async with opened(small()) as context:
         with pytest.raises(SettingsError):
             await context.get_messages_for_request(token_budget=wrong)
-
-
-@pytest.mark.parametrize("wrong", ["5", float("nan"), object()])
-async def test_a_wrong_timeout_is_a_settings_error(wrong: Any):
-    async with opened(small()) as context:
-        with pytest.raises(SettingsError, match="timeout"):
-            await context.wait_idle(wrong)
-
-
-@pytest.mark.parametrize("wrong", ["5", None, -1, 1.5, True])
-async def test_wrong_usage_is_a_settings_error(wrong: Any):
-    async with opened(small()) as context:
         with pytest.raises(SettingsError):
             await context.observe_usage(wrong)
         with pytest.raises(SettingsError):
             await context.observe_usage(5, cache_read=wrong)
+        if not isinstance(wrong, int | float) or wrong != wrong:
+            with pytest.raises(SettingsError, match="timeout"):
+                await context.wait_idle(wrong)
 
 
 def raising(text: str) -> int:

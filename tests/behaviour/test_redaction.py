@@ -16,8 +16,8 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, open_context
+from tests.laws.builders import assistant, call, result, user
 from tests.laws.summarizers import short_summary
-from tests.making import answer, assistant, call, one_call, user
 
 pytestmark = pytest.mark.anyio
 
@@ -88,6 +88,14 @@ class Outside:
         self.heard.append(json.dumps([name, data]))
         if name == "summary_failed":
             self.failed.set()
+
+
+def one_call(id: str, dialect: str = "openai") -> dict[str, Any]:
+    return call(dialect, (id, "read", {"path": id}))
+
+
+def answer(id: str, text: str = "ok", dialect: str = "openai") -> dict[str, Any]:
+    return result(dialect, id, text)
 
 
 def prose(dice: random.Random, characters: int) -> str:

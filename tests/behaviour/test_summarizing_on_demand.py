@@ -13,7 +13,6 @@ import pytest
 from summarizing_context import (
     ActivationReport,
     Settings,
-    SummarizerError,
     SummarizingContext,
     SummaryJob,
     open_context,
@@ -37,12 +36,6 @@ class Model:
     async def answer(self, job: SummaryJob) -> str:
         self.jobs.append(job)
         return f"- what the model says of {job.start} to {job.stop}"
-
-
-class Down(Model):
-    async def answer(self, job: SummaryJob) -> str:
-        await super().answer(job)
-        raise SummarizerError("the server is down")
 
 
 def small_talk(messages: int = 60) -> list[Message]:
@@ -183,18 +176,6 @@ async def test_a_count_of_messages_shows_a_models_summary_from_the_second_activa
         assert 0 < len(model.jobs) <= 200 / (most // 2) + context.statistics().segments
 
 
-async def test_the_model_works_from_the_threshold_of_messages_on():
-    model = Model()
-    async with open_context(Settings(summarize_threshold=40), summarizer=model) as context:
-        for at, message in enumerate(small_talk(56), start=1):
-            await context.add_message(message)
-            await context.get_messages_for_request()
-            await context.wait_idle(120)
-            assert bool(model.jobs) == (at >= 40)
-        asked = [(job.start, job.stop) for job in model.jobs]
-        assert asked == [(0, 20), (20, 40)]  # nothing is read twice
-
-
 async def test_what_was_made_of_the_open_segment_is_not_paid_again(tmp_path: Path):
     settings = Settings(store=tmp_path / "run.db", max_messages=20)
     first, second = Model(), Model()
@@ -210,21 +191,6 @@ async def test_what_was_made_of_the_open_segment_is_not_paid_again(tmp_path: Pat
         assert (await context.summarize(3)).activated
         await context.wait_idle(120)
         assert {(job.start, job.stop) for job in second.jobs}.isdisjoint((job.start, job.stop) for job in first.jobs)
-
-
-async def test_a_model_that_is_down_leaves_stand_ins_and_lawful_views():
-    model = Down()
-    settings = Settings(max_messages=20, attempts=1, breaker_failures=2)
-    async with open_context(settings, summarizer=model) as context:
-        for message in small_talk(200):
-            await context.add_message(message)
-            view = await context.get_messages_for_request()
-            assert len(view) <= 20
-            assert view[-1] == message
-            await context.wait_idle(120)
-        assert context.statistics().breaker != "closed"
-        assert context.statistics().stand_ins == len(makers(context))
-        assert 0 < len(model.jobs) < 10
 
 
 async def test_the_command_says_when_the_models_summaries_are_shown():

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +26,7 @@ from tests.hosts.langchain_agents import (
 pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -114,22 +112,6 @@ def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware: A
     assert len(str(reply.content)) < 8_000 > len(result.content)
     assert result.tool_call_id == "call_1"
     assert len(state[2].content) == 36_000
-
-
-def test_edited_and_removed_messages_leave_the_request(middleware: Any):
-    ours, model = middleware(), ScriptedModel(messages=always("I see."))
-    agent = create_agent(model, [], middleware=[ours], checkpointer=InMemorySaver())
-    first = say(agent, "The port is 6543.")
-    say(agent, "The host is db1.")
-    agent.update_state(THREAD, {"messages": [HumanMessage("The port is 7777.", id=first[0].id)]})
-    say(agent, "And the user?")
-    assert "6543" not in str(model.requests[-1])
-    assert "7777" in str(model.requests[-1])
-    agent.update_state(THREAD, {"messages": [RemoveMessage(first[0].id)]})
-    state = say(agent, "Go on.")
-    assert [message.content for message in model.requests[-1]] == [message.content for message in state[:-1]]
-    (figures,) = ours.statistics().values()
-    assert figures.messages == len(model.requests[-1])
 
 
 def test_an_earlier_checkpoint_takes_the_log_back_and_forward_again(middleware: Any):
@@ -229,23 +211,6 @@ def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware:
     assert helper.requests
     assert "Part 0 is done." in texts
     assert "summarized" not in texts
-
-
-def test_only_so_many_sessions_stay_open_and_a_closed_one_goes_on(middleware: Any, tmp_path: Path):
-    ours, model = middleware(store=tmp_path / "views.db", open_sessions=1), ScriptedModel(messages=working(steps=2))
-    agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
-    states = {}
-    for turn in range(3):
-        for name in "ab":
-            states[name] = say(agent, f"Fix {name}{turn}.", {"configurable": {"thread_id": name}})
-    for _ in range(5_000):  # it is closed behind the request
-        if len(ours.statistics()) == 1:
-            break
-        time.sleep(0.002)
-    ((name, figures),) = ours.statistics().items()
-    assert (name, figures.messages) == ("langchain:b", len(states["b"]) - 1)
-    assert "log_replaced" not in figures.activations_by_reason
-    assert [problem for request in model.requests for problem in problems(request)] == []
 
 
 def test_the_window_of_the_models_profile_is_the_budget(middleware: Any):

@@ -89,10 +89,6 @@ def refusals(items: Sequence[Item]) -> list[str]:
     return found
 
 
-def kinds(items: Sequence[Item]) -> list[str]:
-    return [item.get("type") or item["role"] for item in items]
-
-
 def call(call_id: str, **more: Any) -> Item:
     return {"type": "function_call", "call_id": call_id, "name": "read", "arguments": "{}", **more}
 
@@ -155,33 +151,6 @@ async def test_streamed_runs_are_kept_small_too() -> None:
             await in_a_stream(run.agent, f"Fix part {turn}.", **options)
         assert context.statistics().activations >= 1
         assert [found for items in run.seen for found in refusals(items)] == []
-
-
-async def test_a_large_output_is_cut_and_keeps_its_call() -> None:
-    async with open_context(small()) as context:
-        items = [{"role": "user", "content": "Go."}, call("c1"), output("c1", "a word " * 9_000)]
-        sent = await filtered(summarizing_filter(context), items)
-        assert sent[:2] == items[:2]
-        assert sent[2]["call_id"] == "c1"
-        assert len(sent[2]["output"]) < 3_000 * 4
-
-
-async def test_of_many_calls_of_one_response_those_left_are_bound_to_nothing_that_went() -> None:
-    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
-    calls = [call(f"c{n}", id=f"fc_{n}") for n in range(300)]
-    items = [
-        {"role": "user", "content": "Go."},
-        reasoning,
-        *calls,
-        *(output(f"c{n}", "text " * 40) for n in range(300)),
-    ]
-    async with open_context(small()) as context:
-        sent = await filtered(summarizing_filter(context), items)
-        assert refusals(sent) == []
-        left = [item for item in sent if item.get("type") == "function_call"]
-        assert 0 < len(left) < 300
-        assert not any("id" in item for item in left)
-        assert "reasoning" not in kinds(sent)
 
 
 async def test_unknown_items_go_out_as_they_came_and_in_their_places() -> None:

@@ -211,23 +211,6 @@ async def test_the_window_of_the_models_profile_is_the_budget() -> None:
         assert context.budget().max_tokens == 3_000
 
 
-async def test_a_large_result_is_cut_and_keeps_its_tool_and_its_call() -> None:
-    def one_call(number: int) -> ModelResponse:
-        call = ToolCallPart("huge", {}, "call_1")
-        return ModelResponse(parts=[call]) if number == 1 else ModelResponse(parts=[TextPart("Done.")])
-
-    async with open_context(small()) as context, scripted(context, reply=one_call) as run:
-
-        @run.agent.tool_plain
-        def huge() -> str:
-            return "a word " * 9_000
-
-        history = await run.turns(1)
-        (cut,), (whole,) = parts(run.seen[1], ToolReturnPart), parts(history, ToolReturnPart)
-        assert (cut.tool_name, cut.tool_call_id) == ("huge", "call_1")
-        assert len(cut.content) < 3_000 * 4 < len(whole.content)
-
-
 async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log() -> None:
     image = BinaryContent(b"\x89PNG" * 2_000, media_type="image/png")
     reply = ModelResponse(parts=[TextPart("A cat.")])
@@ -262,17 +245,6 @@ async def test_system_prompts_stay() -> None:
         for messages in run.seen:
             assert [part.content for part in parts(messages, SystemPromptPart)] == ["You are careful."]
             assert isinstance(messages[0].parts[0], SystemPromptPart)
-
-
-async def test_equal_answers_keep_the_ids_that_their_provider_gave_them() -> None:
-    async with (
-        open_context(small()) as context,
-        scripted(
-            context, reply=lambda n: ModelResponse(parts=[TextPart("Done.", id=f"msg_{n}", provider_name="openai")])
-        ) as run,
-    ):
-        await run.turns(4)
-        assert [part.id for part in parts(run.seen[-1], TextPart)] == ["msg_1", "msg_2", "msg_3"]
 
 
 async def test_wrong_arguments_are_refused() -> None:

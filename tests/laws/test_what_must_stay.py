@@ -93,18 +93,6 @@ def test_no_row_is_missing_that_would_have_fitted_and_every_view_is_lawful(budge
     anyio.run(judged, budget, seed, share)
 
 
-@pytest.mark.parametrize("share", [0.09, 0.6])
-async def test_sixty_critical_opening_rows_stay_until_the_room_ends(share: float):
-    budget, rng = 6_000, random.Random(5)
-    rows = [critical(user(f"{n} " + words(rng, int(share * budget / 60) - 6))) for n in range(60)]
-    async with watched(budget=budget) as judge:
-        await judge.add(*rows)
-        await talk(judge, rng, 2 * budget)
-        assert missing(await judge.view(), rows) == []
-        assert judge.context.statistics().pins_left_out == 0
-        assert judge.activations > 1
-
-
 async def test_the_newest_of_too_many_opening_rows_stay_and_the_others_are_counted_and_told():
     budget, rng = 6_000, random.Random(6)
     rows = [critical(user(f"{n} " + words(rng, budget // 60 - 6))) for n in range(60)]
