@@ -1,7 +1,7 @@
 """Everything in random order against all laws, on every strategy: calmly, and while everything fails at random.
 
-LAWS_OPERATIONS steps a strategy, 500 if it is not set, and where everything fails a 25th of them, or 400. LAWS_SEED begins
-at another seed. A failure names the seed of its session.
+LAWS_OPERATIONS steps a strategy, 500 if it is not set, and where everything fails a 25th of them, or 400. LAWS_SEED
+begins at another seed. A failure names the seed of its session.
 """
 
 from __future__ import annotations
