@@ -79,35 +79,6 @@ async def test_status_tells_the_budget_and_names_the_nodes_to_expand() -> None:
         assert all(name in status.text for name in names)
 
 
-async def test_expand_takes_a_detail_and_reads_on() -> None:
-    async with opened() as context:
-        page = await run(context, f"expand 0-{len(LOG) - 1}")
-        assert "Ursula" in page.text
-        assert page.data["next_cursor"] in page.text
-        onward = await run(context, f"expand 0-{len(LOG) - 1} {page.data['next_cursor']}")
-        assert onward.data["start"] >= page.data["stop"] - 1
-
-
-async def test_the_ledger_is_told_whole_or_by_words() -> None:
-    made = call("openai", ("w", "write_file", {"path": "src/app.py", "content": "x"}))
-    async with opened() as context:
-        await context.add_message(made)
-        await context.add_message(result("openai", "w", "ok"))
-        told = await run(context, "ledger app.py")
-        assert [fact["value"] for fact in told.data["facts"]] == ["src/app.py"]
-        assert "src/app.py" in told.text
-        assert not (await run(context, "ledger zebra")).data["facts"]
-
-
-async def test_a_checkpoint_is_gone_back_to() -> None:
-    async with opened() as context:
-        made = await run(context, "checkpoint start")
-        await context.add_message(user("One more."))
-        back = await run(context, f"restore {made.data['id']}")
-        assert len(context) == len(LOG)
-        assert back.data["before"] in back.text
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
 from tests.laws.builders import assistant, session, user
-from tests.laws.summarizers import Sleeping, short_summary
+from tests.laws.summarizers import short_summary
 
 pytestmark = pytest.mark.anyio
 BUDGET = 6_000
@@ -92,19 +92,6 @@ async def test_a_focus_is_noted_at_once_and_without_a_model():
         assert FACT in await header(context)
 
 
-@pytest.mark.parametrize("ask", ["compact", "command"])
-async def test_a_focus_acts_in_a_log_below_the_low_water_too(ask: str):
-    small_talk = [(user, assistant)[n % 2](f"Small talk number {n}: {FACT if n == 9 else OTHER}") for n in range(40)]
-    async with filled(small_talk, settings={"max_tokens": 100_000}, summarizer=Noting()) as context:
-        assert not (await context.compact()).activated
-        if ask == "compact":
-            assert (await context.compact(focus=TOPIC)).activated
-        else:
-            assert "instead of" in (await context.handle_command(f"/context summarize {TOPIC}")).text
-        assert FACT in note_of(context).text
-        assert len(await context.get_messages_for_request()) < 14  # all but the newest ten are covered
-
-
 @pytest.mark.parametrize("messages", [12, 40])
 async def test_a_model_writes_the_note_of_a_short_session_too(messages: int):
     model = Noting()
@@ -134,26 +121,6 @@ async def test_the_same_focus_asked_again_shows_the_ready_note_and_then_changes_
             assert not (await context.compact(focus=TOPIC)).activated
             assert await context.get_messages_for_request() == view
         assert len(model.notes) == 1
-
-
-async def test_the_command_covers_with_a_topic_what_it_covers_without():
-    async with filled() as with_topic, filled() as without:
-        told = await with_topic.handle_command(f"/context summarize {TOPIC}")
-        bare = await without.handle_command("/context summarize")
-        assert told.data["raw"] == bare.data["raw"]
-        assert with_topic.explain()[-1].stop == without.explain()[-1].stop
-        assert note_of(with_topic) is not None
-        assert note_of(without) is None
-        again = await with_topic.handle_command(f"/context summarize {TOPIC}")
-        assert f"the newest {told.data['raw']} messages stay word for word" in again.text
-
-
-async def test_a_note_never_waits_for_a_model():
-    async with filled(summarizer=Sleeping()) as context:
-        await context.compact(focus=TOPIC)
-        note = note_of(context)
-        assert note is not None
-        assert (note.made_by, FACT in note.text) == ("stand-in", True)
 
 
 @pytest.mark.parametrize("budget", [1_500, 6_000, 20_000])
@@ -230,14 +197,6 @@ async def test_a_restart_sends_the_same_bytes_and_pays_no_note_twice(tmp_path: P
         await further(context)
         assert note_of(context).made_by == "model"
     assert len(model.notes) == 1
-
-
-async def test_a_replaced_log_forgets_the_note():
-    async with filled() as context:
-        await context.compact(focus=TOPIC)
-        await context.set_messages(session(8, 120))
-        await context.compact()
-        assert note_of(context) is None
 
 
 async def test_neither_topic_nor_lines_can_leave_the_fence():

@@ -125,17 +125,6 @@ async def test_the_block_is_kept_to_its_tokens_and_to_the_budget(tmp_path: Path)
             assert all(count(block) <= 100 for block in blocks(view))
 
 
-async def test_a_restarted_session_shows_the_same_block(tmp_path: Path):
-    settings = small(tmp_path, project="p", memory_include="auto")
-    async with open_context(settings, count_tokens=count) as context:
-        await context.memory.store("Never touch the billing tables")
-        await context.add_message(user("change the billing tables"))
-        view = await context.get_messages_for_request()
-        assert blocks(view)
-    async with open_context(settings, count_tokens=count) as context:
-        assert await context.get_messages_for_request() == view
-
-
 @pytest.mark.parametrize("shown", ["nothing", "raw messages", "summaries"])
 async def test_a_resumed_session_takes_up_memories_with_its_first_view(tmp_path: Path, shown: str):
     settings = small(tmp_path, project="p", memory_include="auto")

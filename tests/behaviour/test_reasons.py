@@ -139,9 +139,3 @@ async def test_usage_that_cannot_be_about_the_view_changes_no_budget(silly: int)
         await context.get_messages_for_request(provider=Provider(6_000))
         assert context.last_view.tokens == before
         assert context.last_view.activation is None
-
-
-async def test_usage_before_the_first_view_is_taken_for_nothing():
-    async with open_context(Settings(max_tokens=BUDGET)) as context:
-        await context.observe_usage(5_000)
-        await context.observe_usage(0)

@@ -133,18 +133,3 @@ async def test_a_session_that_is_opened_again_shows_the_same_bytes_beside_such_r
         assert context.statistics().repairs["shrunk"] > 2
     async with open_context(options, count_tokens=count) as context:
         assert (await context.get_messages_for_request())[: len(view)] == view
-
-
-@pytest.mark.parametrize("seed", range(3))
-async def test_a_row_that_is_kept_for_its_importance_is_not_counted_among_those_left_out(seed: int):
-    rng = random.Random(seed)
-    made = Settings(max_tokens=1_500, max_messages=20, strategy="importance", idle_after=None)
-    async with open_context(made, count_tokens=count) as context:
-        for n in range(60):
-            await context.add_message(rng.choice([user, assistant])(f"{n} " + words(rng, 20)))
-            if rng.random() < 0.4:
-                await context.add_message(critical(user(f"critical {n} " + words(rng, rng.choice([10, 40, 200])))))
-            view = await context.get_messages_for_request()
-            lost = missing(view, [row for row in await context.get_messages() if row.get("critical")])
-            assert context.statistics().pins_left_out == len(lost)
-            assert any(f"{len(lost)} pinned message" in str(row["content"]) for row in view) is bool(lost)
