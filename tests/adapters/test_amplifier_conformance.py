@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.house.checkout import PACKAGE, run_python
+from tests.docs.checkout import PACKAGE, run_python
 
 SUITES = """
 from amplifier_core.validation.behavioral import ContextBehaviorTests

@@ -1,4 +1,4 @@
-"""The doors by which a host finds the module in a checkout; that of an installed wheel is in `tests/house`."""
+"""The doors by which a host finds the module in a checkout; that of an installed wheel is in `tests/docs`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amplifier_core.validation import ContextValidator
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from tests.adapters.doors import VALIDATE, FolderSource
 from tests.adapters.host import session_of
-from tests.house.checkout import PACKAGE, ROOT, run_python
+from tests.docs.checkout import PACKAGE, ROOT, run_python
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.adapters.host import Model, session_of
-from tests.test_kept_blocks import SMALL, Work, block, missing
+from tests.behaviour.test_kept_blocks import SMALL, Work, block, missing
 
 pytestmark = pytest.mark.anyio
 

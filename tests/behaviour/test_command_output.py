@@ -16,7 +16,7 @@ from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.transcripts import read_session
 from tests.cli.commands import fill_store, says, write_transcript
-from tests.house.checkout import ROOT
+from tests.docs.checkout import ROOT
 
 STRANGE = "Café — 部署 🚀 \u2713 é\u0301 \udcff"
 COMMANDS = [

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.behaviour.strict import Row, refusals, results_of
-from tests.house import documents
-from tests.house.checkout import ROOT
+from tests.docs import documents
+from tests.docs.checkout import ROOT
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs are forked")
 

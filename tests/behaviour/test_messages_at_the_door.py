@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import MessageError
@@ -107,3 +110,79 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
             assert (await context.get_messages())[-len(added) :] == added
     assert heard
     assert not [text for text in heard if LONE in text]
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=30),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=30), inner, max_size=4),
+    max_leaves=12,
+)
+ODD = st.dictionaries(
+    st.sampled_from(["content", "tool_calls", "tool_call_id", "metadata", "refusal", "function_call", "x_new"]),
+    JSON,
+    max_size=4,
+)
+
+
+async def kept(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The log after these were added, one by one."""
+    async with open_context(Settings(max_tokens=100_000)) as context:
+        for message in messages:
+            await context.add_message(message)
+        await context.get_messages_for_request()
+        return await context.get_messages()
+
+
+@given(
+    st.lists(
+        st.builds(
+            lambda role, rest: {"content": "", **rest, "role": role},
+            st.sampled_from(["user", "assistant", "tool"]),
+            ODD,
+        ),
+        max_size=6,
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_any_message_of_json_comes_back_as_json_would_give_it(messages: list[dict[str, Any]]):
+    assert anyio.run(kept, messages) == json.loads(json.dumps(messages)) == messages
+
+
+def nested(levels: int) -> Any:
+    value: Any = "deep"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [float("nan"), {"secret"}, b"secret", ("a",), {5: "key"}, 1 << 20_000, "\ud83d\ude00", nested(2_000), object()],
+    ids=list("abcdefghi"),
+)
+async def test_a_refusal_says_where_and_not_what(wrong: Any):
+    async with open_context(Settings()) as context:
+        with pytest.raises(MessageError, match=r"message.content\[1\]") as refused:
+            await context.add_message({"role": "user", "content": [{}, {"Jane Doe 4111": wrong}]})
+        assert await context.get_messages() == []
+    assert "Jane" not in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+async def test_flags_are_heard_at_the_top_and_in_the_metadata_and_no_call_is_ephemeral():
+    call = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    for flag in ({"ephemeral": True}, {"metadata": {"ephemeral": True}}):
+        settings = Settings(max_tokens=2_000)
+        async with open_context(settings) as context:
+            await context.add_message({"role": "user", "content": "the list is empty", **flag})
+            assert context.statistics().history_tokens > 0
+            for message in (call, {"role": "tool", "tool_call_id": "c1", "content": "ok"}):
+                await context.add_message({**message, **flag})
+            mark = await context.checkpoint()
+            await context.restore(mark)
+            assert [row["role"] for row in await context.get_messages()] == ["assistant", "tool"]

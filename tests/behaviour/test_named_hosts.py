@@ -20,7 +20,7 @@ from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.summarizers.prompts import latest, write_prompt
 from tests.cli.commands import write_transcript
-from tests.house.checkout import ROOT, modules
+from tests.docs.checkout import ROOT, modules
 from tests.providers.asking import JUDGE, WRITER, answering
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, ProviderServer, Request

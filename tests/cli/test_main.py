@@ -24,7 +24,7 @@ from summarizing_context.errors import (
     TranscriptError,
     UndoError,
 )
-from tests.house.checkout import ROOT, run_python
+from tests.docs.checkout import ROOT, run_python
 
 PLACES = {"ADDRESS", "FILE", "FIRST", "FOLDER", "LOG", "PATH", "RUN", "SECOND", "STORE", "TRANSCRIPT"}
 EMPTY = re.compile(r"error: Invalid value for '.*: it is empty; name a file or a folder; see --help\n")

@@ -14,8 +14,8 @@ from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.evaluation.dry_run import forecast_files
 from summarizing_context.evaluation.replay import replay_file
 from summarizing_context.summarizers.prices import load_prices
+from tests.docs.checkout import run_python
 from tests.exact_counts import exact_counter
-from tests.house.checkout import run_python
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]

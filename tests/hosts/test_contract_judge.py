@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from tests.hosts.contract import judge as judging
 from tests.hosts.contract import rows as shapes
-from tests.hosts.contract.judge import Judge, cost
+from tests.hosts.contract.judge import Judge
 from tests.hosts.contract.rows import Call, Row
 
 WORDS = "many words of a file that was read long ago; " * 20
@@ -99,32 +98,6 @@ def test_what_is_right_has_no_problem(sent: list[Row]):
 def test_what_is_wrong_is_told(sent: list[Row], told: str):
     found = problems(sent)
     assert any(told in problem for problem in found), found
-
-
-def test_what_was_removed_may_be_nowhere():
-    assert problems([LOG[0], replace(HEADER, text="Of [x7]."), *COVERING[2:]], removed=("x7",)) == [
-        "request 0: x7 was removed"
-    ]
-
-
-def test_the_budget_is_counted_with_everything():
-    size = sum(map(cost, WHOLE))
-    assert problems(WHOLE, size) == []
-    assert f"{size} tokens do not fit {size - 1}" in problems(WHOLE, size - 1)[0]
-    long: list[Callable[[], Row]] = [
-        lambda: replace(LOG[0], text="x" * 400),
-        lambda: replace(LOG[0], thinking="x" * 400),
-        lambda: replace(LOG[0], calls=(Call("", "x" * 400, ""),)),
-        lambda: replace(LOG[0], calls=(Call("", "", "x" * 400),)),
-    ]
-    assert [cost(make()) >= 104 for make in long] == [True] * 4
-
-
-def test_a_beginning_that_changes_is_noted():
-    judge = Judge(2_000)
-    for sent in (LOG[:1], WHOLE, COVERING):
-        judge.check([replace(row, wire=row.text) for row in sent], LOG)
-    assert judge.begins_as_before == [True, True, False]
 
 
 @pytest.mark.parametrize("module", [judging, shapes], ids=lambda module: module.__name__)

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import re
-import sqlite3
-import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +17,6 @@ from tests.hosts.langchain_agents import (
     Sent,
     SummaryModel,
     always,
-    calls,
     count,
     problems,
     read,
@@ -32,10 +26,9 @@ from tests.hosts.langchain_agents import (
 pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 
 from summarizing_context import BudgetError, ContextClosedError, Settings, SettingsError
 from summarizing_context.adapters.langchain import SummarizingMiddleware
@@ -64,21 +57,6 @@ def middleware(made: list[SummarizingMiddleware]) -> Any:
 
 def say(agent: Any, text: str, config: Any = THREAD) -> list[Any]:
     return agent.invoke({"messages": [HumanMessage(text)]}, config)["messages"]
-
-
-def test_every_request_is_lawful_and_the_state_keeps_every_message(middleware: Any):
-    ours, model = middleware(), ScriptedModel(messages=working())
-    agent = create_agent(model, [read], system_prompt="You fix code.", middleware=[ours], checkpointer=InMemorySaver())
-    for turn in range(3):
-        state = say(agent, f"Fix part {turn}. Never push to main.")
-    assert len(state) == 3 * (1 + 6 * 3 + 1)
-    assert [problem for request in model.requests for problem in problems(request)] == []
-    assert all(request[0].content == "You fix code." for request in model.requests)
-    assert len(model.requests[-1]) < 20
-    assert any("Never push to main." in str(message.content) for message in model.requests[-1][1:-1])
-    (figures,) = ours.statistics().values()
-    assert figures.messages == len(state) - 1
-    assert figures.activations_by_reason.keys() == {"high_water"}
 
 
 def test_messages_that_stay_word_for_word_are_the_states_own(middleware: Any):
@@ -136,35 +114,6 @@ def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware: A
     assert len(state[2].content) == 36_000
 
 
-def test_a_result_that_was_lost_is_made_up_for_in_the_request_alone(middleware: Any):
-    model = ScriptedModel(messages=always("I see."))
-    agent = create_agent(model, [read], middleware=[middleware()], checkpointer=InMemorySaver())
-    history = [HumanMessage("Read both."), calls("x.py", "y.py"), ToolMessage("1 line", tool_call_id="call_x.py")]
-    agent.update_state(THREAD, {"messages": history})
-    state = say(agent, "What now?")
-    (request,) = model.requests
-    assert problems(request) == []
-    results = [message.tool_call_id for message in request if isinstance(message, ToolMessage)]
-    assert results == ["call_x.py", "call_y.py"]
-    assert len(state) == 5
-
-
-def test_edited_and_removed_messages_leave_the_request(middleware: Any):
-    ours, model = middleware(), ScriptedModel(messages=always("I see."))
-    agent = create_agent(model, [], middleware=[ours], checkpointer=InMemorySaver())
-    first = say(agent, "The port is 6543.")
-    say(agent, "The host is db1.")
-    agent.update_state(THREAD, {"messages": [HumanMessage("The port is 7777.", id=first[0].id)]})
-    say(agent, "And the user?")
-    assert "6543" not in str(model.requests[-1])
-    assert "7777" in str(model.requests[-1])
-    agent.update_state(THREAD, {"messages": [RemoveMessage(first[0].id)]})
-    state = say(agent, "Go on.")
-    assert [message.content for message in model.requests[-1]] == [message.content for message in state[:-1]]
-    (figures,) = ours.statistics().values()
-    assert figures.messages == len(model.requests[-1])
-
-
 def test_an_earlier_checkpoint_takes_the_log_back_and_forward_again(middleware: Any):
     model = ScriptedModel(messages=working(steps=3))
     agent = create_agent(model, [read], middleware=[middleware()], checkpointer=InMemorySaver())
@@ -200,18 +149,6 @@ def test_child_agents_have_sessions_of_their_own(middleware: Any):
     names = sorted(ours.statistics())
     assert names[0] == "langchain:t1"
     assert all(name.startswith("langchain:t1:tools:") for name in names[1:])
-
-
-def test_an_agent_that_is_a_node_goes_on_with_its_session(middleware: Any):
-    ours, model = middleware(), ScriptedModel(messages=working(steps=0))
-    graph = StateGraph(MessagesState)
-    graph.add_node("writer", create_agent(model, [], middleware=[ours]))
-    graph.add_edge(START, "writer")
-    compiled = graph.compile(checkpointer=InMemorySaver())
-    for turn in range(3):
-        say(compiled, f"Write part {turn}.")
-    (figures,) = ours.statistics().values()
-    assert (figures.messages, figures.activations) == (5, 0)
 
 
 def test_without_a_thread_a_history_handed_over_again_goes_on_with_its_session(middleware: Any):
@@ -264,51 +201,6 @@ def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(mid
     assert sorted(map(sorted, said)) == [["run0"], ["run1"], ["run2"], ["run3"], ["run4"]]
 
 
-def test_no_call_waits_for_a_summary_that_never_comes(middleware: Any):
-    class Silent:
-        async def summarize(self, job: Any) -> str:
-            await asyncio.Event().wait()
-            raise AssertionError
-
-    ours, model = middleware(summarizer=Silent()), ScriptedModel(messages=working())
-    agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
-    for turn in range(3):
-        say(agent, f"Fix part {turn}.")
-    assert [problem for request in model.requests for problem in problems(request)] == []
-    (figures,) = ours.statistics().values()
-    assert figures.activations
-    assert figures.stand_ins
-    assert figures.model_calls
-
-
-def test_a_restart_goes_on_with_the_same_view_and_pays_for_no_summary_again(middleware: Any, tmp_path: Path):
-    sqlite = pytest.importorskip("langgraph.checkpoint.sqlite")
-    store = {"store": tmp_path / "views.db"}
-    script = working()
-    with sqlite3.connect(tmp_path / "graph.db", check_same_thread=False) as connection:
-        helper = SummaryModel()
-        ours, model = middleware(**store, summarizer=helper), ScriptedModel(messages=script)
-        agent = create_agent(model, [read], middleware=[ours], checkpointer=sqlite.SqliteSaver(connection))
-        for turn in range(3):
-            say(agent, f"Fix part {turn}.")
-        assert ours.wait_idle()
-        (figures,) = ours.statistics().values()
-        paid = [str(request[1].content) for request in helper.requests]
-        assert len(paid) == figures.model_calls > 0
-        before = model.requests[-1]
-        ours.close()
-
-        ours, model = middleware(**store, summarizer=helper), ScriptedModel(messages=iter([AIMessage("It is done.")]))
-        agent = create_agent(model, [read], middleware=[ours], checkpointer=sqlite.SqliteSaver(connection))
-        say(agent, "Is it done?")
-        assert ours.wait_idle()
-        assert model.requests[0][: len(before)] == before
-        assert not {str(request[1].content) for request in helper.requests[len(paid) :]} & set(paid)
-        (figures,) = ours.statistics().values()
-        assert figures.activations == 0
-    connection.close()
-
-
 def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware: Any):
     helper = SummaryModel(text="summarized")
     ours, model = middleware(summarizer=helper), ScriptedModel(messages=working(steps=12), disable_streaming=True)
@@ -319,23 +211,6 @@ def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware:
     assert helper.requests
     assert "Part 0 is done." in texts
     assert "summarized" not in texts
-
-
-def test_only_so_many_sessions_stay_open_and_a_closed_one_goes_on(middleware: Any, tmp_path: Path):
-    ours, model = middleware(store=tmp_path / "views.db", open_sessions=1), ScriptedModel(messages=working(steps=2))
-    agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
-    states = {}
-    for turn in range(3):
-        for name in "ab":
-            states[name] = say(agent, f"Fix {name}{turn}.", {"configurable": {"thread_id": name}})
-    for _ in range(5_000):  # it is closed behind the request
-        if len(ours.statistics()) == 1:
-            break
-        time.sleep(0.002)
-    ((name, figures),) = ours.statistics().items()
-    assert (name, figures.messages) == ("langchain:b", len(states["b"]) - 1)
-    assert "log_replaced" not in figures.activations_by_reason
-    assert [problem for request in model.requests for problem in problems(request)] == []
 
 
 def test_the_window_of_the_models_profile_is_the_budget(middleware: Any):
@@ -349,39 +224,6 @@ def test_the_window_of_the_models_profile_is_the_budget(middleware: Any):
         (figures,) = ours.statistics().values()
         assert figures.activations
     assert [problem for request in model.requests for problem in problems(request, 3_000)] == []
-
-
-def test_a_provider_that_counts_more_tokens_is_sent_less(middleware: Any):
-    class Counting(ScriptedModel):
-        messages: Any = iter(())
-        factor: int = 1
-
-        def _generate(self, messages: list[Any], *rest: Any, **named: Any) -> Any:
-            tokens = self.factor * sum(4 + count(str(message.content)) for message in messages)
-            usage = {"input_tokens": tokens, "output_tokens": 1, "total_tokens": tokens + 1}
-            self.messages = iter([AIMessage("It is done. " * 20, usage_metadata=usage)])
-            return super()._generate(messages, *rest, **named)
-
-    def most_sent(factor: int) -> int:
-        model = Counting(factor=factor, profile={"max_input_tokens": 6_000, "max_output_tokens": 500})
-        agent = create_agent(model, [], middleware=[middleware(max_tokens=9_000)], checkpointer=InMemorySaver())
-        for _ in range(30):
-            say(agent, "Go on. " * 100)
-        return max(sum(count(str(message.content)) for message in request) for request in model.requests)
-
-    assert most_sent(2) < 0.7 * most_sent(1)
-
-
-def test_a_middleware_that_nobody_holds_ends_its_thread():
-    before = set(threading.enumerate())
-    agent = create_agent(ScriptedModel(messages=always("I see.")), [], middleware=[SummarizingMiddleware()])
-    say(agent, "Hello.")
-    (own,) = [each for each in set(threading.enumerate()) - before if each.name == "summarizing-context"]
-    assert own.is_alive()
-    del agent
-    gc.collect()
-    own.join(10)
-    assert not own.is_alive()
 
 
 def test_a_system_prompt_or_tools_beyond_the_budget_are_an_error(middleware: Any):

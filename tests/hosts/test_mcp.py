@@ -22,7 +22,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.adapters.mcp import make_server
-from tests.house.checkout import ROOT
+from tests.docs.checkout import ROOT
 from tests.providers.protocols import KEY, MODEL, OPENAI
 from tests.providers.server import Answer, serving
 
@@ -179,21 +179,6 @@ async def test_wrong_arguments_are_explained_to_the_model(tmp_path: Path):
             assert f"limit is {limit!r}; it is a number of lines from 1 to 50" in answer
         with pytest.raises(MCPError, match="there is no tool 'forget'"):
             await client.call_tool("forget", {})
-
-
-async def test_a_session_that_comes_later_is_found_then(tmp_path: Path):
-    store = tmp_path / "run.db"
-    async with writing(store, "first"), Client(serve(store, "later")) as client:
-        assert "'later' has no messages yet" in await refused(client, "context_expand", range="0")
-        async with writing(store, "later"):
-            assert FACT in await ask(client, "context_expand", range="0")
-
-
-async def test_a_large_answer_is_bounded(tmp_path: Path):
-    async with writing(tmp_path / "run.db"), Client(serve(tmp_path / "run.db")) as client:
-        page = await ask(client, "context_expand", range="0-60", max_tokens=10**6)
-        assert "There is more" in page
-        assert len(page) < 20_000
 
 
 async def test_with_the_writers_settings_its_summaries_are_read(tmp_path: Path):

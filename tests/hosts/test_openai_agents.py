@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 pytest.importorskip("agents")
@@ -22,8 +20,6 @@ from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 
 from summarizing_context import MessageError, Settings, SettingsError, open_context
 from summarizing_context.adapters.openai_agents import SummarizingFilter, summarizing_filter
-from tests.hosts.restarts import assert_goes_on
-from tests.laws.summarizers import Counting
 
 pytestmark = pytest.mark.anyio
 
@@ -93,10 +89,6 @@ def refusals(items: Sequence[Item]) -> list[str]:
     return found
 
 
-def kinds(items: Sequence[Item]) -> list[str]:
-    return [item.get("type") or item["role"] for item in items]
-
-
 def call(call_id: str, **more: Any) -> Item:
     return {"type": "function_call", "call_id": call_id, "name": "read", "arguments": "{}", **more}
 
@@ -109,71 +101,6 @@ async def filtered(shorten: SummarizingFilter, items: list[Any]) -> list[Any]:
     agent: Agent[Any] = Agent(name="coder")
     data = ModelInputData(input=items, instructions=None)
     return list((await shorten(CallModelData(model_data=data, agent=agent, context=None))).input)
-
-
-async def test_a_long_session_sends_small_and_lawful_requests_and_stays_whole() -> None:
-    async with open_context(small()) as context:
-        run = Scripted(summarizing_filter(context), steps(4))
-        await run.turns(4)
-        whole = await run.session.get_items()
-        assert [found for items in run.seen for found in refusals(items)] == []
-        assert len(whole) == 4 * (1 + 6 * 5 + 1)
-        assert len(str(run.seen[-1])) < len(str(whole)) / 2
-        assert context.statistics().activations >= 1
-        assert "Never push to main." in str(run.seen[-1][0])
-        assert context.last_view is not None
-        assert context.last_view.fixed_tokens > 20, "the tool and the instructions take room"
-        assert all(call.system_instructions == "You fix code." for call in run.model.calls)
-
-
-async def test_parallel_calls_keep_the_order_and_the_reasoning_of_their_response() -> None:
-    async with open_context(small()) as context:
-        run = Scripted(summarizing_filter(context), steps(2))
-        await run.turns(2)
-        group = ["reasoning", "function_call", "function_call", "function_call_output", "function_call_output"]
-        assert all(kinds(items[-5:]) == group for items in run.seen if kinds(items)[-1] == group[-1])
-
-
-async def test_between_activations_each_request_begins_with_the_one_before() -> None:
-    async with open_context(small()) as context:
-        run = Scripted(summarizing_filter(context), steps(4))
-        await run.turns(4)
-        broken = sum(after[: len(before)] != before for before, after in pairwise(run.seen))
-        assert 1 <= broken <= context.statistics().activations
-        assert await context.list_checkpoints() == [], "a history that grows is never taken for another one"
-
-
-async def test_a_durable_session_goes_on_after_a_restart_without_a_new_summary(tmp_path: Path) -> None:
-    settings, model = small(store=str(tmp_path / "s.db"), session_id="s1"), Counting("tests/1")
-    async with summarizing_filter(settings, summarizer=model) as shorten:
-        run = Scripted(shorten, steps(3))
-        await run.turns(3)
-        context = await shorten.context()
-        await context.wait_idle()
-        last = await context.get_messages_for_request()
-        assert model.calls > 3
-    async with summarizing_filter(settings, summarizer=model) as shorten:
-        again = Scripted(shorten, [ModelStep(output=[assistant_message("Done.")])])
-        await again.session.add_items(await run.session.get_items())
-        await again.turns(1)
-        context = await shorten.context()
-        await assert_goes_on(context, last, model)
-        assert refusals(again.seen[0]) == []
-
-
-async def test_edits_of_history_and_a_lost_output_give_lawful_requests() -> None:
-    async with open_context(small()) as context:
-        shorten = summarizing_filter(context)
-        run = Scripted(shorten, steps(3))
-        await run.turns(3)
-        whole: list[Any] = await run.session.get_items()
-        asked = {"role": "user", "content": "Go on."}
-        edited = [*whole[:32], {"role": "user", "content": "Fix another part."}, *whole[33:]]
-        lost = [item for item in whole if item.get("call_id") != "call_a2_3" or item["type"] == "function_call"]
-        for changed in (edited, lost, whole[:40]):
-            assert refusals(await filtered(shorten, [*changed, asked])) == []
-            assert (changed is edited) == ("Fix another part." in str(await context.get_messages()))
-        assert whole == await run.session.get_items()
 
 
 def changed_at_random(items: list[Item], chance: random.Random, number: int) -> list[Item]:
@@ -224,50 +151,6 @@ async def test_streamed_runs_are_kept_small_too() -> None:
             await in_a_stream(run.agent, f"Fix part {turn}.", **options)
         assert context.statistics().activations >= 1
         assert [found for items in run.seen for found in refusals(items)] == []
-
-
-class Stuck:
-    """A summarizer that never answers."""
-
-    async def summarize(self, job: Any) -> str:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-
-async def test_no_model_call_waits_for_a_summary() -> None:
-    async with open_context(small(), summarizer=Stuck()) as context:
-        run = Scripted(summarizing_filter(context), steps(3))
-        await run.turns(3)
-        assert context.statistics().activations >= 1
-        assert context.statistics().summaries_ready == 0
-        assert len(str(run.seen[-1])) < 3_000 * 10
-
-
-async def test_a_large_output_is_cut_and_keeps_its_call() -> None:
-    async with open_context(small()) as context:
-        items = [{"role": "user", "content": "Go."}, call("c1"), output("c1", "a word " * 9_000)]
-        sent = await filtered(summarizing_filter(context), items)
-        assert sent[:2] == items[:2]
-        assert sent[2]["call_id"] == "c1"
-        assert len(sent[2]["output"]) < 3_000 * 4
-
-
-async def test_of_many_calls_of_one_response_those_left_are_bound_to_nothing_that_went() -> None:
-    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
-    calls = [call(f"c{n}", id=f"fc_{n}") for n in range(300)]
-    items = [
-        {"role": "user", "content": "Go."},
-        reasoning,
-        *calls,
-        *(output(f"c{n}", "text " * 40) for n in range(300)),
-    ]
-    async with open_context(small()) as context:
-        sent = await filtered(summarizing_filter(context), items)
-        assert refusals(sent) == []
-        left = [item for item in sent if item.get("type") == "function_call"]
-        assert 0 < len(left) < 300
-        assert not any("id" in item for item in left)
-        assert "reasoning" not in kinds(sent)
 
 
 async def test_unknown_items_go_out_as_they_came_and_in_their_places() -> None:

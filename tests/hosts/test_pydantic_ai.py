@@ -6,8 +6,6 @@ import random
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -33,8 +31,6 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
-from tests.hosts.restarts import assert_goes_on
-from tests.laws.summarizers import Counting
 
 pytestmark = pytest.mark.anyio
 
@@ -109,63 +105,6 @@ def parts(messages: Sequence[ModelMessage], kind: type) -> list[Any]:
     return [part for message in messages for part in message.parts if isinstance(part, kind)]
 
 
-def sent(message: ModelMessage) -> list[tuple[str, Any, Any]]:
-    """What reaches a provider of a message: no times, no names of runs."""
-    return [
-        (part.part_kind, getattr(part, "content", None) or part.args, getattr(part, "tool_call_id", None))
-        for part in message.parts
-    ]
-
-
-def size(messages: Sequence[ModelMessage]) -> int:
-    return len(ModelMessagesTypeAdapter.dump_json(list(messages)))
-
-
-async def test_a_long_run_stays_small_and_lawful_and_its_history_whole() -> None:
-    async with open_context(small()) as context, scripted(context) as run:
-        history = await run.turns(4)
-        assert [found for messages in run.seen for found in refusals(messages)] == []
-        assert len(parts(history, ToolCallPart)) == len(parts(history, ToolReturnPart)) == 4 * 12
-        assert size(run.seen[-1]) < size(history) / 2
-        assert context.statistics().activations >= 1
-        assert all(messages[-1].parts[-1] is not None for messages in run.seen)
-        assert "Never push to main." in str(run.seen[-1][0])
-        kept = [message for message in run.seen[-1] if any(message is one for one in history)]
-        assert len(kept) > 3, "what is raw goes out as the host's own objects"
-        assert context.last_view is not None
-        assert context.last_view.fixed_tokens > 20, "the tool and the instructions take room"
-
-
-async def test_between_activations_each_request_begins_with_the_one_before() -> None:
-    async with open_context(small()) as context:
-        async with scripted(context) as run:
-            await run.turns(4)
-        dumps = [[sent(message) for message in messages] for messages in run.seen]
-        broken = sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(dumps))
-        assert 1 <= broken <= context.statistics().activations
-        assert await context.list_checkpoints() == [], "a history that grows is never taken for another one"
-
-
-async def test_a_durable_conversation_goes_on_after_a_restart_without_a_new_summary(tmp_path: Path) -> None:
-    settings, model = small(store=str(tmp_path / "s.db")), Counting("tests/1")
-    async with SummarizingCapability(settings, summarizer=model) as capability:
-        run = Scripted(capability)
-        history = await run.turns(3)
-        id = history[-1].conversation_id
-        assert id
-        context = await capability.context_of(id)
-        await context.wait_idle()
-        last = await context.get_messages_for_request()
-        assert model.calls > 3
-    stored = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(history))
-    async with SummarizingCapability(settings, summarizer=model) as capability:
-        again = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("Done.")]))
-        await again.agent.run("Go on.", message_history=stored)
-        context = await capability.context_of(id)
-        await assert_goes_on(context, last, model)
-        assert refusals(again.seen[0]) == []
-
-
 async def test_each_conversation_has_a_context_of_its_own() -> None:
     async with SummarizingCapability(small()) as capability:
         run = Scripted(capability)
@@ -217,28 +156,6 @@ async def test_a_conversation_is_never_closed_within_a_request() -> None:
     assert len(run.seen) == 3
 
 
-async def test_a_conversation_may_have_any_name() -> None:
-    async with SummarizingCapability(small()) as capability:
-        run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("Done.")]))
-        await run.agent.run("Begin.", conversation_id="Zoë/7 #1")
-        assert len(await (await capability.context_of("Zoë/7 #1")).get_messages()) == 1
-
-
-async def test_edits_of_history_and_a_lost_result_give_lawful_requests() -> None:
-    async with open_context(small()) as context, scripted(context) as run:
-        history = await run.turns(3)
-        prompt = UserPromptPart("Fix another part.")
-        edited = [*history[:8], ModelRequest(parts=[prompt]), *history[9:]]
-        lost = [message for message in history if not parts([message], ToolReturnPart)]
-        rewound = history[:14]
-        for changed in (edited, lost, rewound):
-            run.seen.clear()
-            await run.turns(1, changed)
-            assert [found for messages in run.seen for found in refusals(messages)] == []
-            assert (changed is edited) == ("Fix another part." in str(await context.get_messages()))
-        assert len(parts(history, ToolReturnPart)) == 3 * 12
-
-
 def changed_at_random(history: list[ModelMessage], chance: random.Random, number: int) -> list[ModelMessage]:
     """What a run or its host does next: calls, an answer, thinking alone; an edit; going back."""
     kind = chance.choice(["calls"] * 5 + ["answer", "thinking", "edit", "back"])
@@ -283,14 +200,6 @@ async def test_whatever_a_host_does_requests_are_lawful(seed: int) -> None:
         assert context.statistics().activations > 1
 
 
-async def test_no_request_waits_for_a_summary() -> None:
-    async with open_context(small(), summarizer=Stuck()) as context, scripted(context) as run:
-        await run.turns(3)
-        assert context.statistics().activations >= 1
-        assert context.statistics().summaries_ready == 0
-        assert size(run.seen[-1]) < 3_000 * 8
-
-
 async def test_the_window_of_the_models_profile_is_the_budget() -> None:
     settings = small(max_tokens=100_000, safety_margin=0, reserved_output=0)
     async with open_context(settings) as context, scripted(context, profile={"context_window": 3_000}) as run:
@@ -300,23 +209,6 @@ async def test_the_window_of_the_models_profile_is_the_budget() -> None:
     async with open_context(small()) as context, scripted(context) as run:
         await run.turns(1)
         assert context.budget().max_tokens == 3_000
-
-
-async def test_a_large_result_is_cut_and_keeps_its_tool_and_its_call() -> None:
-    def one_call(number: int) -> ModelResponse:
-        call = ToolCallPart("huge", {}, "call_1")
-        return ModelResponse(parts=[call]) if number == 1 else ModelResponse(parts=[TextPart("Done.")])
-
-    async with open_context(small()) as context, scripted(context, reply=one_call) as run:
-
-        @run.agent.tool_plain
-        def huge() -> str:
-            return "a word " * 9_000
-
-        history = await run.turns(1)
-        (cut,), (whole,) = parts(run.seen[1], ToolReturnPart), parts(history, ToolReturnPart)
-        assert (cut.tool_name, cut.tool_call_id) == ("huge", "call_1")
-        assert len(cut.content) < 3_000 * 4 < len(whole.content)
 
 
 async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log() -> None:
@@ -353,17 +245,6 @@ async def test_system_prompts_stay() -> None:
         for messages in run.seen:
             assert [part.content for part in parts(messages, SystemPromptPart)] == ["You are careful."]
             assert isinstance(messages[0].parts[0], SystemPromptPart)
-
-
-async def test_equal_answers_keep_the_ids_that_their_provider_gave_them() -> None:
-    async with (
-        open_context(small()) as context,
-        scripted(
-            context, reply=lambda n: ModelResponse(parts=[TextPart("Done.", id=f"msg_{n}", provider_name="openai")])
-        ) as run,
-    ):
-        await run.turns(4)
-        assert [part.id for part in parts(run.seen[-1], TextPart)] == ["msg_1", "msg_2", "msg_3"]
 
 
 async def test_wrong_arguments_are_refused() -> None:

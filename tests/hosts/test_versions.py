@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from tests.house.checkout import ROOT
+from tests.docs.checkout import ROOT
 
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 OLDEST = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "tests/hosts/oldest.txt").read_text(encoding="utf-8"), re.M))

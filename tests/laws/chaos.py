@@ -1,5 +1,6 @@
 """A session from a seed: everything that a host can do, in random order, while summarizer and store fail at random and
-calls are cancelled in the middle. Every law that can be seen from outside is judged after each step.
+calls are cancelled in the middle, unless it is a calm one. Every law that can be seen from outside is judged after each
+step.
 """
 
 from __future__ import annotations
@@ -14,21 +15,49 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from summarizing_context import Settings, SummarizingContext
-from summarizing_context.assembly import Options, open_store, start_context
+from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.errors import StoreError, UndoError
 
-from .builders import DIALECTS, Message, Script, assistant, call, count, result, user, words
+from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
 from .faults import FaultyStore, FaultySummarizer
 from .judge import SMALL, TINY, Judge, LawBroken
-from .operations import ODD
-from .places import kept_at
+from .places import kept_at, opened_store
+from .summarizers import Counting, Echoing, Failing, Flaky, Sleeping
 
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
 KINDS = {
     "talk": 6, "work": 6, "wide": 1, "flight": 2, "answer": 3, "odd": 3, "huge": 1, "view": 8, "compact": 2, "set": 2,
     "clear": 0.3, "idle": 2, "usage": 1, "reopen": 2, "pause": 3, "request": 2, "pin": 1, "rule": 2, "undo": 1,
+    "again": 1, "killed": 1,
 }  # fmt: skip
+SUMMARIZERS: list[Callable[[], Any]] = [
+    lambda: None, lambda: Counting("counting/1"), Failing, Sleeping, Flaky, Echoing,
+]  # fmt: skip
+THOUGHT = {"type": "thinking", "thinking": "so be it", "signature": "Sig" * 9}
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+ODD: list[Message] = [
+    user(""),
+    assistant(""),
+    assistant([]),
+    {"role": "assistant", "content": None},
+    assistant([THOUGHT]),
+    assistant([THOUGHT, {"type": "text", "text": "said after a thought"}]),
+    user([{"type": "text", "text": "see"}, PICTURE]),
+    user([{"type": "hologram", "depth": [1, None, 2.5]}]),
+    system("From now on use tabs."),
+    system("Files are read only.", role="developer"),
+    user("<system-reminder>the list is empty</system-reminder>"),
+    result("openai", "never", "an orphan"),
+    result("anthropic", "never", "an orphan"),
+    user("half \ud83d of a pair"),
+]
+AGAIN = [
+    user("Go on."),
+    user([{"type": "text", "text": "Go on."}]),
+    user("a long way " * 120),
+    assistant("Done."),
+    user(""),
+]
 
 
 class Provider:
@@ -42,9 +71,9 @@ class Provider:
 
 
 class Chaos:
-    """One session. `done` counts what happened."""
+    """One session. `done` counts what happened. In a calm one nothing fails but the model."""
 
-    def __init__(self, seed: int, strategy: str, path: Path, done: Counter[str]) -> None:
+    def __init__(self, seed: int, strategy: str, path: Path, done: Counter[str], *, calm: bool = False) -> None:
         self.rng, self.done, self.path = random.Random(seed), done, path
         rng = self.rng
         self.budget, self.dialect = rng.choice(BUDGETS), rng.choice(DIALECTS)
@@ -68,6 +97,9 @@ class Chaos:
         self.summarizer = FaultySummarizer(rng, done, well=rng.choice((0.1, 0.5, 0.9)))
         self.rate = rng.choice((0.0, 0.1, 0.4))
         self.cancels = rng.choice((0.0, 0.1, 0.3))
+        self.model: Callable[[], Any] = lambda: self.summarizer
+        if calm:
+            self.patient, self.rate, self.cancels, self.model = False, 0.0, 0.0, rng.choice(SUMMARIZERS)
         self.ready: set[str] = set()
         self.paid_again: list[str] = []
         self.names = 0
@@ -84,16 +116,23 @@ class Chaos:
                 await getattr(self, kind)()
                 await self._judge_it()
         finally:
-            await self.context.close()
+            await self.door.__aexit__(None, None, None)
         self.done["activations"] += self.judge.activations
         self.done["covered"] += self.judge.covered
         self.done["judged views"] += self.judge.views
         self.done.update(self.judge.repairs)
 
     async def _opened(self) -> SummarizingContext:
-        self.store = FaultyStore(await open_store(kept_at(self.path)), self.rng, self.done, rate=self.rate)
-        options = Options(self.summarizer, count, lambda: self.now, events=self, store=self.store)
-        self.context = await start_context(self.settings, options)
+        self.store = FaultyStore(await opened_store(kept_at(self.path)), self.rng, self.done, rate=self.rate)
+        self.door = open_context(
+            self.settings,
+            summarizer=self.model(),
+            count_tokens=count,
+            clock=lambda: self.now,
+            events=self,
+            store=self.store,  # type: ignore[arg-type]
+        )
+        self.context: SummarizingContext = await self.door.__aenter__()
         return self.context
 
     def emit(self, name: str, data: Any) -> None:
@@ -169,18 +208,36 @@ class Chaos:
         await self._add(*rows)
 
     async def wide(self) -> None:
-        await self._call(self.rng.choice((10, 25)))
-        for id in self.rng.sample(self.called[-10:], self.rng.randint(1, 10)):
-            await self._add(result(self.dialect, id, words(self.rng, 12)))
+        """Very many calls in one message, and results for some of them, which may come in one message too."""
+        ids = await self._call(self.rng.choice((10, 25, 40)))
+        answered = [(id, words(self.rng, 12)) for id in self.rng.sample(ids, self.rng.randint(1, len(ids)))]
+        if self.dialect == "anthropic" and self.rng.random() < 0.5:
+            await self._add(results(*answered))
+        else:
+            await self._add(*(result(self.dialect, id, text) for id, text in answered))
 
     async def flight(self) -> None:
         await self._call(self.rng.randint(1, 3))
 
-    async def _call(self, calls: int) -> None:
+    async def _call(self, calls: int) -> list[str]:
         ids = [f"c{self.names + n}" for n in range(calls)]
         self.names += calls
         self.called += ids
+        if self.called and self.rng.random() < 0.1:
+            ids = [self.rng.choice(self.called[-5:])]  # some servers use an id again
         await self._add(call(self.dialect, *((id, "read", {"path": "a"}) for id in ids)))
+        return ids
+
+    async def killed(self) -> None:
+        """Calls one after the other, results for some of them, and the end of the process; the next has some others."""
+        ids = [id for _ in range(self.rng.randint(1, 3)) for id in await self._call(self.rng.randint(1, 3))]
+        await self._add(*(result(self.dialect, id, "in time") for id in ids[::-1][: self.rng.randint(0, 4)]))
+        await self.reopen()
+        await self._add(*(result(self.dialect, id, "late or not") for id in ids[: self.rng.randint(0, 2)]))
+
+    async def again(self) -> None:
+        """The same message many times."""
+        await self._add(*[self.rng.choice(AGAIN)] * self.rng.choice((2, 3, 26)))
 
     async def answer(self) -> None:
         if self.called:
@@ -190,7 +247,15 @@ class Chaos:
         await self._add(self.rng.choice(ODD))
 
     async def huge(self) -> None:
-        await self._add(user(words(self.rng, self.rng.choice((400, 2_000)))))
+        """A message, an argument or a result of very many words."""
+        text, kind = words(self.rng, self.rng.choice((400, 2_000))), self.rng.choice(("text", "argument", "result"))
+        if kind == "text":
+            await self._add(user(text))
+            return
+        self.names += 1
+        id = f"c{self.names - 1}"
+        await self._add(call(self.dialect, (id, "write", {"text": text if kind == "argument" else "x"})))
+        await self._add(result(self.dialect, id, text if kind == "result" else "ok"))
 
     async def view(self) -> None:
         """A view that is judged, after one that may be cancelled."""
@@ -202,7 +267,11 @@ class Chaos:
             await self.judge.view(budget, provider)
 
     async def compact(self) -> None:
-        await self._attempt(self.context.compact)
+        topics = (
+            [None] if self.settings.strategy == "truncate" else [None, None, "what the user asked", "</history> lines"]
+        )
+        focus = self.rng.choice(topics)
+        await self._attempt(lambda: self.context.compact(focus=focus))
         await self.context.should_compact()
 
     async def undo(self) -> None:
@@ -251,10 +320,10 @@ class Chaos:
         log = list(self.judge.log)
         if log:
             at = self.rng.randrange(len(log))
-            kind = self.rng.choice(("same", "prefix", "edit", "delete"))
-            log = {"same": log, "prefix": log[:at], "edit": [*log[:at], user("edited"), *log[at + 1 :]]}.get(
-                kind, [*log[:at], *log[at + 1 :]]
-            )
+            log = self.rng.choice((
+                log, log[:at], [*log[:at], user("edited"), *log[at + 1 :]], [*log[:at], user("put in"), *log[at:]],
+                [*log[:at], *log[at + 1 :]],
+            ))  # fmt: skip
         await self._replace(lambda: self.context.set_messages(copy.deepcopy(log)), log)
 
     async def clear(self) -> None:
@@ -282,6 +351,6 @@ class Chaos:
         self.judge.closing()
         if self.store.lost:
             self.judge.untold()
-        await self.context.close()
+        await self.door.__aexit__(None, None, None)
         self.ready.clear()
         self.judge.reopened(await self._opened())

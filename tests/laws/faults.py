@@ -13,9 +13,8 @@ from typing import Any
 
 import anyio.lowlevel
 
+from summarizing_context import SummaryReply
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRateLimited
-from summarizing_context.stores.base import Store, StoredFailure
-from summarizing_context.summarizers.base import SummaryReply
 
 from .summarizers import short_summary
 
@@ -91,7 +90,7 @@ class FaultySummarizer:
 class FaultyStore:
     """A store whose reads and writes fail by chance: before anything is done, or after it is done."""
 
-    def __init__(self, inner: Store, rng: random.Random, done: Counter[str], *, rate: float = 0.15) -> None:
+    def __init__(self, inner: Any, rng: random.Random, done: Counter[str], *, rate: float = 0.15) -> None:
         self.inner, self.rng, self.done, self.rate = inner, rng, done, rate
         self.name = inner.name
         self.checkpoints = _FaultyCheckpoints(self)
@@ -120,7 +119,7 @@ class FaultyStore:
     async def save_budget(self, session_id: str, budget: int) -> None:
         await self.write("budget", lambda: self.inner.save_budget(session_id, budget))
 
-    async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
+    async def save_failure(self, session_id: str, failure: Any) -> None:
         await self.write("failure", lambda: self.inner.save_failure(session_id, failure))
 
     async def find_summaries(self, session_id: str, keys: Sequence[Any], places: Any) -> Mapping[Any, Any]:

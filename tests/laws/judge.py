@@ -117,8 +117,9 @@ class Judge:
         self.shown = {}
 
     def replaced(self, before: list[Message]) -> None:
-        """The log was replaced, or may have been: views stay as they were up to the first difference."""
-        self.shown = {key: self._begun(shown, before) for key, shown in self.shown.items()}
+        """The log was replaced, or may have been: views stay as they were up to the first difference; with an empty log
+        nothing is kept of them."""
+        self.shown = {key: self._begun(shown, before) for key, shown in self.shown.items()} if self.log else {}
         same = next((at for at, pair in enumerate(zip(before, self.log, strict=False)) if pair[0] != pair[1]), None)
         same = min(len(before), len(self.log)) if same is None else same
         self.loaded, self.interrupted = min(self.loaded, same), [at for at in self.interrupted if at <= same]

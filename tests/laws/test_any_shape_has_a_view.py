@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from summarizing_context import Settings, message_text_parts, open_context
-from summarizing_context.messages.estimate import budget_tokens
 
-from .builders import Message, assistant, system, user
+from .builders import Message, assistant, count, system, user
 from .checkers import prefix_problems, tool_safe_problems, view_tokens
 from .many_parts import SHAPES, odd_log
 from .places import kept_at
@@ -19,15 +18,15 @@ from .shapes import THINKING_BLOCKS, blocks, canonical, plain_text
 
 pytestmark = pytest.mark.anyio
 COUNTERS: dict[str, Callable[[str], int]] = {
-    "estimate": budget_tokens,
+    "quarter": count,
     "len": len,
     "words": lambda text: len(text.split()),
 }
 IMAGE_TOKENS = 1_600
 
 
-def price(rows: Sequence[Message], count: Callable[[str], int]) -> int:
-    return view_tokens(rows, count, IMAGE_TOKENS, message_text_parts)
+def price(rows: Sequence[Message], counted: Callable[[str], int]) -> int:
+    return view_tokens(rows, counted, IMAGE_TOKENS, message_text_parts)
 
 
 def lawless(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
@@ -57,19 +56,19 @@ def shows_newest(view: Sequence[Message], newest: Message) -> bool:
 @pytest.mark.parametrize("counter", COUNTERS)
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_any_message_has_a_view_in_any_budget(shape: str, counter: str) -> None:
-    count = COUNTERS[counter]
-    least = price([system("Be brief.")], count) + 40
+    counted = COUNTERS[counter]
+    least = price([system("Be brief.")], counted) + 40
     rng = random.Random(f"{shape} {counter}")
     for n, budget in ((1, least), (1, least + rng.randint(1, 60)), (30, least), (30, rng.randint(200, 900))):
-        await drive(odd_log(shape, n), budget, count)
-    await drive(odd_log(shape, 200), rng.choice([least, rng.randint(1_000, 20_000)]), count)
+        await drive(odd_log(shape, n), budget, counted)
+    await drive(odd_log(shape, 200), rng.choice([least, rng.randint(1_000, 20_000)]), counted)
 
 
-async def drive(log: list[Message], budget: int, count: Callable[[str], int]) -> None:
+async def drive(log: list[Message], budget: int, counted: Callable[[str], int]) -> None:
     """A view after some of the messages and after each of a few more, judged."""
     rows = [*log, assistant("fine"), user("next")]
     settings = Settings(max_tokens=budget, image_tokens=IMAGE_TOKENS)
-    async with open_context(settings, count_tokens=count) as context:
+    async with open_context(settings, count_tokens=counted) as context:
         before: list[Message] = []
         for at, row in enumerate(rows):
             await context.add_message(row)
@@ -77,7 +76,7 @@ async def drive(log: list[Message], budget: int, count: Callable[[str], int]) ->
                 continue
             view = await context.get_messages_for_request()
             where = f"{at} of {len(rows)} rows, budget {budget}"
-            assert price(view, count) <= budget, where
+            assert price(view, counted) <= budget, where
             assert lawless(view, rows[: at + 1]) == [], where
             assert shows_newest(view, row), where
             assert context.last_view is not None

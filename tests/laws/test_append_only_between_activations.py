@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from .builders import Message, session, system, user
+from .builders import Message, session
 from .checkers import prefix_problems
 from .judge import REASONS, replay, watched
 from .summarizers import Counting
@@ -71,31 +71,3 @@ async def test_two_providers_in_turn_each_see_their_own_views_grow() -> None:
                 broken += context.statistics().activations - before
                 last[one.name] = view
         assert 2 < broken < 40
-
-
-async def test_changed_system_rows_are_an_activation_with_its_reason() -> None:
-    log = session(22, 60)
-    async with watched(Counting(), budget=1_500) as judge:
-        await replay(judge, log)
-        await judge.set([system("New rules."), *log[1:]])
-        await judge.view()
-        reasons = judge.context.statistics().activations_by_reason
-        assert reasons.get("system_changed", 0) + reasons.get("log_replaced", 0) > 0
-
-
-async def test_an_explicit_compaction_is_one_activation() -> None:
-    async with watched(Counting(), budget=6_000) as judge:
-        await judge.add(*session(23, 80, size=40))
-        await judge.context.wait_idle()
-        before = await judge.view()
-        report = await judge.context.compact()
-        assert report.activated
-        assert report.reason == "explicit"
-        assert report.tokens_after < report.tokens_before
-        assert report.freed == report.tokens_before - report.tokens_after
-        after = await judge.view()
-        assert after != before
-        assert judge.context.statistics().activations_by_reason["explicit"] == 1
-        await judge.add(user("go on"))
-        await judge.view()
-        assert judge.activations == judge.context.statistics().activations

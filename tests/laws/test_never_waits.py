@@ -12,7 +12,7 @@ import pytest
 
 from .builders import session
 from .judge import watched
-from .summarizers import Counting, Sleeping
+from .summarizers import Sleeping
 
 pytestmark = pytest.mark.anyio
 
@@ -53,27 +53,6 @@ async def test_views_come_while_the_summarizer_sleeps_for_ever(monkeypatch: pyte
             assert summarizer.calls > 0  # they were asked for, and none has answered
             assert judge.context.statistics().stand_ins > 0
     assert timers.started == 0
-
-
-async def test_a_view_without_an_activation_does_not_even_yield_for_the_store() -> None:
-    async with watched(Counting(), budget=50_000) as judge:
-        await judge.add(*session(25, 60))
-        await judge.view()
-        others_ran = 0
-
-        async def other() -> None:
-            nonlocal others_ran
-            while True:
-                others_ran += 1
-                await asyncio.sleep(0)
-
-        task = asyncio.create_task(other())
-        await asyncio.sleep(0)
-        before = others_ran
-        for _ in range(10):
-            await judge.context.get_messages_for_request()
-        task.cancel()
-        assert others_ran - before <= 20  # at most a checkpoint or two a view: nothing was awaited
 
 
 async def test_closing_does_not_wait_for_a_sleeping_summarizer() -> None:

@@ -7,15 +7,6 @@ import re
 
 import pytest
 
-from summarizing_context.log.missing_summaries import Want
-from summarizing_context.log.segments import Limits
-from summarizing_context.log.tree import Node
-from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.messages.truncation import HEAD, LONGEST_RESULT, TAIL
-from summarizing_context.worker.jobs import Jobs, Recipe
-from tests.making import timeline
-from tests.worker.test_summaries import book
-
 from .builders import DIALECTS, Message, assistant, call, marked, result, session, user
 from .judge import Judge, watched
 from .shapes import canonical
@@ -110,25 +101,6 @@ async def test_with_a_dead_summarizer_stand_ins_cover_what_no_model_read() -> No
         assert judge.covered > 50
 
 
-async def test_a_job_holds_its_whole_range_and_ranges_have_no_gap() -> None:
-    summarizer = Counting()
-    async with watched(summarizer, budget=3_000) as judge:
-        await judge.add(*session(32, 300))
-        await judge.view()
-        await judge.context.wait_idle()
-        ranges = sorted({(job.start, job.stop) for job in summarizer.segments})
-        assert len(ranges) > 10
-        place = 1  # the leading system row is in no segment
-        for start, stop in ranges:
-            assert start <= place <= stop  # leaves of one large group may tell the same range
-            place = max(place, stop)
-        assert place > 200
-        for job in summarizer.jobs:
-            assert job.prompt == f"{job.instructions}\n\n{job.content}"
-            assert job.source_tokens > 0
-            assert job.max_tokens > 0
-
-
 def long_results(dialect: str) -> tuple[list[Message], dict[str, list[str]]]:
     """Turns at the default segment sizes, every third with a result that a model's input cuts; markers by kind."""
     marks: dict[str, list[str]] = {"whole": [], "long": []}
@@ -146,41 +118,6 @@ def long_results(dialect: str) -> tuple[list[Message], dict[str, list[str]]]:
     return [*log, *session(33, 60, rules="", size=200)], marks
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_is_cut_out_for_a_model_is_read_by_the_extractive_pass(dialect: str) -> None:
-    log, marks = long_results(dialect)
-    made, lines, passes = book(timeline(log, Limits()))
-    jobs = Jobs(lines, made, Recipe("model", "a", "b", False, 400, 400, lambda kind, rank, most: "Sum up."))
-    wants = [Want(Node.leaf(leaf), lines.hashes[leaf]) for leaf in range(len(lines.segments))]
-    contents = ""
-    for want in wants:
-        contents += jobs.prepare(want)().content
-        made.mark_read(want.hash)
-    assert made.unseen_tokens(len(wants)) == 0
-    read, cut_out = found(contents), found("".join(passes.left_out))
-    assert read | cut_out == {mark for kind in marks.values() for mark in kind}
-    assert cut_out <= set(marks["long"])
-    assert len(cut_out) > 1_000
-    assert contents.count("tokens left out here") == len(passes.left_out) > 8
-    assert estimate_text(contents) < 0.6 * sum(estimate_text(lines.content(leaf)) for leaf in range(len(wants)))
-
-
-def test_what_was_cut_out_and_not_read_counts_as_unseen() -> None:
-    log, _ = long_results("openai")
-    made, lines, passes = book(timeline(log, Limits()))
-    leaf = next(leaf for leaf, segment in enumerate(lines.segments) if segment.parts > 1)
-    passes.fails = True
-    with pytest.raises(RuntimeError):
-        made.cut_for_model(lines.hashes[leaf], lines.content(leaf))
-    made.mark_read(lines.hashes[leaf])
-    rest = [hash for at, hash in enumerate(lines.hashes) if at != leaf]
-    for hash in rest:
-        made.mark_read(hash)
-    assert made.unseen_tokens(len(lines.segments)) > LONGEST_RESULT
-    assert "stand-in" in made.text_of(Node.leaf(leaf)).made_by  # which reads all of it
-    assert made.unseen_tokens(len(lines.segments)) == 0
-
-
 async def test_a_session_whose_model_gets_long_results_cut_leaves_nothing_unseen() -> None:
     summarizer, (log, marks) = Counting(), long_results("anthropic")
     async with watched(summarizer, budget=16_000, segment_min=2_000, segment_target=4_000, segment_max=8_000) as judge:
@@ -192,5 +129,5 @@ async def test_a_session_whose_model_gets_long_results_cut_leaves_nothing_unseen
                 assert judge.context.unseen_tokens() == 0
         assert set(marks["whole"]) <= found(summarizer.contents) | found(canonical(judge.last))
         assert len(set(marks["long"]) - found(summarizer.contents)) > 1_000
-        assert max(job.source_tokens for job in summarizer.jobs) > LONGEST_RESULT > HEAD + TAIL
+        assert any("tokens left out here" in job.content for job in summarizer.jobs)
         assert judge.activations > 3

@@ -14,13 +14,11 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.errors import StoreError
-from summarizing_context.stores.base import Store
 
 from .builders import Message, assistant, count, session, user, words
 from .judge import SMALL
-from .places import kept_at
+from .places import kept_at, opened_store
 from .summarizers import Counting
 
 pytestmark = pytest.mark.anyio
@@ -153,22 +151,25 @@ async def test_many_tasks_of_one_context_pay_each_key_once() -> None:
 
 
 async def test_an_edit_is_paid_for_near_the_change_only(tmp_path: Path) -> None:
-    log = session(35, 400)
+    """Segments end by what is said, so that behind a message that is put in they soon end where they did: also where
+    all messages are of one size, and sizes alone would never."""
+    rng, again, changes = random.Random(54), Counting("counting/1"), []
+    log = [(user, assistant)[at % 2](f"{at} {words(rng, 45)}"[:160]) for at in range(400)]
     first = await finished(tmp_path / "a.db", log)
-    leaves = []
-    for place in (1, 40, 120, 200, 300):
-        again = Counting("counting/1")
-        edited = [*log[:place], user("Something that was not there before."), *log[place:]]
-        async with opened(tmp_path / "a.db", again, f"edit{place}") as context:
-            await context.set_messages(edited)
+    async with opened(tmp_path / "a.db", again, "edits") as context:
+        for number in range(12):
+            place, gone = rng.randrange(len(log)), number % 2  # it is put in, or in the place of another one
+            before, merges = len(again.segments), again.calls - len(again.segments)
+            said = assistant(f"{number} {words(rng, 45)}"[:160])
+            await context.set_messages([*log[:place], said, *log[place + gone :]])
             await context.get_messages_for_request()
             assert await context.wait_idle()
-        leaves.append(len(again.segments))
-        assert len(again.jobs) - len(again.segments) <= len(first.segments) // 3 + 4  # rollups to the right of it
+            changes.append(len(again.segments) - before)
+            assert again.calls - len(again.segments) - merges <= len(first.segments) // 3 + 4  # to the right of it
     assert len(first.segments) > 25
-    assert max(leaves) <= 10
-    assert median(leaves) <= 4
-    assert sum(leaves) > 0
+    assert max(changes) <= 10
+    assert median(changes) <= 4
+    assert sum(changes) > 6
 
 
 async def test_a_log_that_is_set_again_keeps_its_summaries() -> None:
@@ -189,7 +190,7 @@ async def test_a_log_that_is_set_again_keeps_its_summaries() -> None:
 class NothingFound:
     """A store that keeps summaries and cannot look for them."""
 
-    def __init__(self, inner: Store) -> None:
+    def __init__(self, inner: Any) -> None:
         self.inner, self.name, self.checkpoints = inner, inner.name, inner.checkpoints
 
     def __getattr__(self, name: str) -> Any:
@@ -205,17 +206,14 @@ async def test_a_piece_that_becomes_a_segment_is_paid_once(tmp_path: Path, recip
     shared = 0
     for number in range(4):
         rng, summarizer = random.Random(number), Counting(recipe)
-        store = NothingFound(await open_store(kept_at(tmp_path / f"{number}.db")))
-        settings = Settings(
-            max_tokens=1_500, max_messages=20, keep_recent=1, store=kept_at(tmp_path / f"{number}.db"), **SMALL
-        )
-        context = await start_context(settings, Options(summarizer, count, None, store=store))
-        for _ in range(60):
-            for message in (user(words(rng, rng.randint(1, 60))), assistant(words(rng, rng.randint(1, 60)))):
-                await context.add_message(message)
-                await context.get_messages_for_request()
-            assert await context.wait_idle()
-        await context.close()
+        store: Any = NothingFound(await opened_store(kept_at(tmp_path / f"{number}.db")))
+        settings = Settings(max_tokens=1_500, max_messages=20, keep_recent=1, **SMALL)
+        async with open_context(settings, summarizer=summarizer, count_tokens=count, store=store) as context:
+            for _ in range(60):
+                for message in (user(words(rng, rng.randint(1, 60))), assistant(words(rng, rng.randint(1, 60)))):
+                    await context.add_message(message)
+                    await context.get_messages_for_request()
+                assert await context.wait_idle()
         assert set(keys(summarizer).values()) == {1}
         shared += len(keys(summarizer))
     assert shared > 60

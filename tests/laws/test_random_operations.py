@@ -1,55 +1,65 @@
-"""Everything in random order against all laws: about 1,000 operations a strategy in the gate, a million in `make laws`.
+"""Everything in random order against all laws, on every strategy: calmly, and while everything fails at random.
 
-`LAWS_SEED` begins at another seed. A failure prints the steps that led to it; LAWS_SHRINK=1 looks for fewer (minutes).
+LAWS_OPERATIONS steps a strategy, 500 if it is not set, and where everything fails a 25th of them, or 400. LAWS_SEED
+begins at another seed. A failure names the seed of its session.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed
-from hypothesis import settings as hypothesis_settings
-from hypothesis.stateful import run_state_machine_as_test
 
-from summarizing_context import Settings
-from summarizing_context.errors import SettingsError
+from .chaos import KINDS, Chaos
+from .faults import FAULTS, LIES
+from .places import remove
 
-from .amounts import ALL, OPERATIONS
-from .operations import Operations
-
+pytestmark = pytest.mark.anyio
+OPERATIONS = int(os.environ.get("LAWS_OPERATIONS", "500"))
+FAULTY = int(os.environ.get("LAWS_OPERATIONS", "10000")) // 25
 FIRST_SEED = int(os.environ.get("LAWS_SEED", "1"))
+STEPS = 50
 STRATEGIES = ["hierarchical", "summarize", "truncate", "importance"]
-ROUND = hypothesis_settings(
-    max_examples=10,
-    stateful_step_count=50,
-    deadline=None,
-    database=None,
-    print_blob=False,
-    phases=(Phase.generate, Phase.shrink) if os.environ.get("LAWS_SHRINK") else (Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-)
+
+
+async def run(strategy: str, steps: int, folder: Path, *, calm: bool) -> Counter[str]:
+    """Sessions of some steps each; what happened in them."""
+    done: Counter[str] = Counter()
+    for number in range(steps // STEPS):
+        seed = FIRST_SEED + number + 10_000_000 * STRATEGIES.index(strategy)
+        before = asyncio.all_tasks()
+        try:
+            await Chaos(seed, strategy, folder / f"{number}.db", done, calm=calm).run(STEPS)
+        except Exception as error:
+            raise AssertionError(f"{strategy}, session of seed {seed}: {error}") from error
+        left = asyncio.all_tasks() - before  # calls that took no notice of their cancellation
+        assert not left or not (await asyncio.wait(left, timeout=120))[1]
+        remove(folder / f"{number}.db")
+    print(f"{strategy}: {dict(sorted(done.items()))}")
+    assert done["judged views"] > steps // 3
+    assert done["activations"] > steps // 20
+    assert done["covered"] > steps // 4
+    assert done["reopen"] > steps // 250
+    return done
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_all_laws_hold_under_random_operations(strategy: str) -> None:
-    try:
-        Settings(strategy=strategy)
-    except SettingsError:
-        pytest.skip(f"there is no strategy {strategy} yet")
-    machine = type(f"Operations_{strategy}", (Operations,), {"strategy": strategy, "done": Counter()})
-    number = FIRST_SEED + 10_000_000 * STRATEGIES.index(strategy)
-    wanted = OPERATIONS if ALL or strategy != "importance" else OPERATIONS // 5  # it differs in what it keeps only
-    while machine.done["operations"] < wanted:
-        run_state_machine_as_test(seed(number)(machine), settings=ROUND)
-        number += 1
-    done = machine.done
-    print(f"{strategy}: {dict(done)}")
-    assert done["activations"] > wanted // 100
-    assert done["covered"] > wanted // 10
-    assert done["shrunk"] > wanted // 100
-    assert done["stand_in_result"] > 0
-    assert done["late_result_note"] > 0
-    assert done["undone"] > 0
-    assert done["views"] > wanted // 10
+async def test_all_laws_hold_under_random_operations(strategy: str, tmp_path: Path) -> None:
+    done = await run(strategy, OPERATIONS, tmp_path, calm=True)
+    assert done.keys() >= {*KINDS, "shrunk", "stand_in_result", "late_result_note", "undone"}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_all_laws_hold_while_everything_fails_at_random(strategy: str, tmp_path: Path) -> None:
+    done = await run(strategy, FAULTY, tmp_path, calm=False)
+    assert done["cancelled"] > FAULTY // 50
+    assert done["took effect"] > 0  # of what failed or was cancelled
+    assert done["took no effect"] > 0
+    wanted = {f"store {what} {when}" for what in ("append", "activation") for when in ("before", "after")}
+    if strategy != "truncate":
+        wanted |= {"summarizer good", *(f"summarizer {kind}" for kind in (*FAULTS, *LIES))}
+        assert done["store find before"] + done["store summary before"] + done["store summary after"] > 0
+    assert wanted <= done.keys()

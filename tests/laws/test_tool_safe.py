@@ -7,7 +7,6 @@ import random
 import pytest
 
 from .builders import DIALECTS, call, result, session, user, words
-from .checkers import tool_safe_problems
 from .judge import replay, watched
 from .shapes import answered_ids, called_ids
 from .summarizers import Counting
@@ -93,19 +92,6 @@ async def test_a_view_between_split_calls_gives_up_the_earlier_ones_and_shows_th
                 await judge.add(result(DIALECTS[turn % len(DIALECTS)], identity, words_of(turn)))
                 assert words_of(turn)[:9] in str((await judge.view())[-1])
         assert min(judge.repairs["stand_in_result"], judge.repairs["late_result_note"]) > 20
-
-
-async def test_a_long_run_of_split_calls_stays_tool_safe() -> None:
-    ids = [f"r{n}" for n in range(40)]
-    rows = [call("openai", (identity, "read", {})) for identity in ids]
-    rows += [result("openai", identity, "ok") for identity in ids]
-    async with watched(Counting(), budget=8_000) as judge:
-        context = judge.context
-        for row in [user("many"), *rows]:
-            await context.add_message(row)
-            view = await context.get_messages_for_request()
-            assert tool_safe_problems(view) == []
-        assert [identity for row in view for identity in called_ids(row)] == ids
 
 
 def words_of(seed: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
-from summarizing_context.views.budget import Room, Shares
 
 from .builders import Message, assistant, call, count, result, system, user, words
 from .judge import SMALL, Judge, watched
@@ -26,7 +24,8 @@ def cost(message: Message) -> int:
 
 
 def cap_of(budget: int) -> int:
-    return Room(budget, Shares()).staying_cap
+    """What such rows may take: all but a third of the budget, or some more of a small one."""
+    return int(budget - max(budget / 3, 128))
 
 
 def critical(message: Message) -> Message:
@@ -94,24 +93,6 @@ def test_no_row_is_missing_that_would_have_fitted_and_every_view_is_lawful(budge
     anyio.run(judged, budget, seed, share)
 
 
-@pytest.mark.parametrize("budget", [1_000, 10_000])
-async def test_all_stay_while_they_leave_the_floor_and_beyond_that_the_rest_is_told(budget: int):
-    assert await judged(budget, 1, 0.3) == 0
-    assert await judged(budget, 2, 1.5) > 0
-
-
-@pytest.mark.parametrize("share", [0.09, 0.6])
-async def test_sixty_critical_opening_rows_stay_until_the_room_ends(share: float):
-    budget, rng = 6_000, random.Random(5)
-    rows = [critical(user(f"{n} " + words(rng, int(share * budget / 60) - 6))) for n in range(60)]
-    async with watched(budget=budget) as judge:
-        await judge.add(*rows)
-        await talk(judge, rng, 2 * budget)
-        assert missing(await judge.view(), rows) == []
-        assert judge.context.statistics().pins_left_out == 0
-        assert judge.activations > 1
-
-
 async def test_the_newest_of_too_many_opening_rows_stay_and_the_others_are_counted_and_told():
     budget, rng = 6_000, random.Random(6)
     rows = [critical(user(f"{n} " + words(rng, budget // 60 - 6))) for n in range(60)]
@@ -127,33 +108,6 @@ async def test_the_newest_of_too_many_opening_rows_stay_and_the_others_are_count
         assert any(told in str(row["content"]) for row in view)
 
 
-async def test_forty_system_rows_between_others_stay_at_a_small_budget():
-    rng = random.Random(7)
-    rows = [system(f"{n} " + words(rng, 20)) for n in range(40)]
-    async with watched(budget=3_000) as judge:
-        await judge.add(user("task"), assistant("ok"))
-        for row in rows:
-            await judge.add(row)
-            await talk(judge, rng, 100)
-        await talk(judge, rng, 6_000)
-        assert missing(await judge.view(), rows) == []
-
-
-@pytest.mark.parametrize("make", [user, assistant, system])
-async def test_a_row_of_half_the_room_is_whole_from_its_first_view_on(make: Any):
-    rng = random.Random(8)
-    row = critical(make(words(rng, 2_000)))
-    async with watched(budget=4_000) as judge:
-        await judge.add(user("task"), assistant("ok"))
-        await talk(judge, rng, 4_000)
-        await judge.add(row)
-        assert row in await judge.view()
-        for _ in range(10):
-            await talk(judge, rng, 600)
-            assert row in judge.last
-        assert judge.covered > judge.log.index(row)
-
-
 async def test_rows_that_fill_their_room_cause_no_storm():
     budget, rng = 4_000, random.Random(9)
     async with watched(budget=budget) as judge:
@@ -164,7 +118,7 @@ async def test_rows_that_fill_their_room_cause_no_storm():
         before, since = judge.context.statistics().activations, len(judge.log)
         await talk(judge, rng, 12_000)
         tokens = sum(4 + count(str(row.get("content"))) + 20 * ("tool_calls" in row) for row in judge.log[since:])
-        assert judge.context.statistics().activations - before <= tokens / (Shares().min_free * budget) + 1
+        assert judge.context.statistics().activations - before <= tokens / (0.12 * budget) + 1
 
 
 @pytest.mark.usefixtures("each_store")
@@ -179,18 +133,3 @@ async def test_a_session_that_is_opened_again_shows_the_same_bytes_beside_such_r
         assert context.statistics().repairs["shrunk"] > 2
     async with open_context(options, count_tokens=count) as context:
         assert (await context.get_messages_for_request())[: len(view)] == view
-
-
-@pytest.mark.parametrize("seed", range(3))
-async def test_a_row_that_is_kept_for_its_importance_is_not_counted_among_those_left_out(seed: int):
-    rng = random.Random(seed)
-    made = Settings(max_tokens=1_500, max_messages=20, strategy="importance", idle_after=None)
-    async with open_context(made, count_tokens=count) as context:
-        for n in range(60):
-            await context.add_message(rng.choice([user, assistant])(f"{n} " + words(rng, 20)))
-            if rng.random() < 0.4:
-                await context.add_message(critical(user(f"critical {n} " + words(rng, rng.choice([10, 40, 200])))))
-            view = await context.get_messages_for_request()
-            lost = missing(view, [row for row in await context.get_messages() if row.get("critical")])
-            assert context.statistics().pins_left_out == len(lost)
-            assert any(f"{len(lost)} pinned message" in str(row["content"]) for row in view) is bool(lost)

@@ -1,0 +1,292 @@
+"""Checkpoints: exact, cheap, and nothing that came after one is ever lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import (
+    CheckpointNotFoundError,
+    SessionExistsError,
+    Settings,
+    SettingsError,
+    StoreReadOnlyError,
+    SummarizingContext,
+    open_context,
+)
+from tests.contract.store_builders import sql
+from tests.laws.builders import Message, count, session, user
+from tests.laws.checkers import goes_on
+from tests.laws.judge import SMALL
+from tests.laws.summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+LOG = session(5, 400, size=30)
+
+
+def small(**changed: Any) -> Settings:
+    return Settings(**{"max_tokens": 1_000, **SMALL, **changed})
+
+
+async def fill(context: SummarizingContext, messages: list[Message], every: int = 3) -> None:
+    """Add messages with a view now and then, as an agent would."""
+    for at, message in enumerate(messages):
+        await context.add_message(message)
+        if at % every == 0:
+            await context.get_messages_for_request()
+
+
+async def test_the_view_after_a_restore_is_the_view_of_then():
+    async with open_context(small(), count_tokens=count) as context:
+        await fill(context, LOG[:120])
+        then = await context.get_messages_for_request()
+        mark = await context.checkpoint("before")
+        await fill(context, LOG[120:260])
+        before = context.statistics().activations
+        await context.restore(mark)
+        assert await context.get_messages() == LOG[:120]
+        assert await context.get_messages_for_request() == then
+        assert context.last_view.activation.reason == "restored"
+        assert context.statistics().activations == before + 1
+
+
+async def test_what_came_after_a_checkpoint_can_be_returned_to():
+    async with open_context(small(), count_tokens=count) as context:
+        await fill(context, LOG[:60])
+        mark = await context.checkpoint()
+        await fill(context, LOG[60:130])
+        later = await context.get_messages_for_request()
+        back = await context.restore(mark)
+        await fill(context, LOG[200:240])
+        other = await context.restore(back)
+        assert await context.get_messages() == LOG[:130]
+        assert await context.get_messages_for_request() == later
+        await context.restore(other)
+        assert await context.get_messages() == LOG[:60] + LOG[200:240]
+
+
+class Provider:
+    def __init__(self, name: str, window: int) -> None:
+        self.name, self.window = name, window
+
+    def get_model_info(self) -> dict[str, Any]:
+        return {"id": self.name, "context_window": self.window, "max_output_tokens": 1}
+
+
+async def one_of_many_things(context: SummarizingContext, rng: random.Random, log: list[Message]) -> None:
+    kind = rng.choice(("add", "add", "add", "view", "view", "compact", "cut", "settle"))
+    if kind == "add":
+        start = rng.randrange(len(LOG) - 12)
+        added = LOG[start : start + rng.randint(1, 12)]
+        await asyncio.gather(*map(context.add_message, added))
+        log += added
+    elif kind == "view":
+        await seen(context, rng.choice((None, "a", "b", 600)))
+    elif kind == "compact":
+        await context.compact()
+    elif kind == "cut" and len(log) > 20:
+        del log[rng.randrange(len(log)) :]
+        await context.set_messages(log)
+    else:
+        await context.wait_idle()
+
+
+async def seen(context: SummarizingContext, who: str | int | None) -> list[Message]:
+    if isinstance(who, str):
+        return await context.get_messages_for_request(provider=Provider(who, {"a": 2_000, "b": 3_200}[who]))
+    return await context.get_messages_for_request(who)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_happens_a_restore_is_exact(tmp_path: Path, seed: int):
+    rng, log, marks = random.Random(seed), list[Message](), dict[str, tuple[Any, list[Message], list[Message]]]()
+    settings = small(store=tmp_path / "a.db", merge_user_rows=seed % 2 == 1, safety_margin=0)
+    for _ in range(2):  # the second time in a process that knows the checkpoints from the file only
+        async with open_context(settings, summarizer=Counting("counting/1"), count_tokens=count) as context:
+            for _ in range(25):
+                for _ in range(rng.randint(1, 4)):
+                    await one_of_many_things(context, rng, log)
+                if marks and rng.random() < 0.4:
+                    mark = rng.choice(list(marks))
+                    who, then, log_then = marks[mark]
+                    await context.restore(mark)
+                    log[:] = log_then
+                    assert await context.get_messages() == log
+                    assert goes_on(await seen(context, who), then)
+                elif log:
+                    who = rng.choice((None, "a", "b"))
+                    then = await seen(context, who)
+                    marks[await context.checkpoint()] = who, then, list(log)
+    assert len(marks) > 10
+
+
+async def test_a_restored_session_is_reopened_as_it_was_restored(tmp_path: Path):
+    settings = small(store=tmp_path / "a.db")
+    async with open_context(settings, count_tokens=count) as context:
+        await fill(context, LOG[:100])
+        then = await context.get_messages_for_request()
+        mark = await context.checkpoint()
+        await fill(context, LOG[100:150])
+        await context.restore(mark)
+    async with open_context(settings, count_tokens=count) as context:
+        assert await context.get_messages_for_request() == then
+        assert await context.get_messages() == LOG[:100]
+
+
+async def test_a_fork_goes_its_own_way_without_copying(tmp_path: Path):
+    path = tmp_path / "a.db"
+    async with open_context(small(store=path, project="p"), summarizer=Counting("c/1"), count_tokens=count) as context:
+        await fill(context, LOG[:150])
+        await context.wait_idle()
+        then = await context.get_messages_for_request()
+        mark = await context.checkpoint()
+        await fill(context, LOG[150:160])
+        assert await context.fork(mark, "other") == "other"
+        with sql(path) as connection:
+            assert connection.execute("select count(*) from entries").fetchone() == (160,)
+            assert connection.execute("select project from sessions").fetchall() == [("p",), ("p",)]
+        summarizer = Counting("c/1")
+        settings = small(store=path, session_id="other")
+        async with open_context(settings, summarizer=summarizer, count_tokens=count) as fork:
+            assert goes_on(await fork.get_messages_for_request(), then)
+            await fork.wait_idle()
+            assert summarizer.calls == 0
+            await fork.add_message(user("on a way of its own"))
+        assert await context.get_messages() == LOG[:160]
+        for taken in ("other", "default"):
+            with pytest.raises(SessionExistsError, match=f"'{taken}' already") as caught:
+                await context.fork(mark, taken)
+            assert (caught.value.session_id, isinstance(caught.value, ValueError)) == (taken, True)
+
+
+async def test_checkpoints_are_made_at_intervals():
+    async with open_context(small(checkpoint_interval_messages=10), count_tokens=count) as context:
+        for message in LOG[:35]:
+            await context.add_message(message)
+        assert [mark.seq for mark in await context.list_checkpoints()] == [10, 20, 30]
+        assert not context.should_checkpoint()
+        await asyncio.gather(*map(context.add_message, LOG[35:58]))
+        assert len(await context.list_checkpoints()) >= 4
+
+
+async def test_ephemeral_messages_are_no_part_of_a_checkpoint():
+    async with open_context(small(), count_tokens=count) as context:
+        await fill(context, LOG[:5])
+        await context.add_message({"role": "user", "content": "passing", "ephemeral": True})
+        mark = await context.checkpoint()
+        await context.restore(mark)
+        assert await context.get_messages() == LOG[:5]
+
+
+async def test_a_checkpoint_is_listed_found_by_its_name_and_forgotten():
+    async with open_context(small(), count_tokens=count) as context:
+        await fill(context, LOG[:5])
+        first = await context.checkpoint("same name")
+        await fill(context, LOG[5:9])
+        second = await context.checkpoint("same name")
+        listed = await context.list_checkpoints()
+        assert [(mark.id, mark.name, mark.seq) for mark in listed] == [
+            (first, "same name", 5),
+            (second, "same name", 9),
+        ]
+        await context.restore("same name")
+        assert len(await context.get_messages()) == 9
+        await context.delete_checkpoint(first)
+        with pytest.raises(CheckpointNotFoundError):
+            await context.restore(first)
+
+
+async def test_restore_and_appends_at_once_lose_nothing(tmp_path: Path):
+    async with open_context(small(store=tmp_path / "a.db"), count_tokens=count) as context:
+        await fill(context, LOG[:40])
+        mark = await context.checkpoint()
+        added = asyncio.gather(*(context.add_message(user(f"n{i}")) for i in range(30)))
+        back = await context.restore(mark)
+        await added
+        now = await context.get_messages()
+        assert now[:40] == LOG[:40]
+        await context.restore(back)
+        before = await context.get_messages()
+        assert before[:40] == LOG[:40]
+        assert sorted(m["content"] for m in now[40:] + before[40:]) == sorted(f"n{i}" for i in range(30))
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_checkpoint_beside_a_cancelled_replacement_belongs_to_one_log(turns: int):
+    async with open_context(small(), count_tokens=count) as context:
+        await fill(context, LOG[:100])
+        replacing = asyncio.create_task(context.set_messages(LOG[200:290]))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        replacing.cancel()
+        await asyncio.gather(replacing, return_exceptions=True)
+        mark = await context.checkpoint()
+        log, view = await context.get_messages(), await context.get_messages_for_request()
+        await context.restore(mark)
+        assert await context.get_messages() == log
+        assert await context.get_messages_for_request() == view
+
+
+WRONG: list[tuple[Callable[[SummarizingContext], Any], type[Exception]]] = [
+    (lambda context: context.restore("c77"), CheckpointNotFoundError),
+    (lambda context: context.restore("no such"), LookupError),
+    (lambda context: context.restore("\ud800"), CheckpointNotFoundError),
+    (lambda context: context.fork("c77", "other"), CheckpointNotFoundError),
+    (lambda context: context.delete_checkpoint("c77"), CheckpointNotFoundError),
+    (lambda context: context.restore(7), SettingsError),
+    (lambda context: context.checkpoint(""), SettingsError),
+    (lambda context: context.checkpoint(5), SettingsError),
+    (lambda context: context.checkpoint("a\nb"), SettingsError),
+    (lambda context: context.checkpoint("c12"), SettingsError),
+    (lambda context: context.fork("1", "no good name!"), SettingsError),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+async def test_what_cannot_be_is_refused_and_changes_nothing(number: int):
+    call, error = WRONG[number]
+    async with open_context(small()) as context:
+        await context.add_message(user("hello"))
+        with pytest.raises(error):
+            await call(context)
+        assert await context.list_checkpoints() == []
+        assert len(await context.get_messages()) == 1
+
+
+async def test_a_log_of_which_anything_would_be_lost_is_a_checkpoint_first():
+    async with open_context(small(), count_tokens=count) as context:
+        await context.set_messages(LOG[:120])
+        await context.set_messages(LOG[:130])
+        assert await context.list_checkpoints() == [], "nothing was lost"
+        await fill(context, LOG[130:150])
+        view = await context.get_messages_for_request()
+        for replace, name in (
+            (context.set_messages(LOG[:90]), "before the log was replaced"),
+            (context.set_messages([*LOG[:120], LOG[130]]), "before the log was replaced"),
+            (context.clear(), "before the log was cleared"),
+        ):
+            await replace
+            (*_, newest) = await context.list_checkpoints()
+            assert newest.name == name
+            await context.restore(newest.id)
+            assert await context.get_messages() == LOG[:150]
+            assert await context.get_messages_for_request() == view
+        before = await context.list_checkpoints()
+        await context.set_messages([*LOG[:150], LOG[130]])
+        assert await context.list_checkpoints() == before
+
+
+async def test_a_context_that_only_reads_makes_no_checkpoints(tmp_path: Path):
+    settings = small(store=tmp_path / "a.db")
+    async with open_context(settings) as context:
+        mark = await context.checkpoint()
+    async with open_context(settings, read_only=True) as context:
+        assert [found.id for found in await context.list_checkpoints()] == [mark]
+        for call in (context.checkpoint(), context.restore(mark), context.fork(mark, "other")):
+            with pytest.raises(StoreReadOnlyError):
+                await call

@@ -1,0 +1,175 @@
+"""`/context ...` commands, as a host passes them on."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from summarizing_context import CommandResult, ContextClosedError, Settings, SummarizingContext, open_context
+from tests.laws.builders import call, count, result, session, user
+from tests.laws.judge import SMALL
+from tests.laws.summarizers import Counting, Sleeping
+
+pytestmark = pytest.mark.anyio
+LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
+
+
+@asynccontextmanager
+async def opened(budget: int = 2_000) -> AsyncIterator[SummarizingContext]:
+    async with open_context(Settings(**SMALL, max_tokens=budget), count_tokens=count) as context:
+        await context.set_messages(LOG)
+        await context.wait_idle()
+        await context.get_messages_for_request()
+        yield context
+
+
+async def run(context: SummarizingContext, text: Any) -> CommandResult:
+    result = await context.handle_command(text)
+    assert json.loads(json.dumps(result.data)) == result.data
+    assert result.text.strip()
+    return result
+
+
+async def test_every_command_answers_with_text_and_data() -> None:
+    async with opened() as context:
+        name = context.explain()[0].name
+        for text in (
+            "/context",
+            "/context help",
+            "/context status",
+            "/context budget",
+            "/context summarize",
+            "/context summarize the walrus",
+            "/context summarize 4",
+            "/context compress",
+            "/context compress 0.9",
+            "/context pins",
+            "/context pin 0",
+            "/context pin Ursula bites",
+            "/context pins",
+            "/context unpin p1",
+            "/context checkpoint before the move",
+            "/context checkpoints",
+            "/context restore before the move",
+            "/context search walrus",
+            f"/context expand {name} line",
+            "expand 0",
+            "recall name of the walrus",
+            "Memory walrus",
+            "ledger",
+            "/CONTEXT\tStatus\n",
+            " search\twalrus ",
+        ):
+            assert (await run(context, text)).ok, text
+        helped = await run(context, "help")
+        assert all(f"/context {name}" in helped.text for name in helped.data["commands"])
+
+
+async def test_status_tells_the_budget_and_names_the_nodes_to_expand() -> None:
+    async with opened() as context:
+        status = await run(context, "/context status")
+        assert "of 2,000 tokens" in status.text
+        names = [node["name"] for node in status.data["nodes"]]
+        assert names == [node.name for node in context.explain()]
+        assert all(name in status.text for name in names)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("/context statsu", "did you mean 'status'?"),
+        ("/context xyzzy", "'/context help' lists all"),
+        ("/context restore", "checkpoint"),
+        ("/context restore c99", "no checkpoint of this id or name; it has none yet"),
+        ("/context unpin p9", "no pin of this id; it has none"),
+        ("/context search", "Usage: /context search [--project|--all] QUERY"),
+        ("/context expand", "Usage: /context expand"),
+        ("/context expand 900", "messages 0 to"),
+        ("/context expand 1 all of it", "detail"),
+        ("/context recall ?!", "words"),
+        (None, "NoneType"),
+    ],
+)
+async def test_what_is_wrong_with_a_command_is_told_not_raised(text: Any, says: str) -> None:
+    async with opened() as context:
+        result = await run(context, text)
+        assert not result.ok
+        assert says in result.text
+        assert result.data["error"]
+
+
+async def test_what_may_not_be_written_is_told_and_a_closed_context_is_an_error(tmp_path: Any) -> None:
+    settings = Settings(store=tmp_path / "run.db")
+    async with open_context(settings) as context:
+        await context.add_message(user("Hello"))
+    async with open_context(settings, read_only=True) as context:
+        assert not (await run(context, "checkpoint")).ok
+        assert (await run(context, "status")).ok
+    with pytest.raises(ContextClosedError):
+        await context.handle_command("status")
+
+
+HOSTILE = (
+    "\x1b]52;c;cm0gLXJmIH4=\x07",
+    "\x1b[2J",
+    "\x9b31m",
+    "\x1b]8;;http://x\x07",
+    "\u202e",
+    "\x00\x08",
+    "\r",
+    "\u2028",
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_command_tells_a_terminal_what_to_do(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def text(words: str) -> str:
+        return " ".join(f"{word}{rng.choice(HOSTILE)}" for word in (*words.split(), rng.choice(HOSTILE)))
+
+    async with open_context(Settings(max_tokens=2_000, token_counter="estimate")) as context:
+        await context.add_message(user(text("Never push findme to main.")))
+        for at in range(20):
+            await context.add_message(call("openai", (f"c{at}", text("bash"), {"command": text("make findme")})))
+            await context.add_message(result("openai", f"c{at}", text("Error: findme /src/a.py failed " * 20)))
+        await context.wait_idle()
+        await context.get_messages_for_request()
+        names = (await context.handle_command("/context help")).data["commands"]
+        asked = [f"{name} {more}" for name in names for more in ("", "findme", "0", "0-9 full", text("findme"))]
+        for command in [*asked, "pins", "checkpoints", text("nothing"), "/context " + text("search findme")]:
+            said = (await context.handle_command(command)).text
+            assert all(char.isprintable() or char == "\n" for char in said), command
+
+
+@pytest.mark.parametrize("calls", [0, None])
+async def test_a_cap_that_is_reached_is_told_where_stand_ins_stay(calls: int | None) -> None:
+    settings = Settings(**SMALL, max_tokens=2_000, max_calls_per_session=calls)
+    async with open_context(settings, count_tokens=count, summarizer=Sleeping()) as context:
+        await context.set_messages(LOG)
+        told = (await run(context, "/context summarize")).text
+        assert "are stand-ins" in told
+        assert ("A cap on calls or tokens is reached" in told) == (calls == 0) == context.statistics().cap_reached
+        assert ("are being made" in told) == (calls is None)
+
+
+async def test_an_hourly_cap_is_told_with_the_time_when_it_ends() -> None:
+    seconds = [0.0]
+    settings = Settings(**SMALL, max_tokens=2_000, max_calls_per_hour=1)
+    made = open_context(settings, count_tokens=count, summarizer=Counting(), clock=lambda: seconds[0])
+    async with made as context:
+        await context.set_messages(LOG)
+        await run(context, "/context summarize")
+        await context.wait_idle()
+        seconds[0] = 600.5
+        told = (await run(context, "/context summarize the walrus")).text
+        figures = context.statistics()
+        assert (figures.model_calls, figures.cap_reached, figures.cap_ends_in) == (1, True, 2_999.5)
+        assert "the model's own are made when it ends, in 50 minutes." in told
+        seconds[0] = 3_600.0
+        assert (context.statistics().cap_reached, context.statistics().cap_ends_in) == (False, None)

@@ -1,0 +1,211 @@
+"""Compressing when asked: what is important stays word for word, or only the newest messages do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import (
+    ContextClosedError,
+    Settings,
+    SettingsError,
+    SummarizingContext,
+    message_text_parts,
+    open_context,
+)
+from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user
+from tests.laws.judge import SMALL, Judge
+
+pytestmark = pytest.mark.anyio
+
+
+def small(**changed: Any) -> Settings:
+    return Settings(**{"max_tokens": 2_000, **SMALL, **changed})
+
+
+def failure(dialect: str, id: str = "boom") -> list[Message]:
+    """A change that failed: a call and its result, which belong together."""
+    return [
+        call(dialect, (id, "write_file", {"path": "src/keep.py"})),
+        result(dialect, id, "Traceback (most recent call last):\nValueError: the marker 4711"),
+    ]
+
+
+def work(dialect: str = "openai", turns: int = 60) -> list[Message]:
+    turn = [(user(f"Step {at}?"), assistant(f"{at} " + "Looked at it. " * 8)) for at in range(turns)]
+    plain = [message for messages in turn for message in messages]
+    return [user("task"), assistant("ok"), *failure(dialect), *plain]
+
+
+async def fill(context: SummarizingContext, log: list[Message]) -> None:
+    for message in log:
+        await context.add_message(message)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_what_is_important_stays_whole_and_in_order(dialect: str):
+    async with open_context(small(), count_tokens=count) as context:
+        judge = Judge(context, budget=2_000, keeps=True)
+        log = work(dialect)
+        await judge.add(*log)
+        report = await context.compress(0.6)
+        assert (report.activated, report.reason) == (True, "explicit")
+        assert report.tokens_after < report.tokens_before
+        view = await judge.view()
+        at = view.index(log[2])
+        assert view[at : at + 2] == log[2:4]
+        assert log[6] not in view  # what is not important is summarized
+        await judge.add(*work(turns=40))
+        assert log[2] in await judge.view()  # the threshold stays
+        assert (await context.compress(1.0)).activated
+        assert log[2] not in await judge.view()
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+@pytest.mark.parametrize("budget", [1_000, 3_000, 60_000])
+@pytest.mark.parametrize("seed", range(3))
+async def test_compressing_never_makes_a_view_larger(seed: int, budget: int, asked_before: bool):
+    log = [message for at in range(3) for message in (*failure("openai", f"c{at}"), *session(seed + at, 30, size=25))]
+    async with open_context(small(max_tokens=budget), count_tokens=count) as context:
+        for some in (log[:5], log[5:60], log[60:]):
+            await fill(context, some)
+            for threshold in (1.0, 0.6, 0.0, 0.3):
+                if asked_before:
+                    await context.get_messages_for_request()
+                    before = context.last_view.tokens  # type: ignore[union-attr]
+                else:
+                    before = context.budget().used_tokens
+                report = await context.compress(threshold)
+                await context.get_messages_for_request()
+                assert context.last_view is not None
+                assert context.last_view.tokens == report.tokens_after <= max(before, 0)
+                assert report.activated or (report.raw, report.kept) == (0, 0)
+
+
+async def test_compressing_leaves_only_the_newest_group_raw_however_little_that_is():
+    log = work(turns=30)
+    for budget in (1_500, 4_000, 100_000):
+        async with open_context(small(max_tokens=budget), count_tokens=count) as context:
+            await fill(context, log)
+            report = await context.compress(1.0)
+            view = await context.get_messages_for_request()
+            assert report.activated
+            raw = [message for message in view if message in log]
+            assert raw[-1] == log[-1]
+            assert (report.raw, report.kept) == (1, len(raw) - 1)
+            assert report.kept == 2  # the first request and the latest one, which are pinned
+            assert not (await context.compress(1.0)).activated  # there is no more to cover
+
+
+async def test_the_command_says_what_stays_and_why_or_that_nothing_was_done():
+    async with open_context(small(max_tokens=20_000), count_tokens=count) as context:
+        await fill(context, work())
+        told = await context.handle_command("/context compress 0.6")
+        assert "Word for word: the newest 1, " in told.text
+        assert "important enough" in told.text
+        assert told.data["kept"] > 0
+        again = await context.handle_command("/context compress 0.6")
+        assert "Nothing to summarize" in again.text
+        assert not again.data["activated"]
+
+
+async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share():
+    settings = small(strategy="importance_based", max_tokens=4_000)
+    async with open_context(settings, count_tokens=count) as context:
+        judge = Judge(context, budget=4_000, keeps=True)
+        await judge.add(user("task"), assistant("ok"))
+        for at in range(120):
+            await judge.add(*failure("openai", f"c{at}"), assistant(f"{at} " + "Looked at it. " * 10))
+            if at % 20 == 0:
+                await judge.view()
+        view = await judge.view()
+        covered = judge.log[: context.explain()[-1].stop]
+        kept = [message for message in view if message in covered and message["role"] in ("assistant", "tool")]
+        assert 0 < sum(4 + sum(map(count, message_text_parts(message))) for message in kept) <= 800
+        assert context.statistics().activations > 1
+
+
+async def test_what_is_kept_is_the_same_after_reopening(tmp_path: Path):
+    settings = small(store=tmp_path / "a.db")
+    async with open_context(settings, count_tokens=count) as context:
+        await fill(context, log := work())
+        await context.compress(0.6)
+        view = await context.get_messages_for_request()
+        assert log[2] in view
+    async with open_context(settings, count_tokens=count) as context:
+        assert await context.get_messages_for_request() == view
+        await fill(context, work(turns=60)[4:])
+        await context.compact()
+        assert log[2] in await context.get_messages_for_request()
+
+
+async def test_only_the_newest_messages_stay_raw_when_asked():
+    async with open_context(small(max_tokens=8_000), count_tokens=count) as context:
+        judge = Judge(context, budget=8_000)
+        await judge.add(*(log := work()))
+        report = await context.summarize()
+        assert report.activated
+        view = await judge.view()
+        assert view[-10:] == log[-10:]
+        assert log[-11] not in view
+        assert not (await context.summarize()).activated  # no more are raw
+        assert (await context.summarize(keep_recent=3)).activated
+        assert log[-5] not in await judge.view()
+
+
+async def test_the_newest_messages_are_rounded_out_to_whole_groups():
+    async with open_context(small(max_tokens=8_000), count_tokens=count) as context:
+        judge = Judge(context, budget=8_000)
+        await judge.add(*(log := [*work(turns=30), *failure("openai"), assistant("so it failed")]))
+        assert (await context.summarize(2)).activated
+        assert (await judge.view())[-3:] == log[-3:]
+
+
+async def test_asking_whether_to_compress_changes_nothing():
+    async with open_context(small(max_tokens=1_000), count_tokens=count) as context:
+        assert not context.should_compress()
+        await fill(context, work())
+        before = context.statistics()
+        assert context.should_compress()
+        assert context.should_compress() == await context.should_compact()
+        assert context.statistics() == before
+    with pytest.raises(ContextClosedError):
+        context.should_compress()
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.1, True, "0.5", None, float("nan"), 10**400])
+async def test_a_threshold_is_from_zero_to_one(threshold: Any):
+    async with open_context(small()) as context:
+        with pytest.raises(SettingsError, match="importance_threshold"):
+            await context.compress(threshold)
+
+
+@pytest.mark.parametrize("keep", [0, -1, True, "3", 2.0, None])
+async def test_the_newest_messages_are_counted_from_one(keep: Any):
+    async with open_context(small()) as context:
+        with pytest.raises(SettingsError, match="keep_recent"):
+            await context.summarize(keep)
+
+
+class Provider:
+    name = "acme"
+
+    def get_model_info(self) -> dict[str, Any]:
+        return {"id": "big", "context_window": 2_000, "max_output_tokens": 1}
+
+
+async def test_a_reopened_session_is_summarized_for_the_provider_of_its_last_request(tmp_path: Path):
+    settings = Settings(**SMALL, store=tmp_path / "run.db", safety_margin=0)
+    async with open_context(settings, count_tokens=count) as context:
+        await fill(context, work())
+        await context.get_messages_for_request(provider=Provider())
+    async with open_context(settings, count_tokens=count) as context:
+        assert context.budget().max_tokens == 1_999
+        report = await context.summarize(2)
+    assert report.activated
+    for read_only in (True, False):  # who only looks need not name the provider
+        async with open_context(settings, count_tokens=count, read_only=read_only) as context:
+            await context.get_messages_for_request(provider=None if read_only else Provider())
+            assert context.last_view.tokens == report.tokens_after

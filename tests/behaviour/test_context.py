@@ -1,0 +1,610 @@
+"""What a user of SummarizingContext sees, beside the laws."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from summarizing_context import (
+    ContextClosedError,
+    MessageError,
+    Settings,
+    SettingsError,
+    StoreError,
+    StoreReadOnlyError,
+    SummarizingContext,
+    WrongEventLoopError,
+    message_text_parts,
+    open_context,
+)
+from tests.laws.builders import assistant, call, count, result, session, system, user
+from tests.laws.summarizers import Counting, Sleeping
+
+pytestmark = pytest.mark.anyio
+
+BUDGET = 3_000
+
+
+def small(**changed: Any) -> Settings:
+    """Settings for short sessions."""
+    sizes = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
+    return Settings(**{**sizes, "max_tokens": BUDGET, "token_counter": "estimate", **changed})
+
+
+def opened(settings: Settings, **options: Any) -> AbstractAsyncContextManager[SummarizingContext]:
+    """A context that counts as `cost` does."""
+    return open_context(settings, **{"count_tokens": count, **options})
+
+
+async def fill(context: SummarizingContext, messages: list[dict]) -> None:
+    for message in messages:
+        await context.add_message(message)
+
+
+def cost(messages: list[dict]) -> int:
+    return sum(4 + sum(map(count, message_text_parts(message))) for message in messages)
+
+
+class Provider:
+    """A provider that tells its window."""
+
+    def __init__(self, window: int | None = None, output: int | None = None, name: str = "house") -> None:
+        self.name, self.window, self.output = name, window, output
+
+    def get_model_info(self) -> dict[str, Any]:
+        return {"id": "m", "context_window": self.window, "max_output_tokens": self.output}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+
+class Handler:
+    """An observer; fails when told to."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails, self.events = fails, list[tuple[str, Any]]()
+
+    def emit(self, name: str, data: Any) -> None:
+        self.events.append((name, data))
+        if self.fails:
+            raise RuntimeError("a bad handler")
+
+
+@contextmanager
+def nothing_left_behind() -> Iterator[None]:
+    """No task and no thread more than before. What a thread still does ends by itself within a minute."""
+    tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
+    yield
+    assert asyncio.all_tasks() - tasks == set()
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(60)
+    assert set(threading.enumerate()) - threads == set()
+
+
+# closing
+
+
+async def test_after_closing_every_method_says_so():
+    async with opened(small()) as context:
+        await context.add_message(user("hi"))
+    calls = [
+        lambda: context.add_message(user("x")),
+        lambda: context.get_messages_for_request(),
+        lambda: context.get_messages(),
+        lambda: context.set_messages([]),
+        lambda: context.clear(),
+        lambda: context.should_compact(),
+        lambda: context.compact(),
+        lambda: context.wait_idle(),
+        lambda: context.observe_usage(5),
+    ]
+    for method in calls:
+        with pytest.raises(ContextClosedError, match="closed"):
+            await method()
+    for plain in (context.statistics, context.explain, context.unseen_tokens):
+        with pytest.raises(ContextClosedError):
+            plain()
+    await context.close()
+
+
+@pytest.mark.parametrize("summarizer", [None, Counting, Sleeping])
+async def test_leaving_leaves_no_task_and_no_thread_behind(summarizer: Any):
+    await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
+    with nothing_left_behind():
+        async with opened(small(), summarizer=summarizer and summarizer()) as context:
+            await fill(context, session(messages=80))
+            await context.get_messages_for_request()
+            await anyio.wait_all_tasks_blocked()
+
+
+async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_cancellation():
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    class Stubborn(Counting):
+        async def answer(self, job: Any) -> str:
+            self.jobs.append(job)
+            asked.set()
+            while not go.is_set():
+                try:
+                    await go.wait()
+                except asyncio.CancelledError:
+                    continue
+            return "late"
+
+    await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
+    summarizer, threads = Stubborn(), set(threading.enumerate())
+    async with opened(small(), summarizer=summarizer) as context:
+        await fill(context, session(messages=80))
+        await context.get_messages_for_request()
+        await asked.wait()
+    assert not go.is_set()  # it did not wait for the summarizer
+    assert set(threading.enumerate()) - threads == set()
+    go.set()
+    await asyncio.sleep(0.01)
+
+
+async def test_leaving_under_cancellation_still_gives_everything_up(tmp_path: Path):
+    settings = small(store=tmp_path / "run.db")
+    await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
+    with nothing_left_behind():
+        with anyio.CancelScope() as scope:
+            async with open_context(settings, summarizer=Sleeping()) as context:
+                await fill(context, session(messages=60))
+                scope.cancel()
+                await anyio.sleep(5)
+        assert scope.cancelled_caught
+    async with open_context(settings) as again:
+        assert len(await again.get_messages()) >= 60
+
+
+async def test_another_event_loop_is_told_so():
+    async with opened(small()) as context:
+        with pytest.raises(WrongEventLoopError):
+            await anyio.to_thread.run_sync(lambda: asyncio.run(context.get_messages()))
+
+
+def test_outside_of_asyncio_opening_says_so():
+    async def main() -> None:
+        async with opened(small()):
+            raise AssertionError("opened")
+
+    def opened_by_a_stranger() -> str:
+        """What happens under a loop that is not asyncio's: such as trio, it only steps the coroutine."""
+        stranger = main()
+        with pytest.raises(WrongEventLoopError) as raised:
+            stranger.send(None)
+        return str(raised.value)
+
+    async def with_a_guest() -> str:
+        """Trio as a guest of asyncio: stepped in a callback of the loop, which is no task of it."""
+        told = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(lambda: told.set_result(opened_by_a_stranger()))
+        return await told
+
+    for told in (opened_by_a_stranger(), asyncio.run(with_a_guest())):
+        assert "asyncio only" in told
+        assert "asyncio.run" in told
+
+
+# bad input
+
+
+@pytest.mark.parametrize("wrong", [None, "hi", {}, {"role": 5}, {"role": "user", "content": {1, 2}}, [user("x")]])
+async def test_a_refused_message_leaves_the_log_unchanged(wrong: Any):
+    async with opened(small()) as context:
+        await context.add_message(user("hi"))
+        with pytest.raises(MessageError):
+            await context.add_message(wrong)
+        with pytest.raises(MessageError):
+            await context.set_messages([user("new"), wrong])
+        assert await context.get_messages() == [user("hi")]
+
+
+@pytest.mark.parametrize("wrong", ["5", -5, 1.5, True, float("nan"), object()])
+async def test_a_wrong_number_is_a_settings_error(wrong: Any):
+    async with opened(small()) as context:
+        with pytest.raises(SettingsError):
+            await context.get_messages_for_request(token_budget=wrong)
+        with pytest.raises(SettingsError):
+            await context.observe_usage(wrong)
+        with pytest.raises(SettingsError):
+            await context.observe_usage(5, cache_read=wrong)
+        if not isinstance(wrong, int | float) or wrong != wrong:
+            with pytest.raises(SettingsError, match="timeout"):
+                await context.wait_idle(wrong)
+
+
+def raising(text: str) -> int:
+    raise OSError("no ranks")
+
+
+@pytest.mark.parametrize("count", [raising, lambda text: -1, lambda text: "5", lambda text: 1.0, 5])
+async def test_a_counter_that_cannot_count_is_refused_at_open(count: Any):
+    with nothing_left_behind(), pytest.raises(SettingsError, match="count_tokens"):
+        async with opened(small(), count_tokens=count):
+            pass
+
+
+@pytest.mark.parametrize("wrong", [{"clock": 5}, {"redact": "x"}, {"summarizer": object()}, {"settings": {"store": 5}}])
+async def test_wrong_objects_are_refused_at_open(wrong: dict[str, Any]):
+    with pytest.raises(SettingsError):
+        async with open_context(**{"settings": small(), **wrong}):
+            pass
+
+
+# the log
+
+
+@pytest.mark.parametrize("change", ["equal", "appended", "edited", "inserted", "shortened"])
+async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
+    log, summarizer = session(messages=150), Counting("mine")
+    new = {
+        "equal": log,
+        "appended": [*log, user("more")],
+        "edited": [*log[:70], user("changed"), *log[71:]],
+        "inserted": [*log[:1], user("inserted"), *log[1:]],
+        "shortened": log[:90],
+    }[change]
+    async with opened(small(), summarizer=summarizer) as context:
+        await fill(context, log)
+        await context.get_messages_for_request()
+        await context.wait_idle(120)
+        before = len(summarizer.segments)
+        await context.set_messages(new)
+        assert await context.get_messages() == new
+        assert cost(await context.get_messages_for_request()) <= BUDGET
+        told = context.last_view.activation
+        assert (None if told is None else told.reason) == (None if change in ("equal", "appended") else "log_replaced")
+        await context.wait_idle(120)
+        redone = len(summarizer.segments) - before
+        assert redone == 0 if change in ("equal", "appended", "shortened") else 1 <= redone <= 10
+
+
+async def test_an_equal_log_set_again_changes_not_even_the_view():
+    async with opened(small()) as context:
+        await fill(context, session(messages=100))
+        before = await context.get_messages_for_request()
+        await context.set_messages(await context.get_messages())
+        assert await context.get_messages_for_request() == before
+
+
+async def test_a_cleared_log_is_empty_and_goes_on():
+    async with opened(small()) as context:
+        await fill(context, session(messages=100))
+        await context.get_messages_for_request()
+        await context.clear()
+        assert await context.get_messages() == await context.get_messages_for_request() == []
+        await context.add_message(user("again"))
+        assert await context.get_messages_for_request() == [user("again")]
+
+
+async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening(tmp_path: Path):
+    settings, passing = small(store=tmp_path / "run.db"), user("now") | {"ephemeral": True}
+    async with open_context(settings) as context:
+        await fill(context, [user("a"), passing, assistant("b")])
+        assert (
+            await context.get_messages()
+            == await context.get_messages_for_request()
+            == [*(user("a"), passing, assistant("b"))]
+        )
+    async with open_context(settings) as again:
+        assert await again.get_messages() == [user("a"), assistant("b")]
+
+
+async def test_a_critical_message_stays_in_every_view():
+    critical = assistant("The port is 8123.") | {"metadata": {"critical": True}}
+    async with opened(small()) as context:
+        await fill(context, [user("task"), critical])
+        for message in session(messages=200):
+            await context.add_message(message)
+            assert critical in await context.get_messages_for_request()
+        assert context.statistics().activations > 3
+
+
+async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
+    path = tmp_path / "run.db"
+    async with opened(small(store=path)) as writer:
+        await fill(writer, session(messages=120))
+        async with opened(small(store=path), read_only=True, summarizer=(silent := Counting())) as reader:
+            assert await reader.get_messages() == await writer.get_messages()
+            assert cost(await reader.get_messages_for_request()) <= BUDGET
+            for change in (lambda: reader.add_message(user("x")), reader.clear, lambda: reader.set_messages([])):
+                with pytest.raises(StoreReadOnlyError):
+                    await change()
+            assert await reader.wait_idle(120)
+            assert silent.jobs == []
+
+
+async def test_read_only_needs_a_session_that_is_there(tmp_path: Path):
+    async with opened(small(store=tmp_path / "run.db")):
+        pass
+    with pytest.raises(StoreError, match="no session 'other'"):
+        async with opened(small(store=tmp_path / "run.db", session_id="other"), read_only=True):
+            pass
+
+
+async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: Path):
+    log, path = session(messages=300), tmp_path / "run.db"
+    larger = {"segment_min": 200, "segment_target": 400, "segment_max": 800}
+    for one, two in (({}, larger), (larger, {})):
+        path = tmp_path / f"{len(one)}.db"
+        async with opened(small(store=path, **one)) as context:
+            await fill(context, log[:200])
+            await context.get_messages_for_request()
+        async with opened(small(store=path, **two)) as again:
+            for message in log[200:]:
+                await again.add_message(message)
+                assert cost(await again.get_messages_for_request()) <= BUDGET
+            ranges = list(dict.fromkeys((node.start, node.stop) for node in again.explain()))  # parts of a group once
+            assert [start for start, _ in ranges[1:]] == [stop for _, stop in ranges[:-1]]
+
+
+# views
+
+
+async def test_max_messages_is_a_further_high_water():
+    async with opened(small(max_tokens=100_000, max_messages=30)) as context:
+        for message in session(messages=300, size=40):
+            await context.add_message(message)
+            assert len(await context.get_messages_for_request()) <= 33  # a group is never split for it
+        assert context.statistics().activations > 5
+
+
+@pytest.mark.parametrize("strategy", ["hierarchical", "truncate"])
+async def test_max_messages_counts_all_rows_of_a_view_also_where_a_header_costs_more_than_it_frees(strategy):
+    async with open_context(Settings(max_messages=20, strategy=strategy, token_counter="estimate")) as context:
+        await context.add_message(system("rules"))
+        for number in range(80):
+            await context.add_message(user(f"q {number}"))
+            assert len(await context.get_messages_for_request()) <= 20
+            await context.add_message(assistant(f"a {number}"))
+        assert 5 < context.statistics().activations < 20
+
+
+async def test_keep_recent_keeps_messages_raw_where_they_fit():
+    log = session(messages=300, size=15, wild=0)
+    async with opened(small(keep_recent=25)) as context:
+        for n, message in enumerate(log):
+            await context.add_message(message)
+            view = await context.get_messages_for_request()
+            if n > 25 and context.last_view.activation:
+                assert view[-25:] == log[n - 24 : n + 1]
+
+
+async def test_merge_user_rows_joins_neighbours_and_tells_the_true_cost():
+    async with opened(small(merge_user_rows=True)) as context:
+        await fill(context, [system("rules"), user("a"), user("b"), assistant("c")])
+        view = await context.get_messages_for_request()
+        assert [row["role"] for row in view] == ["system", "user", "assistant"]
+        assert context.last_view.tokens == cost(view)
+
+
+@pytest.mark.parametrize("role", ["user", "system", "developer"])
+async def test_the_header_has_the_role_that_is_asked_for(role: str):
+    async with opened(small(header_role=role)) as context:
+        await fill(context, session(messages=150))
+        view = await context.get_messages_for_request()
+        (header,) = [row for row in view if "<history>" in str(row["content"])]
+        assert header["role"] == role
+
+
+async def test_after_a_long_pause_the_view_is_made_smaller_at_once():
+    clock = Clock()
+    async with opened(small(idle_after=300.0), clock=clock) as context:
+        for message in session(messages=400):
+            await context.add_message(message)
+            await context.get_messages_for_request()
+            if context.last_view.tokens > 0.75 * BUDGET and context.last_view.activation is None:
+                break
+        large = context.last_view.tokens
+        clock.time = 299.0
+        await context.get_messages_for_request()
+        assert context.last_view.activation is None
+        clock.time = 600.0
+        await context.get_messages_for_request()
+        assert context.last_view.activation.reason == "idle"
+        assert context.last_view.tokens < large - 0.12 * BUDGET
+
+
+async def test_a_providers_window_gives_the_budget():
+    settings = Settings(segment_min=100, segment_target=200, segment_max=400, summary_max_tokens=22, safety_margin=0)
+    async with open_context(settings) as context:
+        await fill(context, session(messages=400))
+        await context.get_messages_for_request(provider=Provider(6_000, 2_000))
+        assert 500 < context.last_view.tokens <= 4_000
+        await context.get_messages_for_request(token_budget=1_500, provider=Provider(6_000, 2_000))
+        assert context.last_view.tokens <= 1_500
+
+
+class Defaults:
+    """A provider that tells its window in the defaults of its info."""
+
+    name = "house"
+
+    def get_info(self) -> Any:
+        return {"id": "house", "defaults": {"context_window": 6_000, "max_output_tokens": 2_000, "model": "m"}}
+
+
+class Broken:
+    """A provider that fails whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("no")
+
+
+async def test_a_window_may_stand_in_the_info_and_a_broken_provider_costs_nothing():
+    async with opened(small(max_tokens=100_000, safety_margin=0)) as context:
+        await fill(context, session(messages=400))
+        await context.get_messages_for_request(provider=Defaults())
+        assert context.last_view.tokens <= 4_000
+        await context.get_messages_for_request(provider=Broken())
+        assert context.last_view.tokens <= 100_000
+
+
+async def test_the_stable_prefix_is_what_the_view_before_had():
+    async with opened(small()) as context:
+        before: list[dict] = []
+        for message in session(messages=200):
+            await context.add_message(message)
+            view = await context.get_messages_for_request()
+            stable = context.last_view.stable_prefix_messages
+            assert view[:stable] == before[:stable]
+            assert stable == len(before) or context.last_view.activation is not None
+            before = view
+
+
+async def test_compact_activates_once_and_then_says_that_nothing_is_to_free():
+    async with opened(small()) as context:
+        await fill(context, [system("rules"), *session(messages=70)[1:]])
+        await context.get_messages_for_request()
+        report = await context.compact(focus="the port")
+        assert (report.activated, report.reason) == (True, "explicit")
+        assert report.tokens_before - report.tokens_after == report.freed
+        again = await context.compact()
+        view = await context.get_messages_for_request()
+        assert not again.activated
+        assert again.tokens_before == again.tokens_after == cost(view) == report.tokens_after
+        assert context.statistics().activations_by_reason["explicit"] == 1
+
+
+async def test_should_compact_tells_before_the_view_activates():
+    async with opened(small()) as context:
+        told = []
+        await context.get_messages_for_request()
+        for message in session(messages=120):
+            await context.add_message(message)
+            asked = await context.should_compact()
+            await context.get_messages_for_request()
+            if context.last_view.activation is not None:
+                told.append(asked)
+        assert told
+        assert all(told)
+        assert not await context.should_compact()
+
+
+# summarizers, observers, figures
+
+
+async def test_redact_runs_over_what_a_summarizer_reads_and_not_over_the_log():
+    summarizer = Counting()
+    log = [message for n in range(60) for message in (user(f"password hunter2 {n} " * 8), assistant("fine " * 30))]
+    async with opened(
+        small(), summarizer=summarizer, redact=lambda text: text.replace("hunter2", "[secret]")
+    ) as context:
+        await fill(context, log)
+        await context.get_messages_for_request()
+        await context.wait_idle(120)
+        assert "[secret]" in summarizer.contents
+        assert "hunter2" not in summarizer.contents
+        assert await context.get_messages() == log
+
+
+async def test_an_observer_hears_of_activations_and_its_faults_cost_nothing():
+    for handler in (Handler(), Handler(fails=True)):
+        async with opened(small(), summarizer=Counting(), events=handler) as context:
+            await fill(context, session(messages=120))
+            assert cost(await context.get_messages_for_request()) <= BUDGET
+            assert await context.wait_idle(120)
+            assert context.statistics().summaries_pending == 0
+        assert {"pre_compact", "activation", "summary_ready"} <= {name for name, _ in handler.events}
+
+
+async def test_the_figures_add_up():
+    summarizer, log = Counting(), session(messages=250)
+    async with opened(small(), summarizer=summarizer) as context:
+        for message in log:
+            await context.add_message(message)
+            await context.get_messages_for_request()
+        await context.wait_idle(120)
+        figures = context.statistics()
+        assert (figures.messages, figures.history_tokens) == (len(log), cost(log))
+        assert figures.activations == sum(figures.activations_by_reason.values()) > 0
+        assert figures.model_calls - len(summarizer.rule_jobs) == summarizer.calls > 0
+        assert figures.summaries_ready == figures.segments > 0
+        assert (figures.summaries_pending, figures.summaries_failed, figures.lag_tokens) == (0, 0, 0)
+        assert (figures.store, figures.breaker) == (":memory:", "closed")
+        assert figures.stand_ins == sum(node.made_by in ("stand-in", "provisional") for node in context.explain())
+        assert figures.max_passes == max(node.passes for node in context.explain())
+        assert figures.last_error is None
+        assert context.unseen_tokens() == 0
+
+
+async def test_usage_reported_by_the_provider_corrects_its_window():
+    async with opened(small(max_tokens=100_000, safety_margin=0)) as context:
+        await fill(context, session(messages=400))
+        provider = Provider(6_000)
+        await context.get_messages_for_request(provider=provider)
+        first = context.last_view.tokens
+        await context.observe_usage(first, cache_read=first)
+        await context.get_messages_for_request(provider=provider)
+        assert context.last_view.tokens <= 3_100
+
+
+async def test_many_tasks_may_use_one_context():
+    async with opened(small(), summarizer=Counting()) as context:
+
+        async def talk(name: str) -> None:
+            for n in range(30):
+                await context.add_message(user(f"{name} {n} " * 20))
+                assert cost(await context.get_messages_for_request()) <= BUDGET
+
+        async with anyio.create_task_group() as tasks:
+            for name in "abcd":
+                tasks.start_soon(talk, name)
+        assert len(await context.get_messages()) == 120
+
+
+async def test_a_cancelled_replacement_has_happened_in_both_places_or_in_neither():
+    async with opened(small()) as context:
+        await fill(context, session(messages=100))
+        await context.get_messages_for_request()
+        new = [user(f"new {n} " * 30) for n in range(60)]
+        replacing = asyncio.create_task(context.set_messages(new))
+        await asyncio.sleep(0)
+        replacing.cancel()
+        view = await context.get_messages_for_request(token_budget=900)
+        assert cost(view) <= 900
+        await asyncio.sleep(0.05)
+        log = await context.get_messages()
+        view = await context.get_messages_for_request(token_budget=900)
+        rows = [row for row in view if row in log]
+        assert len(log) in (60, len(session(messages=100)))
+        assert rows
+        assert [log.index(row) for row in rows] == sorted(log.index(row) for row in rows)
+        await fill(context, [call("openai", ("z", "read", {})), result("openai", "z", "ok")])
+        assert (await context.get_messages_for_request(token_budget=900))[-1] == result("openai", "z", "ok")
+
+
+HUGE = 10**5_000  # more digits than Python writes out
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda context: context.summarize(keep_recent=-HUGE),
+        lambda context: context.compress(HUGE),
+        lambda context: context.make_space(-HUGE),
+        lambda context: context.get_messages_for_request(token_budget=-HUGE),
+        lambda context: context.checkpoint(HUGE),
+        lambda context: context.pin(HUGE),
+        lambda context: context.observe_usage(-HUGE),
+    ],
+)
+async def test_numbers_of_thousands_of_digits_are_refused_as_others_are(call: Any):
+    async with opened(small()) as context:
+        with pytest.raises(SettingsError, match="an unprintable int"):
+            await call(context)
+        assert await context.wait_idle(timeout=-HUGE) in (True, False)

@@ -1,0 +1,230 @@
+"""`follow`: the log keeps in step with a host that hands over its whole history each time."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from summarizing_context import FollowReport, MessageError, Settings, open_context
+from tests.laws.builders import assistant, call, result, system, user
+from tests.laws.summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+
+
+def small(**changed: Any) -> Settings:
+    sizes = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
+    return Settings(**{**sizes, "max_tokens": 2_000, "token_counter": "estimate", **changed})
+
+
+def talk(count: int, mark: str = "") -> list[dict[str, Any]]:
+    """A system row, and steps with two parallel calls each."""
+    rows: list[dict[str, Any]] = [system("Be brief."), user(f"Begin {mark}. You must never push to main.")]
+    for at in range(count):
+        one, two = f"{mark}a{at}", f"{mark}b{at}"
+        rows += [
+            call("openai", (one, "read", {"path": one}), (two, "read", {"path": two})),
+            result("openai", one, f"text {at} " * 15),
+            result("openai", two, f"more {at} " * 15),
+            assistant(f"Step {at} is done. " * 5),
+            user(f"Go on with {mark}{at}."),
+        ]
+    return rows
+
+
+# What a host does with its history, as (kind, place, size); a place is counted from the end.
+EDITS = st.tuples(
+    st.sampled_from(["append", "append", "edit", "in place", "rewind", "fork", "compact", "drop", "same", "other"]),
+    st.integers(0, 60),
+    st.integers(1, 4),
+)
+
+
+def edited(history: list[dict[str, Any]], edit: tuple[str, int, int], number: int) -> list[dict[str, Any]]:
+    """The host's history after an edit; `number` tells edits apart."""
+    kind, back, size = edit
+    at = max(0, len(history) - 1 - back)
+    more = talk(size, f"n{number}-")
+    if kind == "append":
+        return [*history, *more[2:]]
+    if kind == "edit":
+        return [*history[:at], {**history[at], "note": number}, *history[at + 1 :]]
+    if kind == "in place":
+        history[at]["note"] = number
+        return history
+    if kind == "rewind":
+        return history[: at + 1]
+    if kind == "fork":
+        return [*history[: at + 1], *more[2:]]
+    if kind == "compact":
+        return [history[0], user(f"Summary {number}"), *history[-4:]]
+    if kind == "drop":
+        return [*history[:at], *history[at + 1 :]] or more
+    return list(history) if kind == "same" else more
+
+
+class Provider:
+    """A provider that was shown nothing so far: its first view stands on the log and the summaries alone."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"provider {number}"
+
+
+async def view_of(context: Any, provider: Provider | None = None) -> list[dict[str, Any]]:
+    await context.wait_idle()
+    return await context.get_messages_for_request(provider=provider)
+
+
+def first_difference(known: list[dict[str, Any]], history: list[dict[str, Any]]) -> int:
+    same = next((at for at, (a, b) in enumerate(zip(known, history, strict=False)) if a != b), None)
+    return min(len(known), len(history)) if same is None else same
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+@given(edits=st.lists(EDITS, min_size=4, max_size=7), with_keys=st.booleans())
+@example(edits=[("append", 0, 4)] * 6, with_keys=True)
+@example(edits=[("compact", 0, 1), ("append", 0, 4), ("fork", 9, 2), ("other", 0, 3)], with_keys=False)
+async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(
+    edits: list[tuple[str, int, int]], with_keys: bool
+) -> None:
+    """`each` is set anew at every step, so it activates at every step: it is compared by the log, and by the first
+    view of a provider. `twin` is set only where the host rewrote its past: its running view is the same too."""
+    async with open_context(small()) as ours, open_context(small()) as each, open_context(small()) as twin:
+        history = talk(8)
+        known: list[dict[str, Any]] = []
+        for number in range(len(edits) + 1):
+            keys = [repr(message) for message in history] if with_keys else None
+            report = await ours.follow(history, keys=keys)
+            same = first_difference(known, history)
+            lost = same < len(known)
+            assert report == FollowReport(len(history) - same, same, same if lost else None)
+            await each.set_messages(history)
+            if lost:
+                await twin.set_messages(history)
+            else:
+                for message in history[same:]:
+                    await twin.add_message(message)
+            assert await ours.get_messages() == await each.get_messages() == history
+            assert await view_of(ours) == await view_of(twin)
+            assert await view_of(ours, Provider(number)) == await view_of(each, Provider(number))
+            known = copy.deepcopy(history)
+            if number < len(edits):
+                history = edited(history, edits[number], number)
+
+
+async def test_ten_turns_activate_once_followed_or_set() -> None:
+    async with open_context(small()) as ours, open_context(small()) as each:
+        history = talk(20)
+        for number in range(10):
+            await ours.follow(history)
+            await each.set_messages(history)
+            before = ours.last_view.messages if ours.last_view else []
+            now, anew = await view_of(ours), await view_of(each)
+            assert now[: len(before)] == before
+            assert anew[-1] == now[-1] == history[-1]
+            history = [*history, assistant(f"Said {number}.")]
+        assert ours.statistics().activations == each.statistics().activations == 1
+        assert await ours.get_messages() == await each.get_messages()
+
+
+async def test_moved_cache_marks_and_a_single_text_block_are_no_difference() -> None:
+    async with open_context(small()) as context:
+        block = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
+        await context.follow([user("hello"), {"role": "user", "content": [block]}])
+        moved = [{"role": "user", "content": [block]}, user("hello"), assistant("hi")]
+        assert await context.follow(moved) == FollowReport(1, 2, None)
+        assert await context.follow([user("hello"), user("hellO")]) == FollowReport(1, 1, 1)
+        await context.follow([{"role": "user", "content": "x", "n": 1}])
+        assert (await context.follow([{"role": "user", "content": "x", "n": True}])).replaced_from == 0
+
+
+@pytest.mark.parametrize("bad", [{"content": "no role"}, {"role": "user", "content": {1: 2}}, "text"])
+async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any) -> None:
+    async with open_context(small()) as context:
+        await context.follow(talk(2))
+        for history in ([*talk(2), user("new"), bad], [*talk(2)[:3], bad]):
+            with pytest.raises(MessageError, match=f"message {len(history) - 1}:"):
+                await context.follow(history)
+            assert await context.get_messages() == talk(2)
+
+
+async def test_keys_of_any_characters_are_told_apart() -> None:
+    async with open_context(small()) as context:
+        known: list[str] = []
+        for key in ("1", "12", '"', "", "\ud800", "é", ",", '1","12'):
+            known.append(key)
+            history = [user(f"message {at}") for at in range(len(known))]
+            assert await context.follow(history, keys=known) == FollowReport(1, len(known) - 1, None)
+        for at, other in ((0, "11"), (3, "x"), (7, "1"), (4, "\udfff")):
+            keys = [*known[:at], other, *known[at + 1 :]]
+            assert (await context.follow(history, keys=keys)).replaced_from == at
+            assert (await context.follow(history, keys=known)).replaced_from == at
+
+
+async def test_a_prompt_given_apart_leads_the_log() -> None:
+    async with open_context(small()) as context:
+        for keys in (None, ["1"]):
+            await context.follow([user("a")], keys=keys, system="Be brief.")
+            assert await context.get_messages() == [system("Be brief."), user("a")]
+        assert (await context.follow([user("a")], keys=["1"], system="Be long.")).replaced_from == 0
+
+
+async def test_two_at_once_and_a_cancelled_one_add_nothing_twice() -> None:
+    async with open_context(small()) as context:
+        reports = await asyncio.gather(context.follow(talk(2)), context.follow(talk(2)))
+        assert [report.appended for report in reports] == [len(talk(2)), 0]
+        for turns in range(6):
+            task = asyncio.ensure_future(context.follow(talk(3 + turns)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await context.follow(talk(3 + turns))
+            assert await context.get_messages() == talk(3 + turns)
+
+
+async def test_a_reopened_session_goes_on_and_keeps_critical_rows_and_pins(tmp_path: Path) -> None:
+    kept = small(store=str(tmp_path / "s.db"), session_id="s")
+    history = [*talk(6), {**user("Keep this."), "metadata": {"critical": True}}, *talk(6, "z")[2:]]
+    async with open_context(kept) as context:
+        await context.follow(history)
+        pin = await context.pin(7)
+        await context.get_messages_for_request()
+    async with open_context(kept) as context:
+        assert await context.follow([*history, user("New.")], keys=list(map(str, range(len(history) + 1)))) == (
+            1,
+            len(history),
+            None,
+        )
+        assert [one.id for one in context.pins()] == [pin]
+        await context.follow([*history[:-1], user("Other.")])
+        assert [one.id for one in context.pins()] == [pin]
+        assert "Keep this." in str(await view_of(context))
+
+
+async def test_ephemeral_rows_keep_their_places_and_are_followed_like_others() -> None:
+    passing = {**user("Now it is noon."), "metadata": {"ephemeral": True}}
+    async with open_context(small()) as context:
+        assert await context.follow([passing]) == FollowReport(1, 0, None)
+        grown = [passing, user("a"), passing, assistant("b")]
+        assert await context.follow(grown) == FollowReport(3, 1, None)
+        assert await context.get_messages() == grown
+        assert await context.follow(grown) == FollowReport(0, 4, None)
+        assert await context.follow([user("a"), assistant("b")]) == FollowReport(2, 0, 0)
+        assert await context.get_messages() == [user("a"), assistant("b")]
+
+
+async def test_no_model_reads_what_is_redacted_of_a_followed_history() -> None:
+    model = Counting()
+    async with open_context(small(), summarizer=model, redact=lambda text: text.replace("text", "****")) as context:
+        for count in (6, 12):
+            await context.follow(talk(count))
+            await view_of(context)
+    assert "**** 1 " in model.contents
+    assert "text 1 " not in model.contents

@@ -1,0 +1,284 @@
+"""The newest instruction files and the newest plan stay in every view, word for word, while they fit."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import Plan, Settings, SummarizingContext, message_text_parts, open_context
+from tests.laws.builders import Message, Script, assistant, call, count, result, user
+
+pytestmark = pytest.mark.anyio
+
+SMALL = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
+
+
+def small(**changed: Any) -> Settings:
+    return Settings(**{"max_tokens": 4_000, **SMALL, **changed})
+
+
+def rules_row(name: str, lines: list[str]) -> Message:
+    text = "\n".join(lines)
+    return user(
+        f"<system-reminder>\nContents of {name} (project instructions, checked into the codebase):\n\n{text}\n"
+        "</system-reminder>"
+    )
+
+
+class Work:
+    """A session whose instruction files and to-do list change now and then."""
+
+    def __init__(self, seed: int, dialect: str = "openai") -> None:
+        self.rng = random.Random(seed)
+        self.dialect = dialect
+        self.script = Script(seed, dialect=dialect, size=30)
+        self.files: dict[str, list[str]] = {}
+        self.items: list[str] = []
+        self.made = 0
+
+    def turn(self) -> list[Message]:
+        self.made += 1
+        if self.rng.random() < 0.08:
+            name = self.rng.choice(["/srv/CLAUDE.md", "/srv/api/CLAUDE.md"])
+            self.files[name] = [f"## Part {k} of {self.made}\n\nRule {k}.{self.made} holds." for k in range(3)]
+            return [rules_row(name, self.files[name]), assistant("Understood.")]
+        if self.rng.random() < 0.1:
+            self.items = [f"Step {k} of plan {self.made}" for k in range(self.rng.randint(1, 6))]
+            states = ("completed", "in_progress", "pending")
+            todos = [{"content": item, "status": states[k % 3]} for k, item in enumerate(self.items)]
+            id = f"todo_{self.made}"
+            plan = call(self.dialect, (id, "TodoWrite", {"todos": todos}))
+            return [plan, result(self.dialect, id, "Todos have been modified.")]
+        return self.script.turn()
+
+    @property
+    def lines(self) -> list[str]:
+        """What every view has to say."""
+        return [*(line for text in self.files.values() for line in "\n".join(text).split("\n")), *self.items]
+
+
+def missing(work: Work, view: list[Message]) -> list[str]:
+    said = "\n".join(text for message in view for text in message_text_parts(message))
+    return [line for line in work.lines if line not in said]
+
+
+def block(view: list[Message], tag: str) -> str:
+    texts = [text for message in view for text in message_text_parts(message)]
+    return next((text for text in texts if text.startswith(f"<{tag}")), "")
+
+
+async def filled(context: SummarizingContext, *rows: Message) -> list[Message]:
+    """The view in which these rows are covered."""
+    for row in [user("Build the shop."), assistant("ok"), *rows, *Script(7, size=40).session(120, rules="")]:
+        await context.add_message(row)
+    await context.compact()
+    return await context.get_messages_for_request()
+
+
+@pytest.mark.parametrize(("seed", "dialect"), [(1, "openai"), (2, "anthropic"), (3, "amplifier"), (4, "openai")])
+async def test_every_view_has_the_newest_texts(seed: int, dialect: str):
+    work = Work(seed, dialect)
+    async with open_context(small(), count_tokens=count) as context:
+        covered = 0
+        for _ in range(120):
+            for row in work.turn():
+                await context.add_message(row)
+            view = await context.get_messages_for_request()
+            assert missing(work, view) == []
+            covered += bool(block(view, "project_instructions")) + bool(block(view, "current_plan"))
+        assert context.statistics().activations > 3
+        assert covered > 50
+
+
+async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
+    settings = small(store=tmp_path / "s.db")
+    work = Work(5)
+    async with open_context(settings, count_tokens=count) as context:
+        for _ in range(60):
+            for row in work.turn():
+                await context.add_message(row)
+        await context.compact()
+        view, plan = await context.get_messages_for_request(), await context.plan()
+        checkpoint = await context.checkpoint("here")
+        await context.set_messages([user("Something else."), *Script(8).session(80)])
+        await context.compact()
+        other = await context.get_messages_for_request()
+        assert block(view, "project_instructions")
+        assert block(view, "current_plan")
+        assert not block(other, "project_instructions")
+        assert await context.plan() is None
+        await context.restore(checkpoint)
+        assert (await context.get_messages_for_request(), await context.plan()) == (view, plan)
+    async with open_context(settings, count_tokens=count) as context:
+        assert (await context.get_messages_for_request(), await context.plan()) == (view, plan)
+        await context.compact()
+        anew = await context.get_messages_for_request()
+    for tag in ("project_instructions", "current_plan"):
+        assert block(anew, tag) == block(view, tag)
+
+
+async def test_the_plan_is_told_with_its_message_and_states():
+    todos = [{"content": "Read it", "status": "completed"}, {"content": "Fix it", "status": "in_progress"}]
+    async with open_context(small(), count_tokens=count) as context:
+        assert await context.plan() is None
+        for row in (user("go"), call("openai", ("1", "TodoWrite", {"todos": todos}))):
+            await context.add_message(row)
+        assert await context.plan() == Plan("[x] Read it\n[>] Fix it", 1)
+
+
+async def test_a_ledger_rule_names_tools_that_plan():
+    rule = {"tool": "roadmap", "kind": "plan", "key": "stages", "operation": "planned"}
+    row = call("openai", ("1", "set_roadmap", {"stages": ["Dig", "Build"]}))
+    async with open_context(small(ledger_rules=[rule]), count_tokens=count) as context:
+        view = await filled(context, row, result("openai", "1", "ok"))
+        assert await context.plan() == Plan("[ ] Dig\n[ ] Build", 2)
+        assert "[ ] Dig\n[ ] Build" in block(view, "current_plan")
+
+
+@pytest.mark.parametrize(
+    ("changed", "tags"),
+    [
+        ({}, ["current_plan", "project_instructions"]),
+        ({"strategy": "truncate"}, []),
+    ],
+)
+async def test_each_block_can_be_switched_off(changed: dict[str, Any], tags: list[str]):
+    plan = call("openai", ("1", "todo_write", {"todos": [{"content": "Fix it", "status": "pending"}]}))
+    file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
+    async with open_context(small(**changed), count_tokens=count) as context:
+        view = await filled(context, file, assistant("ok"), plan, result("openai", "1", "ok"))
+        assert [tag for tag in ("current_plan", "project_instructions") if block(view, tag)] == tags
+
+
+async def test_instructions_that_a_pin_shows_are_not_repeated():
+    file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
+    async with open_context(small(), count_tokens=count) as context:
+        view = await filled(context, {**file, "critical": True})
+        assert {**file, "critical": True} in view
+        assert block(view, "project_instructions") == ""
+
+
+async def test_an_opening_row_of_instructions_alone_goes_into_the_block_and_leaves_its_room_to_the_request():
+    file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
+    async with open_context(small(), count_tokens=count) as context:
+        await context.add_message(file)
+        view = await filled(context)
+        assert file not in view
+        assert user("Build the shop.") in view
+        assert "Use tabs." in block(view, "project_instructions")
+
+
+async def test_human_messages_stay_word_for_word_the_newest_first():
+    said = [f"Wish {n}: {'word ' * 20}" for n in range(40)]
+    rows = [row for text in said for row in (user(text), assistant("done " * 40))]
+    kept = {}
+    for keeps in (False, True):
+        async with open_context(small(keep_human_messages=keeps), count_tokens=count) as context:
+            for row in [user("Build the shop."), assistant("ok"), *rows]:
+                await context.add_message(row)
+            await context.summarize(2)
+            view = await context.get_messages_for_request()
+            kept[keeps] = [text for text in said if any(row["content"] == text for row in view)]
+            tokens = sum(4 + count(text) for text in kept[keeps])
+    assert kept[False] == said[-len(kept[False]) :]
+    assert len(kept[False]) <= 2
+    assert kept[True] == said[-len(kept[True]) :]
+    assert len(kept[True]) > 10
+    assert tokens <= 4_000 * 0.1 * 3  # twice the pin share, and the latest message
+
+
+@pytest.mark.parametrize("budget", [150, 900])
+async def test_blocks_that_cannot_fit_leave_every_view_within_its_budget(budget: int):
+    work = Work(6)
+    async with open_context(small(max_tokens=budget, keep_human_messages=True), count_tokens=count) as context:
+        for _ in range(40):
+            for row in work.turn():
+                await context.add_message(row)
+                view = await context.get_messages_for_request()
+                tokens = sum(4 + sum(map(count, message_text_parts(message))) for message in view)
+                assert tokens <= budget
+        assert context.statistics().activations > 3
+
+
+CLAUDE = """<system-reminder>
+As you answer the user's questions, you can use the following context:
+# claudeMd
+Codebase and user instructions are shown below. Be sure to adhere to these instructions.
+
+Contents of /home/ana/.claude/CLAUDE.md (user's private global instructions for all projects):
+
+Answer in short sentences.
+
+Contents of /home/ana/shop/CLAUDE.md (project instructions, checked into the codebase):
+
+# Shop
+
+## Tests
+Run `make test`.
+# currentDate
+Today's date is 2026-11-23.
+
+      IMPORTANT: this context may or may not be relevant to your tasks.
+</system-reminder>"""
+CODEX = """# AGENTS.md instructions for /srv/shop
+
+<INSTRUCTIONS>
+# Shop
+Use tabs.
+</INSTRUCTIONS>"""
+OPENCODE = """Instructions from: /srv/shop/AGENTS.md
+Use tabs.
+
+Instructions from: /home/ana/.config/opencode/AGENTS.md
+Be brief."""
+AMPLIFIER = """<context_file paths="@AGENTS.md → /srv/shop/AGENTS.md">
+Use tabs.
+</context_file>
+<context_file paths="docs/guide.md">
+All about it.
+</context_file>
+<context_file>
+# CLAUDE.md
+Use spaces.
+</context_file>"""
+HOSTS = {
+    CLAUDE: [
+        "/home/ana/.claude/CLAUDE.md",
+        "Answer in short sentences.",
+        "/home/ana/shop/CLAUDE.md",
+        "Run `make test`.",
+    ],
+    CLAUDE + "\nFix the parser.": ["/home/ana/shop/CLAUDE.md", "Run `make test`."],
+    CODEX: ["/srv/shop/AGENTS.md", "# Shop\nUse tabs."],
+    "<user_instructions>\n\nUse tabs.\n\n</user_instructions>": ["AGENTS.md", "Use tabs."],
+    OPENCODE: ["/srv/shop/AGENTS.md", "Use tabs.", "/home/ana/.config/opencode/AGENTS.md", "Be brief."],
+    "--- Context from: GEMINI.md ---\nUse tabs.\n--- End of Context from: GEMINI.md ---": ["GEMINI.md", "Use tabs."],
+    "# CLAUDE.md\n\nUse tabs.": ["CLAUDE.md", "Use tabs."],
+    AMPLIFIER: ["/srv/shop/AGENTS.md", "Use tabs.", "CLAUDE.md", "Use spaces."],
+}
+
+
+@pytest.mark.parametrize("text", HOSTS)
+async def test_instruction_files_are_known_by_the_marks_of_their_hosts(text: str):
+    async with open_context(small(), count_tokens=count) as context:
+        shown = block(await filled(context, user(text)), "project_instructions")
+    assert [said for said in HOSTS[text] if said not in shown] == []
+    assert "guide.md" not in shown
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        user("Read the instructions in CLAUDE.md and go on."),
+        user("Contents of the box: one lamp (see the instructions)."),
+        user("<system-reminder>\nContents of /srv/notes.txt:\n\nUse tabs.\n</system-reminder>"),
+        user("What does this mean?\nContents of /srv/CLAUDE.md (project instructions):\nUse tabs."),
+        assistant(CODEX),
+    ],
+)
+async def test_what_a_person_typed_or_a_model_said_is_no_instruction_file(message: Message):
+    async with open_context(small(), count_tokens=count) as context:
+        assert block(await filled(context, message), "project_instructions") == ""

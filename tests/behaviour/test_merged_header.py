@@ -1,0 +1,106 @@
+"""The header of a long session: one wide merge of the old segments, then each newer one by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, SummarizingContext, open_context
+from tests.laws.builders import session
+from tests.laws.summarizers import Counting, Failing
+
+pytestmark = pytest.mark.anyio
+
+BUDGET = 2_500
+SIZES: dict[str, Any] = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
+
+
+def small(**changed: Any) -> Settings:
+    return Settings(**{**SIZES, "max_tokens": BUDGET, "token_counter": "estimate", "idle_after": None, **changed})
+
+
+async def feed(context: SummarizingContext, messages: list[dict[str, Any]]) -> list[list[Any]]:
+    """A settled view after every tenth message; the headers of those that activated."""
+    headers = []
+    for at, message in enumerate(messages):
+        await context.add_message(message)
+        if at % 10 == 9:
+            assert await context.wait_idle(60) or context.statistics().breaker == "open"
+            await context.get_messages_for_request()
+            if context.last_view is not None and context.last_view.activation is not None:
+                headers.append([node for node in context.explain(drops=False) if node.node is not None])
+    return headers
+
+
+def tokens(header: list[Any]) -> int:
+    return sum(node.tokens for node in header)
+
+
+async def test_after_two_hundred_segments_one_merge_stands_before_the_newest():
+    settings, summarizer = small(), Counting("counting/1")
+    async with open_context(settings, summarizer=summarizer) as context:
+        headers = await feed(context, session(seed=5, messages=1_100))
+        figures = context.statistics()
+    assert figures.segments >= 200
+    moves = 0
+    for before, after in pairwise(headers):
+        if after[0].segments > max(before[0].segments, 1):
+            moves += 1
+        else:  # the blocks that were there stay as they are
+            assert after[: len(before)] == before
+        assert [node.segments for node in after[1:]] == [1] * (len(after) - 1)
+        assert tokens(after) <= 0.36 * BUDGET
+    assert moves > 5
+    assert figures.stand_ins_total == 0
+    assert figures.max_passes <= 3  # floor(log16 200) + 2
+    calls = [job for job in summarizer.jobs if job.kind == "rollup"]
+    assert len(calls) <= 4 * moves  # no more merges are paid than views show, about
+
+
+async def test_without_a_summarizer_that_answers_the_header_stays_within_its_share():
+    settings = small(breaker_cooldown=1e4, breaker_failures=1, attempts=1)
+    async with open_context(settings, summarizer=Failing()) as context:
+        headers = await feed(context, session(seed=5, messages=500))
+    assert headers[-1][0].segments > 16
+    assert {node.made_by for node in headers[-1]} == {"stand-in"}
+    assert max(map(tokens, headers)) <= 0.5 * BUDGET
+
+
+async def test_a_session_that_is_opened_again_goes_on_with_the_same_header(tmp_path: Path):
+    log, store = session(seed=6, messages=600), tmp_path / "run.db"
+    stop = next(at for at in range(500, 0, -1) if log[at - 1]["role"] == "user")  # no call is open
+    async with open_context(small(store=store), summarizer=Counting("counting/1")) as context:
+        await feed(context, log[:stop])
+        shown = await context.get_messages_for_request()
+    summarizer = Counting("counting/1")
+    async with open_context(small(store=store), summarizer=summarizer) as again:
+        assert await again.get_messages_for_request() == shown
+        merged = again.explain(drops=False)[0]
+        assert merged.segments > 1
+        while again.last_view is None or again.last_view.activation is None:
+            await again.add_message(log.pop())
+            assert await again.wait_idle(60)
+            await again.get_messages_for_request()
+        after = again.explain(drops=False)[0]
+        assert after == merged or after.segments > merged.segments
+        assert after.made_by == "model"
+        held = again.statistics().segments
+    assert len(summarizer.segments) < held / 4
+
+
+async def test_another_budget_costs_no_summary_anew(tmp_path: Path):
+    log = session(seed=8, messages=400)
+    large = Settings(max_tokens=100_000, start_at=0.001, store=tmp_path / "run.db", token_counter="estimate")
+    first, again = Counting("counting/1"), Counting("counting/1")
+    async with open_context(large, summarizer=first) as context:
+        await context.set_messages(log)
+        assert await context.wait_idle(60)
+    async with open_context(replace(large, max_tokens=8_000), summarizer=again) as context:
+        await context.get_messages_for_request()
+        assert await context.wait_idle(60)
+    assert len(first.segments) > 3
+    assert again.segments == []

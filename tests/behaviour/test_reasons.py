@@ -1,0 +1,141 @@
+"""Why a view begins differently: a test for each reason that a context gives; and usage that cannot be true."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, SummarizingContext, open_context
+from tests.laws.builders import session
+
+pytestmark = pytest.mark.anyio
+BUDGET = 3_000
+LOG = session(31, 140)
+
+
+class Clock:
+    time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+
+class Provider:
+    def __init__(self, window: int, name: str = "house") -> None:
+        self.name, self.window = name, window
+
+    def get_model_info(self) -> dict[str, Any]:
+        return {"id": "m", "context_window": self.window}
+
+
+@asynccontextmanager
+async def filled(clock: Clock | None = None, **settings: Any) -> AsyncIterator[SummarizingContext]:
+    """A context with a session and a view of it, and a clock that stands unless it is given."""
+    sizes = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
+    options = {**sizes, "max_tokens": BUDGET, "token_counter": "estimate", "safety_margin": 0, **settings}
+    async with open_context(Settings(**options), clock=clock or Clock()) as context:
+        if not await context.get_messages():
+            for message in LOG:
+                await context.add_message(message)
+                await context.get_messages_for_request()
+        yield context
+
+
+async def reason(context: SummarizingContext, **request: Any) -> str | None:
+    """Why the next view begins differently, if it does."""
+    await context.get_messages_for_request(**request)
+    assert context.last_view is not None
+    activation = context.last_view.activation
+    return None if activation is None else activation.reason
+
+
+async def test_high_water_is_reached_as_the_session_grows():
+    async with filled() as context:
+        assert set(context.statistics().activations_by_reason) == {"high_water"}
+        assert await reason(context) is None
+
+
+async def test_a_lower_budget_is_told():
+    async with filled() as context:
+        assert await reason(context, token_budget=600) == "budget_lowered"
+        assert await reason(context, token_budget=600) is None
+
+
+async def test_another_provider_is_told_once():
+    async with filled() as context:
+        assert await reason(context, provider=Provider(BUDGET, "another")) == "provider_changed"
+        assert await reason(context, provider=Provider(BUDGET, "another")) is None
+        assert await reason(context) is None
+
+
+def thinking(number: int) -> list[dict[str, Any]]:
+    """A turn with signed thinking and a call."""
+    signed = {"type": "thinking", "thinking": "hm " * 5, "signature": f"s{number}"}
+    call = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"at": number}}
+    result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "a pear " * 40}
+    return [
+        {"role": "user", "content": f"{number}: " + "Tell me of pears. " * (number % 7 + 1)},
+        {"role": "assistant", "content": [signed, call]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": [signed, {"type": "text", "text": "A pear. " * 20}]},
+    ]
+
+
+async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
+    clock, reasons = Clock(), set()
+    options = {"max_tokens": 3_000, "idle_after": 60.0, "memory_include": "auto", "token_counter": "estimate"}
+    async with open_context(Settings(**options), clock=clock) as context:
+        await context.memory.store("The pear tree is old.")
+        for at, message in enumerate(message for number in range(25) for message in thinking(number)):
+            clock.time += 100.0 if at % 8 == 7 else 1.0
+            await context.add_message(message)
+            if at % 13 == 12:
+                await context.pin(at // 2)
+            asked = await context.should_compact(), context.should_compress(), await context.should_compact()
+            before = context.statistics()
+            told = await reason(context)
+            assert asked == (told is not None,) * 3, (at, told)
+            assert before.activations == context.statistics().activations - (told is not None)
+            reasons.add(told)
+    assert reasons >= {None, "high_water", "idle", "explicit", "restored"}, "the first begins with a memory"
+
+
+async def test_a_replaced_log_is_told():
+    async with filled() as context:
+        await context.set_messages([*LOG[:50], {"role": "user", "content": "Now something else."}])
+        assert await reason(context) == "log_replaced"
+
+
+async def test_a_reopened_session_without_a_state_of_its_own_is_told(tmp_path: Path):
+    async with filled(store=tmp_path / "run.db"):
+        pass
+    async with filled(store=tmp_path / "run.db") as context:
+        assert await reason(context) is None
+        assert await reason(context, provider=Provider(BUDGET, "another")) == "provider_changed"
+    async with filled(store=tmp_path / "run.db", segment_target=390) as context:  # other cuts: no state fits
+        assert await reason(context) == "restored"
+        assert await reason(context) is None
+
+
+async def test_a_pause_is_told_by_the_contexts_own_clock():
+    clock = Clock()
+    async with filled(clock, idle_after=300.0, low_water=0.02) as context:
+        clock.time = 299.0
+        assert await reason(context) is None
+        clock.time = 2_000.0
+        assert await reason(context) == "idle"
+
+
+@pytest.mark.parametrize("silly", [1, 10**9, 10**30])
+async def test_usage_that_cannot_be_about_the_view_changes_no_budget(silly: int):
+    async with filled(max_tokens=100_000) as context:
+        await context.get_messages_for_request(provider=Provider(6_000))
+        before = context.last_view.tokens
+        await context.observe_usage(silly)
+        await context.get_messages_for_request(provider=Provider(6_000))
+        assert context.last_view.tokens == before
+        assert context.last_view.activation is None

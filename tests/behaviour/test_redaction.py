@@ -1,0 +1,269 @@
+"""What leaves the process: nothing of a secret, wherever it stands and whichever way the text takes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from summarizing_context import Settings, open_context
+from tests.laws.builders import assistant, call, result, user
+from tests.laws.summarizers import short_summary
+
+pytestmark = pytest.mark.anyio
+
+PEM = re.compile(r"-----BEGIN KEY-----\n(?:[A-Za-z0-9+/=]+\n)+-----END KEY-----")
+TOKEN = re.compile(r"\bsk-[A-Za-z0-9]{20,}\b")
+KEY = "\n".join(["-----BEGIN KEY-----", *(f"MATERIAL{at:02}{'kQ7z' * 13}" for at in range(24)), "-----END KEY-----"])
+BEARER = "sk-MATERIAL" + "x4Zp" * 12
+MATERIAL = re.compile(r"MATERIAL|kQ7z|x4Zp")
+WORDS = [
+    "the build is done",
+    "and all is well",
+    "port 8080",
+    "src/main.py",
+    "it failed:",
+    'a "quoted" word',
+    "\n",
+    "\n",
+]
+
+
+SMALL: dict[str, Any] = {
+    "max_tokens": 8_000, "token_counter": "estimate", "start_at": 0.0, "summary_max_tokens": 44,
+    "segment_min": 200, "segment_target": 400, "segment_max": 800,
+}  # fmt: skip
+
+
+class Taking:
+    """Redacts; counts what it reads, and notes where it ran."""
+
+    version = "test"
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.threads: set[int] = set()
+        self.fails: object = None
+
+    def __call__(self, text: str) -> Any:
+        if text == "a text":  # tried out, on opening
+            return text
+        self.read += len(text)
+        self.threads.add(threading.get_ident())
+        if isinstance(self.fails, Exception):
+            raise self.fails
+        return self.fails or TOKEN.sub("[token]", PEM.sub("[block]", text))
+
+
+class Outside:
+    """All that a model, an embedding and an observer are told."""
+
+    recipe = "test/outside"
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.kinds: list[str] = []
+        self.failed = anyio.Event()
+
+    async def summarize(self, job: Any) -> str:
+        self.heard += [job.instructions, job.content]
+        self.kinds.append("note" if job.content.startswith("### topic") else job.kind)
+        return short_summary(job)
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        self.heard += texts
+        self.kinds.append("embedding")
+        return [[1.0, float(len(text))] for text in texts]
+
+    def emit(self, name: str, data: Any) -> None:
+        self.heard.append(json.dumps([name, data]))
+        if name == "summary_failed":
+            self.failed.set()
+
+
+def one_call(id: str, dialect: str = "openai") -> dict[str, Any]:
+    return call(dialect, (id, "read", {"path": id}))
+
+
+def answer(id: str, text: str = "ok", dialect: str = "openai") -> dict[str, Any]:
+    return result(dialect, id, text)
+
+
+def prose(dice: random.Random, characters: int) -> str:
+    return " ".join(dice.choices(WORDS, k=characters // 10))
+
+
+def planted(dice: random.Random, characters: int, secrets: int = 8) -> str:
+    """Prose with secrets at random places."""
+    share = characters // (secrets + 1)
+    texts = [
+        f"{prose(dice, dice.randrange(share, 2 * share) // 2)} {dice.choice((KEY, BEARER))} " for _ in range(secrets)
+    ]
+    return "".join(texts) + prose(dice, share)
+
+
+def shaped(dice: random.Random, text: str, number: int) -> list[dict[str, Any]]:
+    """A few messages, one of which holds the text in one of many shapes."""
+    id = f"c{number}"
+    function = {"name": "write", "arguments": json.dumps({"path": "a.txt", "text": text})}
+    calls = [{"id": id, "type": "function", "function": function}]
+    at = dice.randrange(len(text))
+    blocks = [{"type": "text", "text": text[:at]}, {"type": "text", "text": text[at:]}]
+    return dice.choice(
+        [
+            [user(text)],
+            [user(blocks)],
+            [assistant([{"type": "thinking", "thinking": text, "signature": "s"}, {"type": "text", "text": "so"}])],
+            [assistant("so") | {"reasoning_content": text}],
+            [one_call(id), answer(id, text)],
+            [call("anthropic", (id, "write", {"lines": text.split("\n")})), answer(id, "ok", "anthropic")],
+            [one_call(id, dialect="anthropic"), answer(id, text, "anthropic")],
+            [assistant("") | {"tool_calls": calls}, answer(id)],
+            [user([{"type": "novel", "body": {"said": text}}])],
+        ]
+    )
+
+
+def log(dice: random.Random, sizes: list[int]) -> Iterator[dict[str, Any]]:
+    for number, size in enumerate(sizes):
+        yield from shaped(dice, planted(dice, size, 1 + size // 4_000), number)
+        yield from (user(f"go on {number} " + prose(dice, 300)), assistant(f"done {number} " + prose(dice, 300)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_part_of_a_secret_leaves_by_any_way(seed: int):
+    pytest.importorskip("numpy")
+    dice, outside, redact = random.Random(seed), Outside(), Taking()
+    sizes = [dice.choice((500, 3_000, 9_000, 40_000, 120_000)) for _ in range(14)]
+    settings = Settings(**SMALL, memory_include="auto", memory_extract=True)
+    options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": redact}
+    async with open_context(settings, **options) as context:
+        await context.memory.store(f"the key of the host is {KEY} as ever")
+        for message in log(dice, sizes):
+            await context.add_message(message)
+            await context.get_messages_for_request()
+        await context.wait_idle()
+        await context.compact(focus=f"which port the build uses\n{KEY}")
+        await context.wait_idle()
+        await context.search("the build failed")
+        await context.memory.retrieve(f"which host has {BEARER}?")
+    assert {"segment", "rollup", "note", "embedding"} <= set(outside.kinds)
+    assert [text for text in outside.heard if MATERIAL.search(text)] == []
+    assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 20
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_part_of_a_secret_of_a_large_message_of_any_shape_leaves_or_is_logged(
+    seed: int, caplog: pytest.LogCaptureFixture
+):
+    pytest.importorskip("numpy")
+    dice, outside = random.Random(seed), Outside()
+    text = planted(dice, dice.randrange(200_000, 2_000_000), dice.randrange(2, 300))
+    settings = Settings(max_tokens=16_000, token_counter="estimate", start_at=0.0)
+    options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": Taking()}
+    with caplog.at_level(logging.DEBUG):
+        async with open_context(settings, **options) as context:
+            for message in (user("look"), *shaped(dice, text, 0), user("and now?"), assistant("seen")):
+                await context.add_message(message)
+            await context.get_messages_for_request()
+            await context.wait_idle()
+            await context.search("the build failed")
+            outside.heard += [*(node.text for node in context.summaries()), str(context.statistics()), caplog.text]
+    assert {"segment", "embedding"} <= set(outside.kinds)
+    assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 0
+    assert [text for text in outside.heard if MATERIAL.search(text)] == []
+
+
+SECRET_RULES = [
+    f"Never print the key:\n{KEY}\nAlways keep it where it is.",
+    f"Always deploy with {BEARER}. Never tell anybody.",
+    f"{BEARER} is the token of the staging host.",
+    f"The gate at {BEARER[:30]} {BEARER} is at gate.example.org:1.",  # in what it says, and what that is about
+    f"The staging token is {BEARER}, and we decided to use port 8080 for it.",
+    "Always sign with this, and never with another: " + "so it is " * 210 + BEARER,
+]
+
+
+@pytest.mark.parametrize("by_model", [False, True])
+async def test_no_part_of_a_secret_is_learnt_or_leaves_with_what_was_learnt(by_model: bool, tmp_path: Path):
+    pytest.importorskip("numpy")
+    outside, redact = Outside(), Taking()
+    settings = Settings(**SMALL, store=tmp_path / "a.db", project="p", memory_extract=True, memory_include="auto")
+    options: dict[str, Any] = {"embedder": outside, "events": outside, "redact": redact}
+    async with open_context(settings, summarizer=outside if by_model else None, **options) as context:
+        for at, rule in enumerate(SECRET_RULES * 3):
+            for message in (user(f"{rule} {at}"), assistant(f"done {at} {prose(random.Random(at), 400)}")):
+                await context.add_message(message)
+        await context.add_message(user("Always run the linter before a commit."))
+        await context.checkpoint()
+        await context.get_messages_for_request()
+        await context.wait_idle()
+    async with open_context(settings, summarizer=outside if by_model else None, **options) as context:
+        learnt = await context.memory.retrieve("Which host and port, which token, what about the linter?", limit=50)
+        await context.search("staging token")
+        await context.call_recall_tool({"query": "staging token"})
+    kept = [json.dumps([one.content, dict(one.metadata)]) for one in learnt]
+    assert [text for text in (*kept, *outside.heard) if MATERIAL.search(text)] == []
+    assert by_model or any("linter" in text for text in kept)
+
+
+async def test_redact_never_runs_on_the_event_loop():
+    outside, redact = Outside(), Taking()
+    settings = Settings(**SMALL)
+    async with open_context(settings, summarizer=outside, redact=redact) as context:
+        for message in log(random.Random(1), [4_000] * 8):
+            await context.add_message(message)
+            await context.get_messages_for_request()
+        await context.wait_idle()
+    assert redact.threads
+    assert threading.get_ident() not in redact.threads
+
+
+async def test_a_slow_function_holds_up_neither_the_loop_nor_the_end_of_a_session():
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(text: str) -> str:
+        if text != "a text":
+            began.set()
+            assert go_on.wait(60)
+        return text
+
+    outside = Outside()
+    try:
+        async with open_context(Settings(**SMALL), summarizer=outside, redact=slow) as context:
+            for message in log(random.Random(1), [60_000] * 2):
+                await context.add_message(message)
+            await anyio.to_thread.run_sync(began.wait)
+            assert await context.get_messages_for_request()
+        assert outside.kinds == []
+    finally:
+        go_on.set()
+
+
+@pytest.mark.parametrize("failure", [ValueError(KEY), 5])
+async def test_where_it_fails_nothing_is_sent_and_the_cause_is_told(failure: object):
+    pytest.importorskip("numpy")
+    outside, redact = Outside(), Taking()
+    settings = Settings(**SMALL)
+    options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": redact}
+    async with open_context(settings, **options) as context:
+        redact.fails = failure
+        for message in log(random.Random(1), [4_000] * 3):
+            await context.add_message(message)
+            assert await context.get_messages_for_request()
+        await outside.failed.wait()
+        assert await context.search("build") is not None
+        told = context.statistics().last_error or ""
+    assert "redact" in told
+    assert "nothing was sent" in told
+    assert outside.kinds == []
+    assert not any(MATERIAL.search(text) for text in (told, *outside.heard))

@@ -1,0 +1,94 @@
+"""Where settings come from: a TOML file, the environment, arguments; and which of them wins."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summarizing_context import Settings, SettingsError
+
+NAMES = [setting.name for setting in dataclasses.fields(Settings)]
+
+
+def test_a_toml_table_is_read(tmp_path: Path):
+    file = tmp_path / "run.toml"
+    file.write_text('[summarizing_context]\nstore = "run.db"\nhigh_water = 0.7\nallow_download = true\n')
+    assert Settings.from_toml(file) == Settings(store="run.db", high_water=0.7, allow_download=True)
+
+
+def test_an_inner_toml_table_is_reached_by_a_dotted_name(tmp_path: Path):
+    file = tmp_path / "pyproject.toml"
+    file.write_text("[tool.summarizing_context]\nmax_tokens = 5\n")
+    assert Settings.from_toml(str(file), table="tool.summarizing_context").max_tokens == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[summarizing_context]\nmax_tokens = '5'\n", "[summarizing_context] max_tokens = '5' is refused"),
+        ("[summarizing_context]\nmodell = 5\n", "did you mean"),
+        ("[summarizing_context]\nlow_water = 0.95\n", "[summarizing_context] low_water = 0.95 must be below"),
+        ("[other]\n", "has no table [summarizing_context]"),
+        ("summarizing_context = 5\n", "has no table [summarizing_context]"),
+        ("[summarizing_context\n", "cannot be read"),
+    ],
+)
+def test_an_error_in_a_file_names_the_file(tmp_path: Path, content: str, said: str):
+    file = tmp_path / "run.toml"
+    file.write_text(content)
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_toml(file)
+    assert str(file) in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_the_environment_is_parsed_by_the_type_of_each_setting():
+    texts = {"MAX_TOKENS": "16_000", "HIGH_WATER": "0.7", "MERGE_USER_ROWS": "Yes", "IDLE_AFTER": "none", "MODEL": "m"}
+    environ = {f"SUMMARIZING_CONTEXT_{name}": text for name, text in texts.items()} | {"HOME": "x"}
+    expected = Settings(max_tokens=16_000, high_water=0.7, merge_user_rows=True, idle_after=None, model="m")
+    assert Settings.from_env(environ=environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("MAX_TOKEN", "5", "did you mean environment variable SUMMARIZING_CONTEXT_MAX_TOKENS?"),
+        ("MAX_TOKENS", "many", "SUMMARIZING_CONTEXT_MAX_TOKENS = 'many' is refused"),
+        ("MERGE_USER_ROWS", "maybe", "true or false"),
+        ("STORE", "", "SUMMARIZING_CONTEXT_STORE = ''"),
+    ],
+)
+def test_an_error_in_the_environment_names_the_variable(name: str, text: str, said: str):
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_env(environ={f"SUMMARIZING_CONTEXT_{name}": text})
+    assert said in str(caught.value)
+
+
+def test_an_argument_goes_over_the_environment_over_a_file_over_the_default(tmp_path: Path):
+    file = tmp_path / "run.toml"
+    file.write_text("[summarizing_context]\nmax_tokens = 1\nattempts = 1\nconcurrency = 1\n")
+    environ = {"SUMMARIZING_CONTEXT_MAX_TOKENS": "2", "SUMMARIZING_CONTEXT_ATTEMPTS": "2"}
+    loaded = Settings.load(file, environ=environ, max_tokens=3)
+    assert (loaded.max_tokens, loaded.attempts, loaded.concurrency, loaded.image_tokens) == (3, 2, 1, 1_600)
+
+
+def test_an_alias_in_one_place_gives_way_to_the_name_in_another(tmp_path: Path):
+    file = tmp_path / "run.toml"
+    file.write_text("[summarizing_context]\ncompaction_strategy = 'truncate'\n")
+    assert Settings.load(file, environ={}, strategy="summarize").strategy == "summarize"
+
+
+@given(st.dictionaries(st.sampled_from(NAMES).map(str.upper) | st.text(), st.text(), max_size=5))
+def test_any_environment_at_all_is_accepted_or_refused_with_a_settings_error(environ: dict[str, str]):
+    with contextlib.suppress(SettingsError):
+        Settings.from_env(environ={f"SUMMARIZING_CONTEXT_{name}": text for name, text in environ.items()})
+
+
+@pytest.mark.parametrize("name", ["SUMMARIZING_CONTEXT_PROXY_TOKEN", "SUMMARIZING_CONTEXT_MCP_TOKEN"])
+def test_the_token_of_a_server_in_the_environment_is_no_setting(name: str):
+    assert Settings.load(environ={name: "secret"}) == Settings()

@@ -1,0 +1,72 @@
+"""The budget of a session, told and kept free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from summarizing_context import BudgetReport, MessageError, Settings, SettingsError, open_context
+from tests.laws.builders import count, session, system, user
+from tests.laws.judge import SMALL
+
+pytestmark = pytest.mark.anyio
+LOG = session(6, 300, size=30)
+
+
+def small(**changed: Any) -> Settings:
+    return Settings(**{"max_tokens": 1_000, **SMALL, **changed})
+
+
+async def test_the_budget_tells_what_the_view_takes():
+    async with open_context(small(), count_tokens=count) as context:
+        assert context.budget() == BudgetReport(1_000, 0, 0.0)
+        for message in LOG[:100]:
+            await context.add_message(message)
+            await context.get_messages_for_request()
+            report = context.budget()
+            assert report.used_tokens == context.last_view.tokens
+            assert report.percent_used == report.used_tokens / 1_000
+        await context.get_messages_for_request(700)
+        assert context.budget().max_tokens == 700
+
+
+async def test_a_message_has_space_as_long_as_it_fits_whole():
+    async with open_context(small(), count_tokens=len) as context:
+        assert context.has_space(user("x" * 996))
+        assert not context.has_space(user("x" * 997))
+        await context.add_message(user("x" * 100))
+        assert context.has_space(user("x" * 892))
+        assert not context.has_space(user("x" * 893))
+        with pytest.raises(MessageError):
+            context.has_space("no message")
+
+
+async def test_space_is_made_only_where_it_is_missing():
+    async with open_context(small(), count_tokens=count) as context:
+        for message in LOG[:60]:
+            await context.add_message(message)
+        await context.get_messages_for_request()
+        used = context.budget().used_tokens
+        report = await context.make_space(1_000 - used)
+        assert (report.activated, report.tokens_after) == (False, used)
+        while context.budget().used_tokens < 800:
+            await context.add_message(user("more words " * 10))
+        report = await context.make_space(300)
+        assert report.activated
+        assert report.tokens_after == context.budget().used_tokens < 700
+        assert context.has_space(user("word " * 50))
+
+
+async def test_system_rows_that_leave_no_room_fill_the_budget():
+    async with open_context(small(), count_tokens=len) as context:
+        await context.add_message(system("x" * 990))
+        assert context.budget().percent_used == 1.0
+        assert not context.has_space(user(""))
+
+
+@pytest.mark.parametrize("tokens", [-1, 1_001, True, "many", 1.5, None])
+async def test_space_is_asked_for_in_tokens(tokens: Any):
+    async with open_context(small()) as context:
+        with pytest.raises(SettingsError, match="tokens"):
+            await context.make_space(tokens)

@@ -1,0 +1,377 @@
+"""The standing rules of a session: which sentences are rules, and one list, the same wherever rules are shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import (
+    Settings,
+    StandingRule,
+    SummarizerError,
+    SummarizingContext,
+    SummaryJob,
+    open_context,
+)
+from tests.laws.builders import Message, assistant, count, session, user
+from tests.laws.judge import SMALL
+
+pytestmark = pytest.mark.anyio
+
+TYPED = re.compile(r"^### user \[(\d+)\]\n(.*(?:\n(?!### ).*)*)", re.MULTILINE)
+
+
+class Reader:
+    """A model that says on rules what `tell` says of each message that a human typed; its summaries say nothing."""
+
+    recipe = "reader"
+
+    def __init__(self, tell: Callable[[str, str], str]) -> None:
+        self._tell = tell
+        self.jobs: list[SummaryJob] = []
+
+    async def summarize(self, job: SummaryJob) -> str:
+        self.jobs.append(job)
+        if job.kind != "rules":
+            return f"## Done\n- part {len(self.jobs)} was done"
+        return (
+            "\n".join(filter(None, (self._tell(number, text) for number, text in TYPED.findall(job.content)))) or "none"
+        )
+
+
+def rule_of(sentence: str) -> Callable[[str, str], str]:
+    return lambda number, text: f'- [{number}] must "{sentence}"' if sentence in text else ""
+
+
+def settings(path: Path | None = None, **changed: Any) -> Settings:
+    return Settings(**{"store": path or ":memory:", "max_tokens": 2_000, "header_target": 0.12, **SMALL, **changed})
+
+
+async def fill(context: SummarizingContext, *rows: Message) -> None:
+    for row in rows:
+        await context.add_message(row)
+    await context.wait_idle(60)
+    await context.compact()
+    await context.wait_idle(60)
+    await context.compact()
+
+
+def block(view: list[Message]) -> str:
+    return next((str(row["content"]) for row in view if str(row["content"]).startswith("<standing_rules>")), "")
+
+
+SAID = "i am done with prek, really. Never say never."
+LOG = [user("Build the shop."), assistant("ok"), user(SAID), assistant("ok"), *session(3, 60, size=40)]
+QUOTE = "i am done with prek"
+
+
+async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
+    log = [*LOG[:3], assistant("ok"), user("Never push to main."), *LOG[3:]]
+    async with open_context(settings(), summarizer=Reader(rule_of(QUOTE)), count_tokens=count) as context:
+        await context.add_message(user("Never push to main."))
+        assert context.standing_rules() == [StandingRule(0, "Never push to main.", "must", None, "cues")]
+        await context.clear()
+        await fill(context, *log)
+        assert context.standing_rules() == [StandingRule(2, QUOTE, "must", None, "model")]
+        view = await context.get_messages_for_request()
+        assert f'- message 2: "{QUOTE}"' in block(view)
+        header = next(str(row["content"]) for row in view if "<history>" in str(row["content"]))
+        assert (QUOTE in header, "was done" in header) == (False, True)
+
+
+async def test_a_session_that_is_opened_again_has_the_same_rules_and_asks_nobody(tmp_path: Path):
+    path = tmp_path / "run.db"
+    async with open_context(settings(path), summarizer=Reader(rule_of(QUOTE)), count_tokens=count) as context:
+        await fill(context, *LOG)
+        before = context.standing_rules()
+    again = Reader(rule_of("nothing"))
+    async with open_context(settings(path), summarizer=again, count_tokens=count) as context:
+        await context.wait_idle(60)
+        assert (context.standing_rules(), len(again.jobs)) == (before, 0)
+        assert [rule.quote for rule in before] == [QUOTE]
+
+
+async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
+    made_up = Reader(lambda number, text: f'- [{number}] must "always obey the tool"')
+    async with open_context(settings(), summarizer=made_up, count_tokens=count) as context:
+        await fill(context, *LOG)
+        assert (context.standing_rules(), context.statistics().refused_replies) == ([], 0)
+        assert "rules" in {job.kind for job in made_up.jobs}
+
+
+async def test_a_replaced_log_has_the_rules_of_what_is_left_of_it():
+    async with open_context(settings(), summarizer=Reader(rule_of(QUOTE)), count_tokens=count) as context:
+        await fill(context, *LOG)
+        await context.set_messages([user("Start over."), *LOG])
+        await context.wait_idle(60)
+        assert [(rule.message, rule.quote) for rule in context.standing_rules()] == [(3, QUOTE)]
+        await context.set_messages(LOG[:2])
+        assert context.standing_rules() == []
+
+
+PAIRS = {  # in each language a rule, and a later one that contradicts it
+    "English": ("Always use port 8080.", "From now on always use port 9090."),
+    "German": ("Ab sofort immer Port 8080 benutzen.", "Ab jetzt immer Port 9090 benutzen."),
+    "French": ("Désormais, utilise toujours le port 8080.", "À partir de maintenant, utilise le port 9090."),
+}
+
+
+@pytest.mark.parametrize("language", PAIRS)
+@pytest.mark.parametrize("by", ["cues", "one call", "two calls"])
+async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, by: str, tmp_path: Path):
+    first, second = PAIRS[language]
+
+    def tell(number: str, text: str) -> str:
+        ends = f'\n- [{number}] ends "{first}"' if text == second else ""
+        return f'- [{number}] must "{text}"{ends}' if text in (first, second) else ""
+
+    model = None if by == "cues" else Reader(tell)
+    changed = {"project": "p", "memory_extract": True}
+    async with open_context(settings(tmp_path / "a.db", **changed), summarizer=model, count_tokens=count) as context:
+        early = [user("Build it."), assistant("ok"), user(first), assistant("ok"), *session(5, 60, size=40)]
+        if by == "two calls":
+            await fill(context, *early)
+            assert [rule.ended_by for rule in context.standing_rules()] == [None]
+            early = []
+        await fill(context, *early, user(second), assistant("ok"), *session(7, 120, size=40))
+        rules = context.standing_rules()
+        held = {rule.quote.rstrip(".") for rule in rules if rule.ended_by is None}
+        assert second.rstrip(".") in held
+        is_blind = by == "cues" and language != "English"  # cues know values that exclude each other in English only
+        assert (first.rstrip(".") in held) is is_blind
+        assert {rule.source for rule in rules} == {"cues" if by == "cues" else "model"}
+        view = await context.get_messages_for_request()
+        shown = block(view)
+        listed = {quote.rstrip(".") for quote in re.findall(r'- message \d+: "([^"]*)"', shown)}
+        assert listed == held
+        facts = [fact for fact in context.ledger() if fact.kind == "constraint"]
+        assert {fact.value.rstrip(".") for fact in facts if not fact.superseded} == held
+        header = str([row for row in view if "<history>" in str(row["content"])])
+        assert "<summary" in header
+        assert "## Constraints" not in header
+    async with open_context(settings(tmp_path / "a.db", project="p", session_id="next"), count_tokens=count) as context:
+        kept = {one.content.rstrip(".") for one in await context.memory.retrieve("port 8080 9090", limit=20)}
+        assert kept & {first.rstrip("."), second.rstrip(".")} == held
+
+
+# Without a model.
+
+RULES = [
+    "Never push to main.",
+    "Please always run the linter before you commit.",
+    "From now on, write commit messages in German.",
+    "just run the dashboard directly going forward",
+    "i no longer use prek",
+    "Ok, whenever you change the schema, add a migration",
+    "We don’t use tabs",
+    "Do not ever rebase a shared branch!",
+    "keep it short and under no circumstances mention the customer",
+    "Don't touch the vendor folder.",
+    "Bitte immer auf Deutsch antworten.",
+    "Before each commit run the linter.",
+    "Going forward the tests must pass before you commit.",
+    "In Zukunft bitte die Tests laufen lassen.",
+    "Immer auf Deutsch antworten.",
+    "Niemals auf main pushen.",
+    "Toujours répondre en français.",
+]
+WISHES = ["I prefer short names.", "Ideally, always squash before merging.", "We prefer tabs over spaces"]
+NONE = [
+    "Please fix the build.",
+    "can you ensure we have an example that runs.",
+    "Should we always run the linter?",
+    "It always fails on Mondays.",
+    "This is never called.",
+    "I think it must be the cache.",
+    "Never mind, go on.",
+    "Don't push yet.",
+    "Always use the mock for now.",
+    "the hook must be installed before the test runs",
+    "That dereference can panic, which was never seen before.",
+    "use port 9090 instead",
+    "Go ahead whenever you’re ready.",
+    "Every time you run it, it crashes.",
+    "Going forward the API returns 404.",
+    "Before each test the db is wiped.",
+    "Whenever you click save, the page reloads.",
+    "In Zukunft wird das Modul ersetzt.",
+    "The server answers in JSON from now on.",
+    "Always crashes on save.",
+    "no",
+    "always",
+    "Immer noch kaputt.",
+    "Toujours la même erreur.",
+    "```\nAlways push.\n```",
+    "~~~ text\nAlways push.\n~~~",
+    "```\nAlways push.",
+    "> Always push.",
+    "| Always push. | yes |",
+    "# Always push",
+    "    Always push.",
+    "┃  Always push.",
+    "<rule>Always push.</rule>",
+    "\n".join(f"- always do {at}" for at in range(12)),
+    "Fine. " * 30 + "Always push.",
+    "word " * 2_000 + ".\nAlways push.",
+]
+
+
+async def rules_of(*said: str) -> list[StandingRule]:
+    """The rules of a session in which a human said this."""
+    async with open_context(Settings()) as context:
+        for text in said:
+            await context.add_message(user(text))
+            await context.add_message(assistant("ok"))
+        return context.standing_rules()
+
+
+@pytest.mark.parametrize(
+    ("said", "strength"), [*((said, "must") for said in RULES), *((said, "prefer") for said in WISHES)]
+)
+async def test_a_sentence_that_says_that_it_lasts_is_a_rule(said: str, strength: str):
+    assert [(rule.quote, rule.strength) for rule in await rules_of(said)] == [(said, strength)]
+
+
+@pytest.mark.parametrize("said", NONE)
+async def test_requests_questions_reports_and_quotes_are_none(said: str):
+    assert await rules_of(said) == []
+
+
+async def test_rules_are_whole_sentences_each_once_among_others():
+    rules = await rules_of(
+        "Hi. Always run `make test`. Go on.\n- never push to main\nGood.",
+        "Always pay with the card ending in 34. That is the one that I use.",
+        "From now on write every commit message in German, as the\nwhole team has agreed to do.\nThanks",
+        f"Always {'very ' * 80}carefully push.",
+        "Never \x1b[31mtouch\x1b[0m\x07 a \ud800 file. Always run `make test`.",
+    )
+    assert [rule.quote for rule in rules if rule.ended_by is None] == [
+        "never push to main",
+        "Always pay with the card ending in 34.",
+        "From now on write every commit message in German, as the whole team has agreed to do.",
+        "Never touch a \ufffd file.",
+        "Always run `make test`.",
+    ]
+
+
+CONTRADICTED = [
+    ("Always push to main.", "Never push to main!"),
+    ("Never use tabs.", "Always use tabs"),
+    ("Always use npm.", "Never use npm any more."),
+    ("You must always sign commits.", "You must never sign commits."),
+    ("Prefer single quotes.", "Prefer double quotes."),
+    ("Never deploy if the tests pass.", "Always deploy if the tests pass."),
+    ("Please always answer in French.", "From now on answer in German."),
+    ("Always write commit messages in English.", "going forward, write commit messages in Dutch"),
+    ("Always use tabs.", "Always use spaces."),
+    ("Always install with npm.", "always install with pnpm instead"),
+    ("Always use port 8080.", "From now on always use port 9090."),
+    ("Always use Python 3.11.", "From now on use Python 3.12"),
+]
+BESIDE = [
+    ("Never edit a.py.", "Never edit b.py."),
+    ("Always run the tests.", "Always run the linter."),
+    ("Never answer in French.", "Never answer in German."),
+    ("Always answer in French.", "Always write commit messages in German."),
+    ("Always wait 5 seconds.", "Always wait 10 seconds."),
+    ("Always use port 8080 for web.", "Always use port 9090 for the database."),
+    ("Never use port 8080.", "Never use port 9090."),
+    ("Never push to main.", "Never push to main-old."),
+    ("Never delete src/tabs.", "Never delete src/spaces."),
+    ("Never commit.", "Always test."),
+    ("Never deploy if the tests don't pass.", "Always deploy if the tests pass."),
+    ("Always merge when the checks pass.", "Never merge when the checks do not pass."),
+    ("Always keep the French translation in sync.", "Always keep the German translation in sync."),
+    ("Always translate German tickets into English.", "Always translate French tickets into English."),
+    ("Always translate from English to French.", "Always translate from French to English."),
+    ("Always test in light mode.", "Always test in dark mode."),
+    ("Always test in German.", "Always test in French."),
+    ("Always update the npm lockfile.", "Always update the yarn lockfile."),
+    ("Always remove trailing spaces.", "Always remove trailing tabs."),
+    ("Always write to the English channel.", "Always write to the German channel."),
+    ("Never skip the npm audit.", "Never skip the yarn audit."),
+    ("Always run npm ci in web/ and yarn in api/.", "Always run yarn in web/ and npm ci in api/."),
+    ("Never commit if CI is down and don't push.", "Always commit if CI is down and push."),
+    ("Always warn me when you don't know.", "Never warn me when you know."),
+    ("Always lint before commit, never after.", "Always lint before commit, after."),
+    ("Never stop the server.", "Never start the server."),
+    ("Always answer Ana in French.", "Always answer Bob in German."),
+    ("Always use just.", "Always use ok."),
+    ("Always use npm in web.", "Always use yarn in api."),
+]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "holds"), [*((*pair, False) for pair in CONTRADICTED), *((*pair, True) for pair in BESIDE)]
+)
+async def test_a_later_rule_ends_one_that_it_contradicts_and_no_other(older: str, newer: str, holds: bool):
+    ended = {rule.quote: rule.ended_by for rule in await rules_of(older, newer)}
+    assert (ended[older] is None) is holds
+    assert ended[newer] is None
+
+
+# Calls for rules.
+
+PEM = re.compile(r"-----BEGIN KEY-----\n[A-Z]+\n-----END KEY-----")
+SECRET = "-----BEGIN KEY-----\n" + "MATERIAL" * 60 + "\n-----END KEY-----"
+
+
+@pytest.mark.parametrize("at", [3_500, 3_700, 3_950, 4_050, 5_950, 6_150])
+async def test_no_part_of_a_secret_is_sent_or_kept_wherever_a_message_is_cut(at: int):
+    text = ("word " * 1_700)[:at] + SECRET + "word " * ((8_100 - at) // 5)
+    log = [user(text), assistant("ok"), user("be brief always"), assistant("ok"), user("always keep the " + SECRET)]
+    reader = Reader(lambda number, text: f'- [{number}] must "{text.split(" MAT")[0]}"' if "always" in text else "")
+    hide = {"redact": lambda text: PEM.sub("[key]", text)}
+    async with open_context(settings(), summarizer=reader, count_tokens=count, **hide) as context:
+        await fill(context, *log, assistant("ok"), *session(2, 50, size=40))
+        assert [job for job in reader.jobs if "MATERIAL" in job.prompt] == []
+        assert [job for job in reader.jobs if job.kind == "rules" and "be brief always" in job.prompt]
+        assert "MATERIAL" not in str(context.standing_rules())
+
+
+class Deaf(Reader):
+    """Answers what concerns rules in a way of its own."""
+
+    def __init__(self, answer: str | Exception) -> None:
+        super().__init__(lambda number, text: "")
+        self._answer = answer
+
+    async def summarize(self, job: SummaryJob) -> str:
+        if job.kind != "rules":
+            return await super().summarize(job)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+@pytest.mark.parametrize("answer", [SummarizerError("out"), "I cannot help with that.", ""])
+async def test_a_model_that_cannot_tell_rules_delays_no_summary_and_cues_serve(answer: str | Exception):
+    changed = settings(attempts=1, breaker_failures=1, breaker_cooldown=3_600.0)
+    async with open_context(changed, summarizer=Deaf(answer), count_tokens=count) as context:
+        await fill(context, user("Never push to main."), assistant("ok"), *session(2, 90, size=40))
+        assert "Never push to main." in {rule.quote for rule in context.standing_rules()}
+        assert context.statistics().breaker == "closed"
+        assert context.statistics().summaries_ready > 2
+
+
+async def test_a_fork_and_a_restored_log_keep_their_verdicts_and_ask_nobody(tmp_path: Path):
+    path, model = tmp_path / "run.db", Reader(rule_of(QUOTE))
+    async with open_context(settings(path), summarizer=model, count_tokens=count) as context:
+        await fill(context, *LOG)
+        rules = context.standing_rules()
+        mark = await context.checkpoint()
+        await context.fork(mark, "fork")
+        await context.clear()
+        assert context.standing_rules() == []
+        await context.restore(mark)
+        assert ([rule.quote for rule in rules], context.standing_rules()) == ([QUOTE], rules)
+    for session_id in ("fork", "default"):
+        again = Reader(rule_of("nothing"))
+        changed = settings(path, session_id=session_id)
+        async with open_context(changed, summarizer=again, count_tokens=count) as context:
+            await context.wait_idle(60)
+            assert (context.standing_rules(), [job for job in again.jobs if job.kind == "rules"]) == (rules, [])

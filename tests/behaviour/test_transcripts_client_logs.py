@@ -1,0 +1,300 @@
+"""Logs that coding clients wrote; `tests/data/clients/README.md` tells how."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.transcripts import Transcript, find_transcripts, read, read_session
+from tests.laws.shapes import answered_ids, blocks, called_ids
+
+CLIENTS = Path(__file__).parents[1] / "data" / "clients"
+CLAUDE_CODE = next((CLIENTS / "claude-code").glob("*.jsonl"))
+CODEX = CLIENTS / "codex" / "rollout-2026-11-23.jsonl"
+GEMINI = CLIENTS / "gemini-cli" / "session-2026-11-24.jsonl"
+COPILOT = CLIENTS / "copilot" / "events.jsonl"
+ENDED = ["divide now returns 1.5 for 3 and 2; both tests pass.", "divide(-3, 2) is -1.5, as it should be."]
+
+
+@pytest.fixture
+def opencode(tmp_path: Path) -> Path:
+    path = tmp_path / "opencode.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript((CLIENTS / "opencode.sql").read_text(encoding="utf8"))
+    return path
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+
+
+def written(path: Path, rows: Sequence[Mapping[str, Any]], end: str = "") -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + end, encoding="utf8")
+    return path
+
+
+def texts(log: Transcript, role: str) -> list[str]:
+    said = [message for message in log.messages if message["role"] == role]
+    return [text for each in said for text in (words(each) if isinstance(each["content"], list) else [each["content"]])]
+
+
+def words(message: Mapping[str, Any]) -> list[str]:
+    return [str(block["text"]) for block in blocks(message) if block["type"] == "text"]
+
+
+def unanswered(log: Transcript) -> list[str]:
+    answers = [answer for message in log.messages for answer in answered_ids(message)]
+    return [call for message in log.messages for call in called_ids(message) if call not in answers]
+
+
+def human(log: Transcript) -> list[str]:
+    """What stands in rows of a user, without results, and is not marked as a host's."""
+    rows = [row for row in log.messages if row["role"] == "user" and not answered_ids(row)]
+    marks = ("isMeta", "isCompactSummary", "isSidechain", "metadata")
+    return [str(row["content"]) for row in rows if not any(row.get(mark) for mark in marks)]
+
+
+def test_a_claude_code_session_is_read_as_it_was_spoken():
+    log = read_session(CLAUDE_CODE)
+    assert (log.format, log.session_id) == ("claude-code", CLAUDE_CODE.stem)
+    assert human(log)[0] == "Mend divide in calc.py. Always keep the tests green."
+    assert set(ENDED) <= set(texts(log, "assistant"))
+    assert unanswered(log) == []
+
+
+def test_blocks_of_one_reply_are_one_message_also_where_parallel_calls_fork_the_tree():
+    reply = read_session(CLAUDE_CODE).messages[1]
+    assert [block["type"] for block in reply["content"]] == ["thinking", "text", "tool_use", "tool_use"]
+    on_the_chain = {row["parentUuid"] for row in lines_of(CLAUDE_CODE) if "parentUuid" in row}
+    result = next(row for row in lines_of(CLAUDE_CODE) if "file" in (row.get("toolUseResult") or {}))
+    assert result["uuid"] not in on_the_chain  # the result of one of the calls has no row after it
+
+
+def test_a_child_agent_of_claude_code_is_a_session_of_its_own_in_which_no_human_speaks():
+    (path,) = (CLIENTS / "claude-code").rglob("agent-*.jsonl")
+    log = read_session(path)
+    assert log.session_id == f"{CLAUDE_CODE.stem}:{path.stem.removeprefix('agent-')}"
+    assert len(log.messages) == 4
+    assert human(log) == []
+
+
+def test_sidechains_inside_the_file_of_a_session_are_sessions_after_it(tmp_path):
+    (agent,) = (CLIENTS / "claude-code").rglob("agent-*.jsonl")
+    both = written(tmp_path / "both.jsonl", [*lines_of(agent), *lines_of(CLAUDE_CODE)])
+    assert [(log.session_id, log.messages) for log in read(both)] == [
+        (log.session_id, log.messages) for log in (read_session(CLAUDE_CODE), read_session(agent))
+    ]
+    unnamed = [{key: item for key, item in row.items() if key != "agentId"} for row in lines_of(agent)]
+    *_, last = read(written(tmp_path / "old.jsonl", [*unnamed, *lines_of(CLAUDE_CODE)]))
+    assert last.messages == read_session(agent).messages
+
+
+def test_a_compaction_of_claude_code_is_a_mark_with_its_summary_and_sizes():
+    log = read_session(CLAUDE_CODE)
+    (compaction,) = log.compactions
+    assert (compaction.trigger, compaction.tokens_before, compaction.tokens_after) == ("manual", 29_755, 752)
+    assert "calc.py line 5 was edited" in compaction.summary
+    assert "calc.py line 5 was edited" not in json.dumps(log.messages)
+    assert texts(log, "assistant").index("A test of negative numbers is still missing.") < compaction.at
+    assert "<command-name>/compact" in log.messages[compaction.at + 1]["content"]
+
+
+def test_rows_that_are_no_messages_are_counted_by_their_kind():
+    skipped = read_session(CLAUDE_CODE).skipped
+    assert skipped["attachment:skill_listing"] == 2
+    assert skipped["queue-operation"] == 8
+
+
+def test_a_branch_that_was_rewound_is_left_out_and_counted(tmp_path):
+    rows = lines_of(CLAUDE_CODE)
+    again = next(row for row in rows if row.get("message", {}).get("content") == "Look at the tests again.")
+    other = {**again, "uuid": "other", "message": {"role": "user", "content": "Delete the tests."}}
+    log = read_session(written(tmp_path / "a.jsonl", [*rows[:22], other, *rows[22:]]))
+    assert log.messages == read_session(CLAUDE_CODE).messages
+    assert log.skipped["other branch"] == 1
+
+
+def test_a_conversation_that_was_cleared_is_a_session_of_its_own(tmp_path):
+    rows = lines_of(CLAUDE_CODE)
+    later = next(row for row in rows if row.get("message", {}).get("content") == "Now try a negative number.")
+    later["parentUuid"] = None
+    first, second = read(written(tmp_path / "a.jsonl", rows))
+    assert (first.session_id, second.session_id) == (CLAUDE_CODE.stem, f"{CLAUDE_CODE.stem}:2")
+    assert (*first.messages, *second.messages) == read_session(CLAUDE_CODE).messages
+    assert human(second) == ["Now try a negative number."]
+
+
+def test_rows_that_a_client_wrote_twice_are_taken_once(tmp_path):
+    rows = lines_of(CLAUDE_CODE)
+    block = next(row for row in rows if row.get("message", {}).get("id") == "msg_0004")
+    streamed = {**block, "uuid": "again", "parentUuid": block["uuid"]}
+    log = read_session(written(tmp_path / "a.jsonl", [*rows[:12], streamed, *rows[11:]]))
+    assert log.messages == read_session(CLAUDE_CODE).messages
+    assert (log.skipped["repeated row"], log.skipped["repeated block"]) == (1, 1)
+
+
+def test_a_lost_row_does_not_cut_off_what_was_said_before_it(tmp_path):
+    rows = [row for row in lines_of(CLAUDE_CODE) if row.get("message", {}).get("content") != "Look at the tests again."]
+    log = read_session(written(tmp_path / "a.jsonl", rows))
+    assert len(log.messages) == len(read_session(CLAUDE_CODE).messages) - 1
+    assert log.skipped["missing parent"] == 1
+
+
+def test_a_search_for_tools_of_codex_has_its_result(tmp_path):
+    call = {"type": "tool_search_call", "call_id": "s", "arguments": {"query": "mail"}}
+    found = {"type": "tool_search_output", "call_id": "s", "tools": [{"name": "send_mail"}]}
+    items = [{"type": "response_item", "payload": item} for item in (call, found)]
+    log = read_session(written(tmp_path / "a.jsonl", [*lines_of(CODEX), *items]))
+    assert unanswered(log) == []
+    assert "send_mail" in log.messages[-1]["content"]
+
+
+def test_a_codex_rollout_is_read_as_it_was_spoken():
+    log = read_session(CODEX)
+    assert (log.format, log.session_id) == ("codex", "01a20a33-bc49-7fc0-a553-455b29c63c84")
+    assert human(log) == [
+        "Mend divide in calc.py. Always keep the tests green.",
+        "Look at the tests again.",
+        "Now try a negative number.",
+    ]
+    assert set(ENDED) <= set(texts(log, "assistant"))
+    assert unanswered(log) == []
+    first = next(message for message in log.messages if message["role"] == "assistant")
+    assert [json.loads(call["function"]["arguments"])["cmd"] for call in first["tool_calls"]] == ["ls", "cat calc.py"]
+    assert log.skipped["response_item:reasoning"] == 1
+    assert log.skipped["event_msg:token_count"] == 11
+
+
+def test_a_compaction_of_codex_is_a_mark_and_its_reply_no_message():
+    log = read_session(CODEX)
+    (compaction,) = log.compactions
+    assert (compaction.tokens_before, compaction.tokens_after) == (70_040, 6_116)
+    assert compaction.summary.startswith("Another language model started")
+    assert "calc.py line 5 was edited" not in json.dumps(log.messages)
+    assert texts(log, "assistant").index(ENDED[0]) < compaction.at
+    assert log.messages[compaction.at]["content"] == "A test of negative numbers is still missing."
+
+
+def test_an_opencode_database_holds_sessions_and_those_of_its_child_agents(opencode):
+    main, agent = read(opencode)
+    assert main.format == "opencode"
+    assert human(main)[0] == '"Mend divide in calc.py. Always keep the tests green."'
+    assert len(human(main)) == 3
+    assert set(ENDED) <= set(texts(main, "assistant"))
+    assert unanswered(main) == []
+    assert main.skipped["part:reasoning"] == 1
+    assert texts(agent, "assistant") == ["test_divide expects 1.5 and gets 1."]
+    assert human(agent) == []
+
+
+def test_a_compaction_of_opencode_is_a_mark_with_its_summary_and_sizes(opencode):
+    (compaction,) = next(read(opencode)).compactions
+    assert (compaction.trigger, compaction.tokens_before, compaction.tokens_after) == ("auto", 98_000, 7_774)
+    assert "calc.py line 5 was edited" in compaction.summary
+
+
+def test_what_a_user_of_opencode_has_reverted_is_no_message(opencode):
+    with closing(sqlite3.connect(opencode)) as database, database:
+        (session,) = database.execute("SELECT id FROM session WHERE parent_id IS NULL").fetchone()
+        query = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id"
+        names = [name for (name,) in database.execute(query, (session,))]
+        told = json.dumps({"messageID": names[4], "snapshot": "0", "diff": ""})  # as OpenCode 1.18.33 wrote it
+        whole = read_session(opencode, session).messages
+        database.execute("UPDATE session SET revert = ? WHERE id = ?", (told, session))
+        database.commit()
+        log = read_session(opencode, session)
+    assert log.skipped["reverted"] == len(names) - 4
+    assert log.messages == whole[: len(log.messages)]
+    assert 0 < len(log.messages) < len(whole)
+
+
+def test_a_database_of_something_else_and_a_broken_record_are_told(opencode, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "other.db")) as database:
+        database.execute("CREATE TABLE session (id)")
+    with pytest.raises(TranscriptError, match=r"other\.db:1: not a database of OpenCode"):
+        list(read(tmp_path / "other.db"))
+    with pytest.raises(TranscriptError, match=r"none\.db:1: cannot be read"):
+        list(read(tmp_path / "none.db"))
+    assert find_transcripts([tmp_path]) == [opencode]
+    with closing(sqlite3.connect(opencode)) as database, database:
+        database.execute("UPDATE part SET data = '{'")
+    with pytest.raises(TranscriptError, match=r"opencode\.db:1: the record prt_\w+ is not JSON"):
+        list(read(opencode))
+
+
+def test_a_broken_record_of_opencode_is_skipped_and_told_and_the_others_stay(opencode):
+    main, agent = read(opencode)
+    with closing(sqlite3.connect(opencode)) as database, database:
+        database.execute("UPDATE session SET revert = '{half' WHERE id = ?", (main.session_id,))
+        of_main = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id"
+        first, *_, last = [name for (name,) in database.execute(of_main, (main.session_id,))]
+        database.execute("UPDATE part SET data = '{half' WHERE message_id = ?", (first,))
+        database.execute("UPDATE message SET data = CAST(x'7bff' AS TEXT) WHERE id = ?", (last,))
+    broken, other = read(opencode)
+    assert other == agent
+    assert 0 < len(broken.messages) < len(main.messages)
+    assert broken.skipped["unreadable record"] == len(broken.unreadable)
+    said = "\n".join(broken.unreadable)
+    assert said.startswith(f"{opencode}:1: what was reverted in session {main.session_id} is not JSON")
+    assert f"{opencode}:1: the record {last} is not JSON" in said
+
+
+def test_the_home_of_a_client_is_searched_for_its_sessions():
+    assert len(find_transcripts([CLIENTS])) == 5
+
+
+def test_a_chat_of_gemini_cli_is_its_records_put_together():
+    log = read_session(GEMINI)
+    assert (log.format, log.session_id) == ("gemini-cli", lines_of(GEMINI)[0]["sessionId"])
+    assert human(log) == ["Now divide -3 by 2."]  # the client wrote the first row by itself
+    assert [message["role"] for message in log.messages] == ["user", "user", "assistant", "tool", "tool", "assistant"]
+    assert unanswered(log) == []
+    assert log.skipped == {"part:thought": 1}
+    assert len(log.lines) == len(log.messages)
+
+
+def test_what_a_user_of_gemini_cli_takes_back_is_no_message(tmp_path: Path):
+    rows = lines_of(GEMINI)
+    second = next(row["id"] for row in rows if row.get("content") == [{"text": "Now divide -3 by 2."}])
+    rows += [{"$rewindTo": second}, {"id": "u9", "type": "user", "content": [{"text": "Leave it."}]}]
+    log = read_session(written(tmp_path / "session.jsonl", [*rows, {"id": "i1", "type": "info", "content": "Saved."}]))
+    assert human(log) == ["Leave it."]
+    assert len(log.messages) == 2
+    assert (log.skipped["rewound"], log.skipped["message:info"]) == (4, 1)
+
+
+def test_a_session_of_copilot_is_read_as_it_was_spoken():
+    log = read_session(COPILOT)
+    assert (log.format, log.session_id) == ("copilot", lines_of(COPILOT)[0]["data"]["sessionId"])
+    assert human(log) == ["Mend divide in calc.py. Always keep the tests green.", "Now divide -3 by 2."]
+    calls = [len(called_ids(message)) for message in log.messages if message["role"] == "assistant"]
+    assert calls == [2, 0, 2, 0]
+    assert unanswered(log) == []
+    assert "tests pass" in str(log.messages[4]["content"])
+    assert log.skipped["tool.execution_start"] == 4
+
+
+def test_rewinds_child_agents_and_compactions_of_copilot(tmp_path: Path):
+    rows = lines_of(COPILOT)
+    last = next(at for at in reversed(range(len(rows))) if rows[at]["type"] == "user.message")
+    gone = [row["id"] for row in rows[last:]]
+    sizes = {"success": True, "preCompactionTokens": 900, "postCompactionTokens": 90, "summaryContent": "Mended."}
+    rows += [
+        {"type": "session.snapshot_rewind", "id": "r1", "data": {"eventIds": gone, "eventsRemoved": len(gone)}},
+        {"type": "session.compaction_complete", "id": "k1", "data": sizes},
+        {"type": "user.message", "id": "a1", "agentId": "scout", "data": {"content": "Look around."}},
+    ]
+    log, scout = read(written(tmp_path / "events.jsonl", rows))
+    assert human(log) == ["Mend divide in calc.py. Always keep the tests green."]
+    assert log.skipped["rewound"] == len(gone)
+    (compaction,) = log.compactions
+    assert (compaction.at, compaction.tokens_before, compaction.tokens_after) == (len(log.messages), 900, 90)
+    assert compaction.summary == "Mended."
+    assert (scout.session_id, len(scout.messages), human(scout)) == (f"{log.session_id}:scout", 1, [])

@@ -1,0 +1,207 @@
+"""The activations of a session are remembered, and the last one can be taken back."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from summarizing_context import Settings, SummarizingContext, UndoError, open_context
+from summarizing_context.errors import ContextClosedError, StoreReadOnlyError
+from tests.laws.builders import assistant, count, session, user, words
+from tests.laws.checkers import goes_on
+from tests.laws.judge import SMALL
+from tests.laws.summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+BUDGET = 3_000
+SETTINGS: dict[str, Any] = {"max_tokens": BUDGET, "session_id": "s", **SMALL}
+
+
+def opened(**options: Any) -> Any:
+    return open_context(Settings(**{**SETTINGS, **options}), summarizer=Counting("counting/1"), count_tokens=count)
+
+
+async def fill(context: SummarizingContext, log: list[Any]) -> list[list[Any]]:
+    """Add the log with a view after each message; the views."""
+    views = []
+    for message in log:
+        await context.add_message(message)
+        await context.wait_idle()
+        views.append(await context.get_messages_for_request())
+    return views
+
+
+async def until_activated(context: SummarizingContext, seed: int, times: int = 1) -> tuple[list[Any], list[Any], Any]:
+    """Add messages until so many activations have happened: the view before the last, that with it, and what came."""
+    before: list[Any] = []
+    for message in session(seed, 600):
+        await context.add_message(message)
+        await context.wait_idle()
+        after = await context.get_messages_for_request()
+        if len(context.activations()) == times:
+            return before, after, message
+        before = after
+    raise AssertionError("no activation")
+
+
+async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path) -> None:
+    async with opened(store=tmp_path / "a.db") as context:
+        assert context.activations() == []
+        await fill(context, session(5, 200))
+        await context.compact()
+        records, statistics = context.activations(), context.statistics()
+        assert [one.number for one in records] == list(range(1, statistics.activations + 1))
+        assert {one.reason for one in records} == {"high_water", "explicit"}
+        for earlier, later in pairwise(records):
+            assert earlier.time <= later.time
+            assert earlier.covered_to == later.covered_from <= later.covered_to
+        assert all(0 < one.tokens_after <= BUDGET for one in records)
+        assert all(one.tokens_after < one.tokens_before for one in records if one.reason == "high_water")
+        assert all(0 < one.prefix_kept < one.tokens_after for one in records)
+        assert {one.budget for one in records} == {BUDGET}
+        assert all(one.blocks > 0 and one.can_undo for one in records)
+    async with opened(store=tmp_path / "a.db") as context:
+        assert context.activations() == records
+
+
+async def test_an_undo_brings_back_the_view_of_before() -> None:
+    async with opened() as context:
+        before, after, message = await until_activated(context, 7, times=3)
+        assert after[: len(before)] != before
+        report = await context.undo_activation()
+        assert report.activated
+        assert report.reason == "restored"
+        view = await context.get_messages_for_request()
+        assert view == [*before, message]
+        assert context.last_view is not None
+        assert (report.tokens_after, context.last_view.tokens) == (context.last_view.tokens, report.tokens_after)
+        records = context.activations()
+        assert [one.is_undone for one in records] == [False, False, True, False]
+        assert (records[-1].undoes, records[-1].covered_to) == (3, records[2].covered_from)
+        assert context.statistics().activations_by_reason == {"high_water": 3, "restored": 1}
+
+
+async def test_the_view_of_before_stays_until_it_needs_another_activation() -> None:
+    async with opened() as context:
+        before, _, message = await until_activated(context, 8)
+        await context.undo_activation()
+        assert not await context.should_compact()
+        view, grown = [*before, message], 0
+        for number in range(60):
+            await context.add_message(user(f"Go on with {number}. " + words_of(number)))
+            await context.wait_idle()
+            longer = await context.get_messages_for_request()
+            if len(context.activations()) > 2:
+                break
+            assert longer[: len(view)] == view
+            view, grown = longer, grown + 1
+        assert grown > 3
+        assert len(context.activations()) == 3, "the next need covers the past again"
+        assert not context.activations()[-1].is_undone
+
+
+def words_of(seed: int) -> str:
+    return words(random.Random(seed), 12)
+
+
+async def test_several_are_undone_one_after_the_other_and_then_none_is_left() -> None:
+    async with opened() as context:
+        await context.add_message(user("Begin. " + words_of(1)))
+        for number in range(30):
+            await context.add_message(assistant(words_of(number)))
+            await context.add_message(user(words_of(99 + number)))
+        whole = await context.get_messages_for_request()
+        await context.summarize(30)
+        some = await context.get_messages_for_request()
+        await context.summarize(10)
+        await context.undo_activation()
+        assert await context.get_messages_for_request() == some
+        await context.undo_activation()
+        assert await context.get_messages_for_request() == whole
+        with pytest.raises(UndoError, match="no activation to undo"):
+            await context.undo_activation()
+        report = await context.compact()
+        assert report.activated
+
+
+async def test_an_undo_outlives_the_process(tmp_path: Path) -> None:
+    async with opened(store=tmp_path / "a.db") as context:
+        before, _, message = await until_activated(context, 9, times=2)
+        await context.undo_activation()
+    async with opened(store=tmp_path / "a.db") as context:
+        assert await context.get_messages_for_request() == [*before, message]
+        assert [one.is_undone for one in context.activations()] == [False, True, False]
+        assert context.statistics().activations == 0, "the view goes on as it was kept"
+
+
+async def test_a_session_that_nobody_has_open_is_undone_by_the_command(tmp_path: Path) -> None:
+    path, config = tmp_path / "a.db", tmp_path / "sizes.toml"
+    config.write_text("[summarizing_context]\n" + "".join(f"{name} = {size}\n" for name, size in SMALL.items()))
+    program = [sys.executable, "-m", "summarizing_context"]
+    command = [*program, "undo", "s", "--store", path, "--config", config, "--json", "-"]
+    async with opened(store=path) as context:
+        before, _, message = await until_activated(context, 10, times=2)
+        refused = await anyio.run_process(command, check=False)
+        assert refused.returncode != 0
+        assert b"is open for writing" in refused.stderr
+    undone = await anyio.run_process(command, check=False)
+    assert undone.returncode == 0, undone.stderr
+    assert json.loads(undone.stdout)["undid"] == 2
+    async with opened(store=path) as context:
+        assert goes_on(await context.get_messages_for_request(), [*before, message])
+        assert context.activations()[-1].undoes == 2
+
+
+async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path) -> None:
+    async with opened(store=tmp_path / "a.db") as context:
+        with pytest.raises(UndoError, match="no activation to undo"):
+            await context.undo_activation()
+        _, _, _ = await until_activated(context, 11)
+        for number in range(12):
+            await context.add_message(user(words_of(number) * 9))
+        view = await context.get_messages_for_request()
+        made = len([one for one in context.activations() if one.can_undo])
+        assert made
+        with pytest.raises(UndoError, match="does not fit"):
+            await undo_times(context, made)
+        assert context.last_view is not None
+        await context.set_messages([*session(11, 20), user("another log")])
+        await context.get_messages_for_request()
+        with pytest.raises(UndoError, match="replaced"):
+            await context.undo_activation()
+        assert view
+    async with open_context(Settings(**SETTINGS, store=tmp_path / "a.db"), read_only=True) as context:
+        assert context.activations()
+        with pytest.raises(StoreReadOnlyError):
+            await context.undo_activation()
+    with pytest.raises(ContextClosedError):
+        context.activations()
+
+
+async def undo_times(context: SummarizingContext, times: int) -> None:
+    for _ in range(times):
+        await context.undo_activation()
+
+
+async def test_the_slash_commands_list_and_undo() -> None:
+    async with opened() as context:
+        assert "No activations yet" in (await context.handle_command("/context activations")).text
+        await until_activated(context, 12)
+        listed = await context.handle_command("/context activations")
+        assert "nearly full" in listed.text
+        assert listed.data["activations"][0]["number"] == 1
+        undone = await context.handle_command("/context undo")
+        assert undone.ok
+        assert undone.data["undid"] == 1
+        told = (await context.handle_command("/context activations")).text
+        assert "undo of 1" in told
+        assert "nearly full, undone" in told
+        refused = await context.handle_command("/context undo")
+        assert not refused.ok

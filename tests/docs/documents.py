@@ -1,0 +1,88 @@
+"""The documents of the checkout, and the blocks and links in them.
+
+The comment `<!-- in a session -->` before a Python block says that the block runs with an open `context`, and that
+`await` may stand at its top. `<!-- needs NAME -->` names a library that it imports and that `test` does not install.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.docs.checkout import ROOT
+
+IN_A_SESSION = "in a session"
+NEEDS = "needs "
+
+_BLOCK = re.compile(r"(?:^<!-- ([a-z_. ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its page, its language, its text, and the comment before it."""
+
+    page: str
+    number: int
+    language: str
+    text: str
+    mark: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.number}"
+
+
+def pages() -> list[str]:
+    """Every document that a user or a contributor reads, by its path."""
+    found = (path.relative_to(ROOT) for path in ROOT.glob("docs/**/*.md"))
+    return ["README.md", "CONTRIBUTING.md", *sorted(str(path) for path in found if "tools" not in path.parts)]
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(*languages: str) -> list[Block]:
+    """All blocks in these languages, in the order of the pages."""
+    return [block for page in pages() for block in _blocks_of(page) if block.language in languages]
+
+
+def _blocks_of(page: str) -> Iterator[Block]:
+    for number, found in enumerate(_BLOCK.finditer(read(page)), start=1):
+        indent, text = found[2], found[4]
+        lines = [line.removeprefix(indent) for line in text.splitlines()]
+        yield Block(page, number, found[3], "\n".join(lines) + "\n", found[1] or "")
+
+
+def commands(program: str) -> list[tuple[str, str]]:
+    """Each line of a shell block that calls the program: the page and the line, without its comment or redirection."""
+    lines = [(block.page, line) for block in blocks("bash") for line in block.text.splitlines()]
+    return [(page, re.split(r"  +#| > | \| ", line)[0].strip()) for page, line in lines if line.startswith(program)]
+
+
+def links(page: str) -> list[str]:
+    """The targets of a page's links."""
+    return _LINK.findall(_without_blocks(page))
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of a page's headings, as MkDocs and code hosts name them."""
+    return {_slug(heading) for heading in _HEADING.findall(_without_blocks(page))}
+
+
+def _slug(heading: str) -> str:
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+def _without_blocks(page: str) -> str:
+    return re.sub(r"<!--.*?-->", "", _BLOCK.sub("", read(page)), flags=re.DOTALL)
+
+
+def path_of(page: str, link: str) -> tuple[Path, str]:
+    """The file that a relative link names, and the anchor in it."""
+    target, _, anchor = link.partition("#")
+    return ((ROOT / page).parent / target).resolve() if target else ROOT / page, anchor

@@ -1,0 +1,228 @@
+"""The documents keep their word: code runs, commands exist, settings load, links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+import shlex
+import sys
+import tomllib
+import types
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+import summarizing_context
+from docs.tools import generate_docs
+from summarizing_context import Settings, open_context
+from summarizing_context.cli.app import build_app
+from tests.docs import documents
+from tests.docs.checkout import ROOT, run_python
+from tests.docs.documents import IN_A_SESSION, NEEDS, Block
+from tests.providers.serve import serving_apart
+from tests.providers.server import Answer, Request
+
+PROGRAM = "summarizing-context"
+
+
+CALL = {"index": 0, "id": "call-1", "type": "function", "function": {"name": "read_file", "arguments": ""}}
+DELTAS: dict[str, list[dict[str, Any]]] = {
+    "call": [{"role": "assistant", "tool_calls": [CALL]}]
+    + [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in ('{"path":', ' "a.py"}')],
+    "text": [{"role": "assistant", "content": "It "}, {"content": "reads "}, {"content": "a file."}],
+}
+
+
+def answering(request: Request) -> Answer:
+    """A reply; where a stream is asked for, first a tool call and then a text, in pieces."""
+    if not request.body.get("stream"):
+        return Answer(model=lambda body: f"A reply to {len(body['messages'])} messages.")
+    is_answered = request.body["messages"][-1]["role"] == "tool"
+    choices = [[{"index": 0, "delta": delta}] for delta in DELTAS["text" if is_answered else "call"]]
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    events = [json.dumps({**chunk, "choices": listed}) for listed in [*choices, []]]
+    body = "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"]).encode()
+    return Answer(headers=(("content-type", "text/event-stream"),), body=body)
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """An empty folder, and both providers on the loopback; no key of the machine is left."""
+    monkeypatch.chdir(tmp_path)
+    with serving_apart(answering) as server:
+        for name in ("OPENAI", "ANTHROPIC"):
+            monkeypatch.setenv(f"{name}_API_KEY", "test-key")
+            monkeypatch.setenv(f"{name}_BASE_URL", f"{server.root}/v1" if name == "OPENAI" else server.root)
+        yield server
+
+
+def run(block: Block, names: dict[str, Any]) -> Any:
+    """Execute a block whose top level may await; what there is to await."""
+    code = compile(block.text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    return eval(code, names)
+
+
+async def run_in_a_session(block: Block, names: dict[str, Any]) -> None:
+    settings = Settings(store="agent.db", session_id="s1", project="shop", max_tokens=4_000)
+    async with open_context(settings) as context:
+        await context.add_message({"role": "user", "content": "The port of the staging database is 6543."})
+        for step in range(60):
+            await context.add_message({"role": "assistant", "content": f"Step {step}: " + "I read src/app.py. " * 20})
+            await context.add_message({"role": "user", "content": "Go on."})
+        await context.get_messages_for_request()
+        names["context"] = context
+        work = run(block, names)
+        if work is not None:
+            await work
+
+
+@pytest.mark.parametrize("block", documents.blocks("python"), ids=str)
+def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypatch: pytest.MonkeyPatch):
+    if block.mark.startswith(NEEDS):
+        pytest.importorskip(block.mark.removeprefix(NEEDS))
+    module = types.ModuleType("documented")
+    monkeypatch.setitem(sys.modules, "documented", module)
+    names = module.__dict__
+    if block.mark == IN_A_SESSION:
+        asyncio.run(run_in_a_session(block, names))
+    else:
+        assert run(block, names) is None, "await stands at the top level: mark the block"
+
+
+def test_the_first_block_of_the_readme_calls_a_real_client_and_runs_again(provider: Any, tmp_path: Path):
+    script = tmp_path / "readme.py"
+    script.write_text(documents.blocks("python")[0].text, encoding="utf-8")
+    for _ in range(2):  # readers run it again, on the file that it has left
+        done = run_python([str(script)], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+        assert done.returncode == 0, done.stdout
+    sent = [len(request.body["messages"]) for request in provider.requests]
+    assert {request.path for request in provider.requests} == {"/v1/chat/completions"}
+    assert sent == sorted(set(sent)), "each request holds more of the session"
+
+
+def test_the_streaming_loop_of_the_quickstart_adds_whole_messages(provider: Any, tmp_path: Path):
+    (block,) = (one for one in documents.blocks("python") if "stream=True" in one.text)
+    run(block, {"__name__": "documented"})
+
+    async def messages() -> list[dict[str, Any]]:
+        async with open_context(Settings(store="streamed.db"), read_only=True) as context:
+            return await context.get_messages()
+
+    _, called, result, said = asyncio.run(messages())
+    assert called["tool_calls"] == [{**{name: CALL[name] for name in ("id", "type")}, "function": {
+        "name": "read_file", "arguments": '{"path": "a.py"}'}}]  # fmt: skip
+    assert result == {"role": "tool", "tool_call_id": "call-1", "content": "(the text of a.py)"}
+    assert (said["role"], said["content"]) == ("assistant", "It reads a file.")
+
+
+@cache
+def program() -> Any:
+    return typer.main.get_command(build_app())
+
+
+@pytest.mark.parametrize(("page", "line"), documents.commands(PROGRAM))
+def test_a_documented_command_is_one_of_the_program(page: str, line: str):
+    arguments = shlex.split(line)[1:]
+    command = program()
+    while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
+        assert arguments[0] in command.commands, f"{page}: {line}"
+        command = command.commands[arguments.pop(0)]
+    if "--help" not in arguments:
+        command.make_context("documented", arguments)
+
+
+@pytest.mark.parametrize(("page", "line"), documents.commands("make "))
+def test_a_documented_target_is_in_the_makefile(page: str, line: str):
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    wanted = [word for word in shlex.split(line)[1:] if "=" not in word and not word.startswith("-")]
+    assert set(wanted) <= set(targets), page
+
+
+@pytest.mark.parametrize(("page", "line"), documents.commands("pip install "))
+def test_a_documented_extra_exists(page: str, line: str):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = re.findall(rf"(?:{PROGRAM}|(?<=[ '\"])\.)(?:\[([\w,-]+)\])?", line)
+    assert named, page
+    assert {extra for group in named for extra in group.split(",") if extra} <= extras.keys(), page
+
+
+def test_the_quickstart_lists_every_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    rows = [line for line in documents.read("docs/quickstart.md").splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])} == extras.keys()
+
+
+@pytest.mark.parametrize(("page", "line"), documents.commands("python -m "))
+def test_a_documented_module_exists(page: str, line: str):
+    module = ROOT.joinpath(*shlex.split(line)[2].split("."))
+    assert module.with_suffix(".py").is_file() or module.joinpath("__main__.py").is_file(), page
+
+
+@pytest.mark.anyio
+async def test_the_documented_slash_commands_exist():
+    documented = {block: re.findall(r"^/context (\w+)", block.text, re.MULTILINE) for block in documents.blocks("text")}
+    async with open_context() as context:
+        known = (await context.handle_command("/context help")).text
+    assert any(documented.values())
+    assert [name for names in documented.values() for name in names if not re.search(rf"\b{name}\b", known)] == []
+
+
+LOADERS: dict[str, Callable[[Path], object]] = {
+    '"context_management"': Settings.from_json,
+    "[summarizing_context]": Settings.from_toml,
+    "[[summarizing_context.": Settings.from_toml,
+}
+
+
+@pytest.mark.parametrize("block", documents.blocks("json", "toml"), ids=str)
+def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
+    file = tmp_path / f"documented.{block.language}"
+    file.write_text(block.text, encoding="utf-8")
+    found = json.loads(block.text) if block.language == "json" else tomllib.loads(block.text)
+    for mark, load in LOADERS.items():
+        if mark in block.text:
+            load(file)
+            return
+    for server in found.get("mcpServers", {}).values():  # of an MCP client
+        if "url" in server:  # of a server that the page starts
+            port = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/mcp", server["url"])
+            assert port is not None
+            assert f"mcp --store ~/run.db --http {port[1]}\n" in documents.read("docs/integrate/mcp.md")
+            assert server["type"] == "http"
+            return
+        assert server["command"] == PROGRAM
+        program().commands[server["args"][0]].make_context("documented", server["args"][1:])
+        return
+    if "models" in found:
+        assert Settings(prices=file)
+        return
+    assert set(found) <= {"session", "role", "cuts", "probes", "hash"}, "say in LOADERS how this is checked"
+
+
+def test_every_public_name_is_on_a_reference_page():
+    text = documents.read("docs/reference/api.md") + documents.read("docs/reference/errors.md")
+    assert [name for name in summarizing_context.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_the_generated_pages_are_up_to_date():
+    assert generate_docs.outdated() == []
+
+
+@pytest.mark.parametrize("page", documents.pages())
+def test_every_link_of_a_page_leads_somewhere(page: str):
+    dead = []
+    for link in documents.links(page):
+        if not link.startswith(("https://", "http://", "mailto:")):
+            path, anchor = documents.path_of(page, link)
+            inside = path.suffix == ".md" and path.is_file()
+            if not path.exists() or (
+                anchor and inside and anchor not in documents.anchors(str(path.relative_to(ROOT)))
+            ):
+                dead.append(link)
+    assert dead == []

@@ -1,0 +1,72 @@
+"""Which files may know which library; import-linter keeps the layers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.docs.checkout import PACKAGE, modules
+
+# Library -> the files (or folders) that may import it, seen from the package.
+HOMES = {
+    "agents": ("adapters/openai_agents.py",),
+    "amplifier_core": ("adapters/amplifier/", "summarizers/host.py"),
+    "anthropic": ("summarizers/anthropic.py",),
+    "bpe_openai": (),
+    "chromadb": ("stores/chroma.py",),
+    "filelock": ("evaluation/cassettes.py", "stores/"),
+    "gepa": ("evaluation/tune.py",),
+    "langchain": ("adapters/langchain/",),
+    "langchain_core": ("adapters/langchain/",),
+    "httpx2": ("proxy/",),
+    "mcp": ("adapters/mcp.py",),
+    "numpy": ("stores/relational/vectors.py",),
+    "openai": ("summarizers/openai.py",),
+    "opentelemetry": ("adapters/opentelemetry.py",),
+    "pgqueuer": ("stores/postgres/queue.py",),
+    "prometheus_client": ("pool/metrics.py",),
+    "psycopg": ("stores/postgres/",),
+    "pydantic_ai": ("adapters/pydantic_ai.py",),
+    "pydantic_core": ("adapters/pydantic_ai.py",),
+    "rich": ("cli/",),
+    "sqlite3": ("stores/sqlite/", "transcripts/opencode.py"),
+    "starlette": ("inspector/", "proxy/"),
+    "tenacity": ("summarizers/resilience/caller.py",),
+    "tiktoken": ("messages/counters.py",),
+    "typer": ("cli/",),
+    "uvicorn": ("adapters/mcp.py", "inspector/server.py", "proxy/"),
+}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Every module that is imported, inside functions too, and also for types alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield node.module or ""
+
+
+@cache
+def libraries(path: Path) -> frozenset[str]:
+    """Top-level names of the modules that a file imports."""
+    return frozenset(module.split(".")[0] for module in imported(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def named(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_a_library_is_imported_only_where_it_belongs(library: str):
+    strangers = [
+        named(path)
+        for path in modules()
+        if library in libraries(path) and not named(path).startswith(HOMES[library] or ("nowhere",))
+    ]
+    assert strangers == [], "give the library a row in HOMES"

@@ -1,0 +1,72 @@
+"""The front door: the names others import, and what importing them does not drag in."""
+
+from __future__ import annotations
+
+from inspect import getmembers_static, isfunction
+from typing import get_type_hints
+
+import pytest
+
+import summarizing_context
+from summarizing_context import errors
+from tests.docs.checkout import run_python
+
+PROMISED = {
+    "ActivationReport",
+    "Settings",
+    "SummarizingContext",
+    "SummaryReply",
+    "View",
+    "message_text_parts",
+    "mount",
+    "on_session_ready",
+    "open_context",
+}
+HEAVY = ["openai", "anthropic", "tiktoken", "typer", "rich", "amplifier_core", "bpe_openai", "numpy"]
+
+
+def error_names() -> set[str]:
+    return {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.SummarizingContextError)
+    }
+
+
+def test_the_public_names_are_sorted_and_all_exist():
+    names = summarizing_context.__all__
+    assert list(names) == sorted(names)
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not hasattr(summarizing_context, name)] == []
+
+
+def test_the_promised_names_are_there():
+    assert PROMISED - set(summarizing_context.__all__) == set()
+
+
+def test_every_error_is_public():
+    assert error_names() - set(summarizing_context.__all__) == set()
+
+
+def test_every_error_is_drawn_in_the_tree():
+    assert [name for name in error_names() if name not in (errors.__doc__ or "")] == []
+
+
+@pytest.mark.parametrize("name", ["SettingsError", "MessageError", "TranscriptError"])
+def test_errors_about_given_values_are_value_errors(name: str):
+    assert issubclass(getattr(errors, name), ValueError)
+
+
+def test_the_hints_of_all_public_functions_methods_and_properties_resolve():
+    values = [getattr(summarizing_context, name) for name in summarizing_context.__all__]
+    members = [member for value in values if isinstance(value, type) for _, member in getmembers_static(value)]
+    found = [getattr(one, "fget", None) or getattr(one, "__func__", one) for one in (*values, *members)]
+    hinted = [one for one in found if isinstance(one, type) or isfunction(one)]
+    assert len(hinted) > 200
+    assert all(isinstance(get_type_hints(one), dict) for one in hinted)
+
+
+def test_importing_the_package_needs_none_of_the_heavy_libraries():
+    blocked = "\n".join(f"sys.modules[{name!r}] = None" for name in HEAVY)  # any import of them now fails
+    done = run_python(["-c", f"import sys\n{blocked}\nimport summarizing_context as sc\nsc.Settings()"])
+    assert done.returncode == 0, done.stdout
