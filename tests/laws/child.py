@@ -34,7 +34,7 @@ COUNTERS: dict[str, Callable[[str], int]] = {
 async def hashes(counter: str) -> None:
     """The keys of all jobs of one log."""
     summarizer = Counting("counting/1")
-    options = Settings(max_tokens=3_000, start_at=0.01, **SMALL)
+    options = Settings(max_tokens=1_200, start_at=0.01, **SMALL)
     async with open_context(options, summarizer=summarizer, count_tokens=COUNTERS[counter]) as context:
         log = session(36, 250)
         await context.set_messages(log[:150])
