@@ -1,6 +1,6 @@
 """Activation: what one is asked to do, what it would make, and what it has done.
 
-Values. Whether one happens is decided in `planner`; where a view may be cut, in `composition`.
+Values. Whether one happens, and where a view is cut, is decided in `planner`.
 """
 
 from __future__ import annotations

@@ -197,11 +197,6 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
     return block if chosen and block else ""
 
 
-def is_ledger(text: str) -> bool:
-    """Tell whether a block of a header is such a ledger."""
-    return text.startswith(f"<ledger>\n{LEDGER_PREFACE}")
-
-
 class _Known:
     """Texts that are asked for many values: most are found, or not, by their words alone."""
 

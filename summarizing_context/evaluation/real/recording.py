@@ -295,13 +295,18 @@ def add_case(
     listed = folder / CASES
     known = listed.read_text(encoding="utf8") if listed.exists() else ""
     case = Case(name, f"{name}.jsonl.gz", at, budget, source, licence, session)
-    if not 0 < at <= len(messages) or f"name = {json.dumps(name)}\n" in known:
+    if not 0 < at <= len(messages) or f"name = {_quoted(name)}\n" in known:
         raise TranscriptError(f"{log}: {name!r} cannot be cut at {at} of {len(messages)}, or is a case already")
     lines = (json.dumps(message, ensure_ascii=False) + "\n" for message in messages[:at])
     replace_private(folder / "logs" / case.log, _gzipped("".join(lines).encode("utf8", "surrogatepass")))
-    rows = [f"{key} = {json.dumps(value)}\n" for key, value in msgspec.structs.asdict(case).items() if value]
+    rows = [f"{key} = {_quoted(value)}\n" for key, value in msgspec.structs.asdict(case).items() if value]
     replace_private(listed, f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}".encode())
     return case
+
+
+def _quoted(value: object) -> str:
+    """Return a value as TOML writes it; the escapes of JSON for what is beyond U+FFFF are none of TOML's."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def with_own_case(

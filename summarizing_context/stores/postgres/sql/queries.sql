@@ -48,19 +48,6 @@ select batch from store.writers where id = :writer for update;
 -- check_fence: whether a session is still this writer's; nobody takes it until the transaction ends
 select 1 from store.sessions where session_id = :session_id and writer = :writer and fence = :fence for update;
 
--- move_heads: of several sessions, by the arrays; the transaction fails unless all are this writer's
-with given as (
-    select * from unnest(
-        cast(:sessions as text[]), cast(:fences as bigint[]), cast(:branches as bigint[]), cast(:starts as bigint[]),
-        cast(:stops as bigint[])
-    ) as given (session_id, fence, branch, start, stop)
-), moved as (
-    update store.sessions set stop = given.stop, updated_at = :now from given
-    where sessions.session_id = given.session_id and sessions.writer = :writer and sessions.fence = given.fence
-    and sessions.branch = given.branch and sessions.stop = given.start returning 1
-)
-select store.expect((select count(*) from moved), :count);
-
 -- commit_appends: gathered entries of several sessions, with their heads, rules and the lease; its own transaction
 select store.commit_appends(
     :writer, :batch, :lease, :now,
@@ -70,13 +57,6 @@ select store.commit_appends(
     cast(:digests as bytea[]), cast(:versions as text[]), cast(:rule_positions as bigint[]), cast(:rules as bytea[]),
     cast(:numbers as bigint[]), cast(:parts as bigint[]), cast(:texts as text[])
 );
-
--- add_entries: those of the arrays
-insert into store.entries (branch, position, message, facts)
-select * from unnest(cast(%b as bigint[]), cast(%b as bigint[]), cast(%b as bytea[]), cast(%b as bytea[]));
-
--- copy_entries: many
-copy store.entries (branch, position, message, facts) from stdin (format binary);
 
 -- session: one session's project, writer and version, and when it changed last
 select project, null, log_version, pins, updated_at, failed, last_error, last_error_at
