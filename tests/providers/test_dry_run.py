@@ -65,3 +65,10 @@ async def test_what_a_store_has_already_is_not_paid_again(tmp_path: Any):
     assert again.calls == 0
     assert again.reused == first.calls > 20
     assert first.rule_calls > 2
+
+
+async def test_calls_for_memories_are_forecast_too(caplog: pytest.LogCaptureFixture):
+    (plain,) = await forecast_log("log", LOG, plan(PROTOCOLS[0]))
+    (told,) = await forecast_log("log", LOG, plan(PROTOCOLS[0], memory_extract=True))
+    assert told.calls > plain.calls
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
