@@ -84,14 +84,9 @@ class PostgresStore(RelationalStore[PostgresEngine]):
     def _make_engine(self) -> PostgresEngine:
         return PostgresEngine(self._address, read_only=self.read_only)
 
-    async def _leave(self, engine: PostgresEngine) -> None:
-        try:
-            if self._is_open:
-                held = sorted(self._sessions)
-                await engine.submit(lambda connection: release(connection, held), alone=True)
-        finally:
-            if not engine.stores:
-                await engine.stop()
+    async def _give_up(self, engine: PostgresEngine) -> None:
+        held = sorted(self._sessions)
+        await engine.submit(lambda connection: release(connection, held), alone=True)
 
     # What follows runs in the engine's thread.
 

@@ -80,7 +80,6 @@ class RelationalStore(Generic[E]):
             return
         self._engine.check_loop()
         if self._leaving is None:  # else a first call was cancelled
-            self._engine.stores.remove(self)
             self._leaving = asyncio.create_task(self._leave(self._engine))
         await asyncio.shield(self._leaving)
 
@@ -263,7 +262,17 @@ class RelationalStore(Generic[E]):
         raise NotImplementedError
 
     async def _leave(self, engine: E) -> None:
-        """Give up the claims, and end an engine without stores."""
+        """Give up the claims, and end an engine without stores: several that close at once each give up their own."""
+        try:
+            if self._is_open:
+                await self._give_up(engine)
+        finally:
+            engine.stores.remove(self)
+            if not engine.stores:
+                await engine.stop()
+
+    async def _give_up(self, engine: E) -> None:
+        """Give up what this store has claimed."""
         raise NotImplementedError
 
     def _claim(self, connection: Any, session_id: str, project: str | None) -> None:

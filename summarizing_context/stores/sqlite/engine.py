@@ -52,7 +52,7 @@ class SqliteEngine(Engine):
         super().__init__(str(path or ":memory:"), read_only=read_only)
         self.path = path
         self.busy_timeout = busy_timeout
-        self.claimed: list[Claims] = []  # of the stores that are open
+        self.claimed: list[Claims] = []  # that is given up as the connection ends
         self._max_pages = max_pages
         self._flushes_behind = flushes_behind and path is not None
         self._log: int | None = None  # what is flushed behind: the file that SQLite writes ahead

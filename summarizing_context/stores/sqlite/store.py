@@ -93,13 +93,11 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             flushes_behind=self._flushes_behind,
         )
 
-    async def _leave(self, engine: SqliteEngine) -> None:
-        if not engine.stores:
-            engine.claimed = [self._claims]
-            await engine.stop()
-        elif self._is_open:
-            with suppress(StoreError):
-                await engine.submit(lambda connection: engine.release(connection, self._claims), alone=True)
+    async def _give_up(self, engine: SqliteEngine) -> None:
+        try:
+            await engine.submit(lambda connection: engine.release(connection, self._claims), alone=True)
+        except StoreError:  # as where the file was removed
+            engine.claimed.append(self._claims)
 
     # What follows runs in the engine's thread.
 
