@@ -36,6 +36,7 @@ class Forecast:
     segment_calls: int = 0
     rollup_calls: int = 0
     rule_calls: int = 0  # which read what a human typed
+    memory_calls: int = 0  # which learn for later sessions
     reused: int = 0  # summaries that the store has already, or that an earlier file leaves there
     input_tokens: int = 0
     output_tokens: int = 0
@@ -44,7 +45,7 @@ class Forecast:
     @property
     def calls(self) -> int:
         """All calls."""
-        return self.segment_calls + self.rollup_calls + self.rule_calls
+        return self.segment_calls + self.rollup_calls + self.rule_calls + self.memory_calls
 
     def cost(self, price: ModelPrice | None) -> float | None:
         """US dollars; None where the price is not known."""
@@ -133,6 +134,7 @@ class CountingSummarizer:
             return SummaryReply(found)
         text, forecast = assumed_summary(job), self._forecast
         forecast.rule_calls += job.kind == "rules"
+        forecast.memory_calls += job.kind == "memory"
         forecast.segment_calls += job.kind == "segment"
         forecast.rollup_calls += job.kind == "rollup"
         forecast.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
@@ -144,9 +146,9 @@ class CountingSummarizer:
 
 def assumed_summary(job: SummaryJob) -> str:
     """Return a lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two
-    caps and longer than 200 tokens. Of rules it finds none."""
-    if job.kind == "rules":
-        return "none"
+    caps and longer than 200 tokens. Of rules and memories it finds none."""
+    if job.kind in ("rules", "memory"):
+        return "none" if job.kind == "rules" else "[]"
     most = job.max_tokens if job.source_tokens <= 200 else min(job.max_tokens, job.source_tokens // 2)
     line = f"- step {{}} of the part {job.range_hash[:8]} was done"
     size = estimate_text(line.format(10) + "\n")
