@@ -35,10 +35,6 @@ _TAG = re.compile(r"</?[A-Za-z_][\w-]{0,40}>")
 
 _REACH = 300  # characters of a line that are looked at on either side
 
-_LOOKED_AT = 24  # places of one hint
-
-_APART = 16  # characters from one place to the next
-
 
 def first_error_line(result: str, failed: bool) -> str:
     """The line of a result that names the error, word for word; "" if nothing went wrong in it."""
@@ -89,11 +85,11 @@ def _hints(result: str) -> list[int]:
     places: list[int] = []
     for hint in _HINTS:
         at = result.find(hint)
-        for _ in range(_LOOKED_AT):
+        for _ in range(24):
             if at < 0:
                 break
             places.append(at)
-            at = result.find(hint, at + _APART)
+            at = result.find(hint, at + 16)
     return sorted(places)
 
 

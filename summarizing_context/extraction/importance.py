@@ -31,7 +31,6 @@ import msgspec
 
 from summarizing_context.extraction.error_lines import first_error_line
 from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, verb_of
-from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import Reading
 
 DECISION, ERROR, WRITE = 1, 2, 4
@@ -74,7 +73,8 @@ def read_traits(reading: Reading, typed: Sequence[str]) -> Traits:
     flags, names = 0, dict[int, None]()
     for part in reading.parts:
         if part.kind == "result":
-            flags |= ERROR * _is_error(part)
+            ends = [text for text in map(_ends, part.texts) if any(map(text.__contains__, _HINTS))]
+            flags |= ERROR * (part.failed or any(first_error_line(text, False) for text in ends))
         elif part.kind == "call":
             text = _ends("".join(part.texts))
             flags |= WRITE * _changes(part.name, text)
@@ -85,13 +85,6 @@ def read_traits(reading: Reading, typed: Sequence[str]) -> Traits:
     if any(map(_decides, written if reading.role == "assistant" else typed)):
         flags |= DECISION
     return Traits(flags, tuple(names)[:_NAMES]) if flags or names else NO_TRAITS
-
-
-def _is_error(part: Part) -> bool:
-    if part.failed:
-        return True
-    ends = map(_ends, part.texts)
-    return any(any(map(text.__contains__, _HINTS)) and first_error_line(text, False) for text in ends)
 
 
 def _decides(text: str) -> bool:
@@ -119,8 +112,6 @@ _CRITICAL, _STRICT, _SOFT = 8, 16, 32
 _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, DECISION: 0.5, WRITE: 0.4, ERROR: 0.35}
 
 _REUSE, _MOST_USES, _RECENCY = 0.15, 3, 0.2
-
-Bucket = tuple[int, int]  # flags and uses, which groups share
 
 
 class Member(NamedTuple):
@@ -154,7 +145,7 @@ class ImportanceIndex:
         self._uses = array("B")
         self._names: list[tuple[int, ...]] = []
         self._by_name: dict[int, list[int]] = {}  # groups that may still be used again
-        self._buckets: dict[Bucket, array[int]] = {}
+        self._buckets: dict[tuple[int, int], array[int]] = {}  # groups by the flags and uses that they share
 
     def __len__(self) -> int:
         return len(self._flags)

@@ -70,7 +70,12 @@ def read_items(reply: str, record: str) -> Items | None:
     proposals = list(_proposals(reply))
     if not proposals and not re.fullmatch(r"\s*\[\s*\]\s*", reply):
         return None
-    blocks = list(_blocks(record))
+    labels = list(_BLOCK.finditer(record))
+    ends = [*(label.start() for label in labels[1:]), len(record)]
+    blocks = [
+        (label["label"], int(label["message"]), record[label.end() + 1 : end])
+        for label, end in zip(labels, ends, strict=False)
+    ]
     found = dict.fromkeys(item for one in proposals[:_MOST] if (item := _checked(one, blocks)) is not None)
     return Items(tuple(found), len(proposals) - len(found))
 
@@ -94,19 +99,6 @@ def normal_subject(about: str) -> str:
     return " ".join(sorted(stems(about)))
 
 
-class _Block(NamedTuple):
-    label: str
-    message: int
-    text: str
-
-
-def _blocks(record: str) -> Iterator[_Block]:
-    labels = list(_BLOCK.finditer(record))
-    ends = [label.start() for label in labels[1:]] + [len(record)]
-    for label, end in zip(labels, ends, strict=True):
-        yield _Block(label["label"], int(label["message"]), record[label.end() + 1 : end])
-
-
 def _proposals(reply: str) -> Iterator[Any]:
     """Each object of the reply, in a list, on lines or alone; None for what begins like one and is broken."""
     decoder, at = json.JSONDecoder(), 0
@@ -119,7 +111,7 @@ def _proposals(reply: str) -> Iterator[Any]:
         yield from listed[0] if listed else [found]
 
 
-def _checked(proposal: Any, blocks: list[_Block]) -> Item | None:
+def _checked(proposal: Any, blocks: Sequence[tuple[str, int, str]]) -> Item | None:
     """What the record bears out of a proposal; None where its quote does not stand in the message that it names, or
     in a question."""
     if not isinstance(proposal, dict):
@@ -130,23 +122,18 @@ def _checked(proposal: Any, blocks: list[_Block]) -> Item | None:
     words = quote.split()
     if not _SHORTEST <= len(" ".join(words)) <= _LONGEST or not any(char.isalpha() for char in quote):
         return None
-    said = re.compile(
-        _word_edge(words[0][0], r"(?<!\w)") + r"\s+".join(map(re.escape, words)) + _word_edge(words[-1][-1], r"(?!\w)")
-    )
-    for block in blocks:
-        if block.message == message and (found := said.search(block.text)) is not None:
-            text = _sentence(block.text, found.start(), found.end())
+    # No quote begins or ends inside of a word, in scripts that put spaces between them.
+    before = r"(?<!\w)" if re.match(r"[A-Za-z0-9]", words[0]) else ""
+    behind = r"(?!\w)" if re.match(r"[A-Za-z0-9]", words[-1][-1]) else ""
+    said = re.compile(before + r"\s+".join(map(re.escape, words)) + behind)
+    for label, at, block in blocks:
+        if at == message and (found := said.search(block)) is not None:
+            text = _sentence(block, found.start(), found.end())
             if _QUESTION.match(text[::-1]):
                 continue  # the message may have more blocks
-            human = block.label == HUMAN
-            allowed = kind if human or (kind == "decision" and block.label == "assistant") else "fact"
-            return Item(allowed, _about(proposal.get("about"), block.text), text, message, block.label)
+            allowed = kind if label == HUMAN or (kind == "decision" and label == "assistant") else "fact"
+            return Item(allowed, _about(proposal.get("about"), block), text, message, label)
     return None
-
-
-def _word_edge(char: str, edge: str) -> str:
-    """No quote begins or ends inside of a word, in scripts that put spaces between them."""
-    return edge if char.isascii() and char.isalnum() else ""
 
 
 def _sentence(text: str, start: int, stop: int) -> str:
@@ -226,27 +213,18 @@ class Definition(NamedTuple):
 
 def definitions(texts: Iterable[str]) -> Iterator[Definition]:
     """The definitions in what a person said in one message."""
-    sentences = [
-        cleaned(sentence).strip() for text in texts for said in split_prose(text)[0] for sentence in _split(said)
-    ]
+    sentences: list[str] = []
+    for said in (said for text in texts for said in split_prose(text)[0]):
+        start = 0
+        for end in _ENDS_IN_NUMBERS.finditer(said):  # an address or a version, and what is said behind it
+            sentences.append(cleaned(said[start : end.end(1)]).strip())
+            start = end.end()
+        sentences.append(cleaned(said[start:]).strip())
     for sentence in sentences if len(sentences) < _PASTED else ():
-        found = _defined(sentence)
-        if (
-            found is not None
-            and not _SECRET.search(found.subject)
-            and len(sentence) <= _LONGEST_DEFINITION
-            and not sentence.rstrip("\"')* ").endswith("?")
-        ):
-            yield found
-
-
-def _split(sentence: str) -> Iterator[str]:
-    """What ends in an address or a version, and what is said behind it."""
-    start = 0
-    for end in _ENDS_IN_NUMBERS.finditer(sentence):
-        yield sentence[start : end.end(1)]
-        start = end.end()
-    yield sentence[start:]
+        if len(sentence) <= _LONGEST_DEFINITION and not sentence.rstrip("\"')* ").endswith("?"):
+            found = _defined(sentence)
+            if found is not None and not _SECRET.search(found.subject):
+                yield found
 
 
 def _defined(sentence: str) -> Definition | None:

@@ -15,17 +15,8 @@ _LONGEST = 200_000  # characters of arguments that are read
 
 _MOST = 1_000  # items
 
-_WORDS = (
-    "content",
-    "step",
-    "text",
-    "title",
-    "subject",
-    "task",
-    "description",
-    "name",
-)  # keys of an item's words, the best first
-
+# Keys of an item's words, the best first, and of its state.
+_WORDS = ("content", "step", "text", "title", "subject", "task", "description", "name")
 _STATES = ("status", "state", "completed", "done")
 
 _SUBJECT, _TASK_ID = "subject", "taskId"  # arguments of tools that make and change one task a call
@@ -65,11 +56,14 @@ def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) ->
         return None
     if changes_one(keys):
         return _with_task(parsed, before)
-    value = next((parsed[key] for key in keys if key in parsed), None)
-    items = _items(value)
-    if items is not None and parsed.get("merge") is True:
-        return _merged(before, items)
-    return items
+    items = _items(next((parsed[key] for key in keys if key in parsed), None))
+    if items is None or parsed.get("merge") is not True:
+        return items
+    merged = {item.id or f"\0{at}": item for at, item in enumerate(before)}
+    for at, item in enumerate(items):
+        known = merged.get(item.id) if item.id else None
+        merged[item.id or f"\0\0{at}"] = item._replace(text=item.text or known.text) if known else item
+    return tuple(item for item in merged.values() if item.text)
 
 
 def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
@@ -137,12 +131,3 @@ def _item(value: object) -> Item | None:
     state = next((str(value[key]).lower() for key in _STATES if key in value), "")
     id = str(value.get("id", ""))
     return Item(words.strip(), _MARKS.get(state, _TO_DO), id) if words.strip() or id else None
-
-
-def _merged(before: Sequence[Item], items: Sequence[Item]) -> tuple[Item, ...]:
-    """The plan that stood with some items changed, and new ones behind it."""
-    merged = {item.id or f"\0{at}": item for at, item in enumerate(before)}
-    for at, item in enumerate(items):
-        known = merged.get(item.id) if item.id else None
-        merged[item.id or f"\0\0{at}"] = item._replace(text=item.text or known.text) if known else item
-    return tuple(item for item in merged.values() if item.text)

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 _WORD = re.compile(r"(?<![\w'./:-])[\w'./:-]*\w")
 
-_NUMBER = r"v?\d[\d.]*"
-
 
 class Topic(NamedTuple):
     """What a rule is about. Rules that share either are about the same."""
@@ -31,39 +29,32 @@ def rule_topic(rule: str) -> Topic:
     "Always push to main." and "Never push to main!" share their order, "Always answer in French." and "From now on
     answer in German." their choice; "Never edit a.py." and "Never edit b.py." share neither.
     """
-    words = _words()
+    before, behind, denials, choices = _words()
     order = " ".join(_WORD.findall(rule.replace("’", "'"))).casefold()
     forbids = False
-    while (found := words.before.match(order)) is not None:
-        forbids = forbids or words.denials.fullmatch(found[1]) is not None
+    while (found := before.match(order)) is not None:
+        forbids = forbids or denials.fullmatch(found[1]) is not None
         order = order[found.end() :]
-    while (found := words.behind.search(order)) is not None:
+    while (found := behind.search(order)) is not None:
         order = order[: found.start()]
-    chosen = None if forbids else next(filter(None, (choice.fullmatch(order) for choice in words.choices)), None)
+    chosen = None if forbids else next(filter(None, (choice.fullmatch(order) for choice in choices)), None)
     return Topic(order, chosen[1] if chosen else "")
 
 
-class _Words(NamedTuple):
-    before: re.Pattern[str]
-    behind: re.Pattern[str]
-    denials: re.Pattern[str]
-    choices: tuple[re.Pattern[str], ...]  # each with all but the choice as its group
-
-
 @cache
-def _words() -> _Words:
+def _words() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str], list[re.Pattern[str]]]:
+    """What may stand before an order, and behind it; which of it forbids; and the choices, each with all but what was
+    chosen as its group."""
     data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
     frames, openings, denials = (_any_of(data[name]) for name in ("frames", "openings", "denials"))
+    number = r"v?\d[\d.]*"
     choices = (
-        rf"(?=(?:{_any_of(one['verbs'])})\b)(.*\b(?:{_any_of(one['links'])})) (?:{_any_of(one['words']) or _NUMBER})"
+        rf"(?=(?:{_any_of(one['verbs'])})\b)(.*\b(?:{_any_of(one['links'])})) "
+        rf"(?:{_any_of(one['words']) or number})"
         for one in data["choices"]
     )
-    return _Words(
-        re.compile(rf"({frames}|{openings}|{denials})(?: |$)"),
-        re.compile(rf"(?: |^)(?:{frames})$"),
-        re.compile(denials),
-        tuple(map(re.compile, choices)),
-    )
+    before = re.compile(rf"({frames}|{openings}|{denials})(?: |$)")
+    return before, re.compile(rf"(?: |^)(?:{frames})$"), re.compile(denials), [*map(re.compile, choices)]
 
 
 def _any_of(phrases: list[str]) -> str:

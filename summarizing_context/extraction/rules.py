@@ -39,8 +39,6 @@ _ITEM = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
 
 _END = re.compile(r"(?<=[.!?])[\"'”’)]?\s+(?=[\"'“‘(]?[A-Za-z])")
 
-_WHOLE = r"(?<![\w-])"  # before a word
-
 _BINDS = re.compile(r"(?i)you$|\b(?:every|each)$|future$|\bof$")  # of a scope that more words belong to
 
 _REPORT = re.compile(r"(?i)(?:it )?(?:always|never) (?!focus|alias|canvas)\w+[^\Wsu]s\b")  # `Always crashes on save.`
@@ -72,20 +70,15 @@ class CueRules:
 
     @property
     def version(self) -> str:
-        return _cues().version
+        return _listed()[0]
 
     def rules(self, human_texts: Sequence[str]) -> tuple[Rule, ...]:
-        texts = filter(_may_tell, human_texts)
-        found = {quote: _strength(quote) for text in texts for quote in _spoken(text)}
+        found: dict[str, Strength | None] = {}
+        for text in human_texts:
+            plain = " ".join(text.replace("’", "'").lower().split()) if len(text) <= _TYPED else ""
+            if any(phrase in plain for name in ("begins", "holds") for phrase in _listed()[1][name]):  # quick
+                found.update((quote, _strength(quote)) for quote in _spoken(text))
         return tuple(Rule(quote, strength) for quote, strength in found.items() if strength)
-
-
-def _may_tell(text: str) -> bool:
-    """Whether a text is short enough to be said, and holds any cue; quick."""
-    if len(text) > _TYPED:
-        return False
-    plain = " ".join(text.replace("’", "'").lower().split())
-    return any(map(plain.__contains__, _cues().phrases))
 
 
 def _spoken(text: str) -> list[str]:
@@ -123,74 +116,48 @@ def _split(said: str) -> Iterator[str]:
 
 def _strength(sentence: str) -> Strength | None:
     cues, plain = _cues(), sentence.replace("’", "'")
-    if len(plain.split()) < 2 or "?" in plain or cues.not_begins.match(plain) or cues.not_holds.search(plain):
+    if len(plain.split()) < 2 or "?" in plain or cues["not_begins"].match(plain) or cues["not_holds"].search(plain):
         return None
-    if not (cues.begins.match(plain) or cues.holds.search(plain)) or _REPORT.match(plain):
+    if not (cues["begins"].match(plain) or cues["holds"].search(plain)) or _REPORT.match(plain):
         return None
-    scope = cues.scopes.search(plain)
-    if scope and _only_when(plain, cues) and not _orders(plain, scope, cues):
-        return None
-    return "prefer" if cues.prefers.search(plain) else "must"
+    if scope := cues["scopes"].search(plain):
+        rest = cues["scopes"].sub(", ", plain).lstrip(" ,.:")
+        makes_it_one = not (cues["begins"].match(rest) or cues["holds"].search(rest))
+        if makes_it_one and not _orders(plain, scope):
+            return None
+    return "prefer" if cues["prefers"].search(plain) else "must"
 
 
-def _only_when(sentence: str, cues: _Cues) -> bool:
-    """Whether nothing but a scope makes a sentence a rule."""
-    rest = cues.scopes.sub(", ", sentence).lstrip(" ,.:")
-    return not (cues.begins.match(rest) or cues.holds.search(rest))
-
-
-def _orders(sentence: str, scope: re.Match[str], cues: _Cues) -> bool:
+def _orders(sentence: str, scope: re.Match[str]) -> bool:
     """Whether an order stands beside a scope: before it, or behind it and what belongs to it."""
-    if cues.duties.search(sentence):
+    cues = _cues()
+    if cues["duties"].search(sentence):
         return True
-    before, behind = cues.leads.sub("", sentence[: scope.start()]), sentence[scope.end() :]
+    before, behind = cues["leads"].sub("", sentence[: scope.start()]), sentence[scope.end() :]
     aside, comma, order = behind.partition(",")
     if before.strip(" ,.:-"):
         order = before
     elif not _BINDS.search(scope[0]):  # `From now on, ...`
         order = behind
     elif not comma:
-        return cues.states.search(aside) is None
-    return cues.subjects.match(cues.leads.sub("", order.strip(" ,:"))) is None
-
-
-@dataclass(frozen=True, slots=True)
-class _Cues:
-    version: str
-    phrases: tuple[str, ...]  # without any of which nothing is a rule
-    begins: re.Pattern[str]
-    holds: re.Pattern[str]
-    not_begins: re.Pattern[str]
-    not_holds: re.Pattern[str]
-    prefers: re.Pattern[str]
-    scopes: re.Pattern[str]
-    subjects: re.Pattern[str]
-    states: re.Pattern[str]
-    duties: re.Pattern[str]
-    leads: re.Pattern[str]
+        return cues["states"].search(aside) is None
+    return cues["subjects"].match(cues["leads"].sub("", order.strip(" ,:"))) is None
 
 
 @cache
-def _cues() -> _Cues:
+def _listed() -> tuple[str, dict[str, list[str]]]:
+    """The name of the word list as it is, and its phrases."""
     data = (files(__package__) / "rule_cues.toml").read_bytes()
-    phrases: dict[str, list[str]] = tomllib.loads(data.decode())
-    lists = {name: "|".join(map(re.escape, cues)) for name, cues in phrases.items()}
-    leads = rf"(?:(?:{lists['leads']})[,:.!]*\s+)*"
-    return _Cues(
-        f"cues-{_READING}-{sha256(data).hexdigest()[:12]}",
-        (*phrases["begins"], *phrases["holds"]),
-        begins=_compiled(leads, lists["begins"]),
-        holds=_compiled(_WHOLE, lists["holds"]),
-        not_begins=_compiled(leads, lists["not_begins"]),
-        not_holds=_compiled(_WHOLE, lists["not_holds"]),
-        prefers=_compiled(_WHOLE, lists["prefers"]),
-        scopes=_compiled(_WHOLE, lists["scopes"]),
-        subjects=_compiled("", lists["subjects"]),
-        states=_compiled(_WHOLE, lists["states"]),
-        duties=_compiled(_WHOLE, lists["duties"]),
-        leads=re.compile(rf"\A\s*{leads}", re.IGNORECASE),
-    )
+    return f"cues-{_READING}-{sha256(data).hexdigest()[:12]}", tomllib.loads(data.decode())
 
 
-def _compiled(before: str, phrases: str) -> re.Pattern[str]:
-    return re.compile(rf"{before}(?:{phrases})(?![\w'-])", re.IGNORECASE)
+@cache
+def _cues() -> dict[str, re.Pattern[str]]:
+    lists = {name: "|".join(map(re.escape, phrases)) for name, phrases in _listed()[1].items()}
+    leads = rf"(?:(?:{lists.pop('leads')})[,:.!]*\s+)*"
+    before, anywhere = {"begins": leads, "not_begins": leads, "subjects": ""}, r"(?<![\w-])"
+    cues = {
+        name: re.compile(rf"{before.get(name, anywhere)}(?:{phrases})(?![\w'-])", re.IGNORECASE)
+        for name, phrases in lists.items()
+    }
+    return cues | {"leads": re.compile(rf"\A\s*{leads}", re.IGNORECASE)}

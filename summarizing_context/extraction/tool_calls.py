@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,22 +16,11 @@ import msgspec
 
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
-_VERBS = {
-    **dict.fromkeys(("edit", "multiedit", "replace", "insert", "patch", "str"), "edited"),
-    "update": "updated",
-    "modify": "modified",
-    "write": "wrote",
-    "create": "created",
-    "delete": "deleted",
-    "drop": "dropped",
-    "close": "closed",
-    "archive": "archived",
-    "remove": "removed",
-    "move": "moved",
-    "rename": "renamed",
-    "save": "saved",
-    "undo": "undid",
-}
+_VERBS = dict.fromkeys(("edit", "multiedit", "replace", "insert", "patch", "str"), "edited") | {
+    "update": "updated", "modify": "modified", "write": "wrote", "create": "created", "delete": "deleted",
+    "drop": "dropped", "close": "closed", "archive": "archived", "remove": "removed", "move": "moved",
+    "rename": "renamed", "save": "saved", "undo": "undid",
+}  # fmt: skip
 
 _LOOKING = frozenset(
     (
@@ -61,8 +51,6 @@ def _name_words(name: str) -> list[str]:
 
 
 _READ = 4_000  # characters of a command that are looked at
-
-_TRIED = 600  # characters of a command that say what it tries
 
 _MOST = 24  # file operations of one command
 
@@ -133,7 +121,7 @@ def only_looks(command: str) -> bool:
 
 def tried(command: str) -> str:
     """What a bare command tries, whatever its options and the readers of its output: two runs of it are alike."""
-    line = command.split("\n", 1)[0][:_TRIED]
+    line = command.split("\n", 1)[0][:600]
     line = _PIPED.sub("", line) if "|" in line else line
     line = _REDIRECT.sub("", line) if ">" in line else line
     return " ".join((_OPTION.sub("", line) if " -" in line else line).split())[:200]
@@ -146,19 +134,22 @@ def files_of(command: str) -> list[FileOperation]:
     start = _without_shell(command)
     folder = _CHANGE_DIRECTORY.match(start)
     found: list[FileOperation] = []
-    for words, written in _simple_commands(_without_text(start)):
+    start = _COMMENT.sub("", start) if "#" in start else start
+    start = _HEREDOC.sub(r"<<\2\3 ", start) if "<<" in start else start
+    for words, written in _simple_commands(start):
         found += [FileOperation(path, "wrote", "sh") for path in written]
         found += _operations(words)
         if len(found) >= _MOST:
             break
     base = (folder[1] or folder[2] or folder[3]) if folder else ""
-    return [_within(base, operation) for operation in found[:_MOST] if _is_plain(operation.path)]
-
-
-def _without_text(command: str) -> str:
-    """The command without comments and the bodies of here-documents."""
-    bare = _COMMENT.sub("", command) if "#" in command else command
-    return _HEREDOC.sub(r"<<\2\3 ", bare) if "<<" in bare else bare
+    listed = [one for one in found[:_MOST] if _is_plain(one.path)]
+    if not base or not _is_plain(base):
+        return listed
+    inside = f"{base.rstrip('/')}/"
+    return [
+        one if one.path.startswith(("/", "~")) else one._replace(path=inside + one.path.removeprefix("./"))
+        for one in listed
+    ]
 
 
 def _simple_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -196,23 +187,14 @@ def _operations(words: Sequence[str]) -> list[FileOperation]:
     if program == "tee":
         return [FileOperation(name, "wrote", program) for name in names]
     if program in ("mv", "cp") and len(names) == 2:
-        gone = [FileOperation(names[0], "moved", program)] if program == "mv" else []
-        return [*gone, FileOperation(_target(names), "created", program)]
+        source, target = names
+        if target.endswith("/"):  # within a folder it keeps its name
+            target += source.rstrip("/").rpartition("/")[2]
+        gone = [FileOperation(source, "moved", program)] if program == "mv" else []
+        return [*gone, FileOperation(target, "created", program)]
     if program == "sed" and any(option.startswith("-i") or option == "--in-place" for option in options):
         return [FileOperation(name, "edited", program) for name in names[1:] if "/" in name or "." in name]
     return []
-
-
-def _target(names: Sequence[str]) -> str:
-    """Where a file comes to stand: within a folder it keeps its name."""
-    source, target = names
-    return f"{target}{source.rstrip('/').rpartition('/')[2]}" if target.endswith("/") else target
-
-
-def _within(base: str, operation: FileOperation) -> FileOperation:
-    if not base or not _is_plain(base) or operation.path.startswith(("/", "~")):
-        return operation
-    return operation._replace(path=f"{base.rstrip('/')}/{operation.path.removeprefix('./')}")
 
 
 def _is_plain(path: str) -> bool:
@@ -228,10 +210,6 @@ PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\
 PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
 
 _DIFF = re.compile(r"(?:\A|\n)--- ([^\t\n]{1,400})[^\n]{0,100}\n\+\+\+ ([^\t\n]{1,400})")
-
-_DIFF_KEYS = ("patch", "diff", "")
-
-_NOWHERE = "/dev/null"
 
 _PARSED = 1_000_000  # characters of arguments; in larger ones names are looked for at both ends
 
@@ -272,8 +250,6 @@ _ID_IN_RESULT = re.compile(
 
 _NAMED = re.compile(r'"([\w-]{1,40})"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 
-_URLS, _IDS = 4, 8  # of one result or message
-
 
 def read_arguments(text: str) -> list[tuple[str, str]]:
     """The arguments as names and texts, nested ones too; a text that is no JSON has no name."""
@@ -308,8 +284,10 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """(path, operation) of each file of a patch among the arguments."""
     found: list[tuple[str, str]] = []
     for name, text in values:
-        if name in _DIFF_KEYS and "+++ " in text:
-            found += [_diffed(old.strip(), new.strip()) for old, new in _DIFF.findall(text[:_PARSED])]
+        if name in ("patch", "diff", "") and "+++ " in text:
+            for old, new in ((old.strip(), new.strip()) for old, new in _DIFF.findall(text[:_PARSED])):
+                done = "deleted" if new == "/dev/null" else "created" if old == "/dev/null" else "edited"
+                found.append((old.removeprefix("a/") if done == "deleted" else new.removeprefix("b/"), done))
         if "*** " not in text:
             continue
         for verb, path, target in PATCHED.findall(text[:_PARSED]):
@@ -319,37 +297,21 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return found
 
 
-def _diffed(old: str, new: str) -> tuple[str, str]:
-    """What a file's heading in a unified diff does to it."""
-    if new == _NOWHERE:
-        return old.removeprefix("a/"), "deleted"
-    return new.removeprefix("b/"), "created" if old == _NOWHERE else "edited"
-
-
 def refuses(result: str, *, looks: bool) -> bool:
     """Whether a result says that the call did nothing. What was looked at may itself begin with such words."""
     if _ERROR.match(result[:_HEAD]) or denies(result):
         return True
     if looks:
         return False
-    fields = _object(result)
-    return _REFUSED.match(result[:_HEAD]) is not None if fields is None else _reports_failure(fields)
+    if result.lstrip()[:1] == "{" and len(result) <= _PARSED:
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return _reports_failure(msgspec.json.decode(result))
+    return _REFUSED.match(result[:_HEAD]) is not None
 
 
 def denies(result: str) -> bool:
     """Whether a result says that the call was not even begun: somebody forbade or stopped it."""
     return _DENIED.match(result[:_HEAD]) is not None
-
-
-def _object(result: str) -> dict[str, Any] | None:
-    """A result that is one JSON object."""
-    if result.lstrip()[:1] != "{" or len(result) > _PARSED:
-        return None
-    try:
-        fields: dict[str, Any] = msgspec.json.decode(result)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-    return fields
 
 
 def _reports_failure(fields: dict[str, Any]) -> bool:
@@ -386,7 +348,7 @@ def signature(line: str) -> str:
 
 def ids_in_result(text: str) -> list[str]:
     """The ids that a result names as such, the first few."""
-    return list(dict.fromkeys(id for id in _ID_IN_RESULT.findall(text) if is_id(id)))[:_IDS]
+    return list(dict.fromkeys(id for id in _ID_IN_RESULT.findall(text) if is_id(id)))[:8]
 
 
 def urls_in(text: str) -> list[str]:
@@ -396,7 +358,7 @@ def urls_in(text: str) -> list[str]:
     found: dict[str, None] = {}
     for match in _URL.finditer(text):
         found[match[0].rstrip(".,;:!?)'")] = None
-        if len(found) == _URLS:
+        if len(found) == 4:
             break
     return list(found)
 

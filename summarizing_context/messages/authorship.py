@@ -18,21 +18,15 @@ _REMINDER = frozenset({"systemreminder"})
 
 _ATTACHED = frozenset({"file", "files", "context", "attachment", "attachments", "document", "documents"})
 
-_BESIDE = (
-    _REMINDER
-    | _ATTACHED
-    | {  # what hosts put beside a person's words, in one text with them
-        *("ideopenedfile", "ideselection", "idediagnostics", "environmentcontext", "environmentdetails"),
-    }
+# What hosts put beside a person's words, in one text with them.
+_BESIDE = (_REMINDER | _ATTACHED).union(
+    ("ideopenedfile", "ideselection", "idediagnostics", "environmentcontext", "environmentdetails")
 )
 
-_NAMES = (  # of one word; a tag called by several is always a host's
-    OURS | _ATTACHED | {"skill", "instructions", "permissions"}
-)
+# Of one word; a tag called by several is always a host's.
+_NAMES = OURS | _ATTACHED | {"skill", "instructions", "permissions"}
 
 _MARKS = ("isMeta", "isCompactSummary", "synthetic")
-
-_TYPES = ("context_summary", "compact_summary")
 
 _LATER_MARKS = ("isVisibleInTranscriptOnly", "isSynthetic", "isSidechain", "bashExecution")  # no key knows of these
 
@@ -68,8 +62,6 @@ _BEGINNINGS = (  # folded, of texts that hosts write without a tag
     "warning: apply_patch was requested via ",
 )
 
-_WHOLE = ("what did we do so far?",)  # what OpenCode says in a person's place where it has compacted; folded
-
 _SAID_BY_HOOKS = re.compile(  # folded
     r"(?:(?:pre|post)(?:tooluse|compact)|userpromptsubmit|session(?:start|end)|(?:sub[a-z]+)?stop|notification)"
     r"(?::\S+)? hook (?:feedback|additional context|success|blocking error)\b"
@@ -90,8 +82,6 @@ _FILES = re.compile(  # around files that Gemini puts beside a person's words
     re.MULTILINE,
 )
 
-_BEGINNING = 400  # characters in which these are looked for
-
 _OUTPUT = re.compile(  # what hosts without tool rows write when a command has run
     r"\s*(?:\[[a-z]+(?:_[a-z]+)+(?: for '[^\n]*')?\] Result:|Ran `[^`\n]+`\n+```|#{3}[A-Z_]+#{3}\s*\Z)"
 )
@@ -99,8 +89,6 @@ _OUTPUT = re.compile(  # what hosts without tool rows write when a command has r
 _COMMAND = re.compile(
     r"(?s)\A\s*(?:<(command-(?:name|message))>[^<]*</\1>\s*)+<command-args>(?P<typed>.*)</command-args>\s*\Z"
 )
-
-_EDITOR = "# context from my ide setup:"  # folded
 
 _REQUEST = re.compile(r"(?m)^## My request for Codex:[^\S\n]*\n")
 
@@ -113,7 +101,7 @@ def is_injected(message: Mapping[str, Any]) -> bool:
     metadata = message.get("metadata")
     flags: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
     marked = any(holder.get(mark) is True for holder in (message, flags) for mark in _MARKS)
-    return marked or flags.get("source") == "hook" or flags.get("type") in _TYPES
+    return marked or flags.get("source") == "hook" or flags.get("type") in ("context_summary", "compact_summary")
 
 
 def is_put_in(holder: Mapping[str, Any]) -> bool:
@@ -138,11 +126,6 @@ class Piece(NamedTuple):
 
     text: str
     typed: bool
-
-
-def typed_words(text: str) -> str:
-    """What a person typed of a text."""
-    return split_words(text).typed
 
 
 def split_words(text: str) -> Words:
@@ -188,20 +171,21 @@ def split_pieces(text: str) -> list[Piece]:
 
 def _spans_put_in(text: str) -> Sequence[tuple[int, int]]:
     """Where the words that a host put in stand, from first to last."""
-    beginning = " ".join(folded(text[:_BEGINNING]).split())
+    beginning = " ".join(folded(text[:400]).split())
     begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
-    if beginning in _WHOLE or any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
+    if any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
+        return [(0, len(text))]
+    if beginning == "what did we do so far?":  # what OpenCode says in a person's place where it has compacted
         return [(0, len(text))]
     if _OUTPUT.match(text) or _INSTRUCTIONS.match(text):
         return [(0, len(text))]
+    start, stop = 0, len(text)
     if command := _COMMAND.match(text):
         start, stop = command.span("typed")
-        inside = _spans_of_tags(text[start:stop])
-        return [(0, start), *((start + first, start + last) for first, last in inside), (stop, len(text))]
-    if beginning.startswith(_EDITOR) and (request := _REQUEST.search(text)):
-        at = request.end()
-        return [(0, at), *((at + first, at + last) for first, last in _spans_of_tags(text[at:]))]
-    return _spans_of_tags(text)
+    elif beginning.startswith("# context from my ide setup:") and (request := _REQUEST.search(text)):
+        start = request.end()
+    inside = [(start + first, start + last) for first, last in _spans_of_tags(text[start:stop])]
+    return [*([(0, start)] if start else []), *inside, *([(stop, len(text))] if command else [])]
 
 
 def _spans_of_tags(text: str) -> Sequence[tuple[int, int]]:
@@ -243,10 +227,7 @@ def _whole_blocks(text: str, tags: Sequence[Tag]) -> list[tuple[int, int]]:
             return []
         if depth == 0:
             blocks.append((start, tag.stop))
-    whole = depth == 0 and (len(blocks) == 1 or all(_fills_lines(text, *block) for block in blocks))
-    return blocks if whole else []
-
-
-def _fills_lines(text: str, start: int, stop: int) -> bool:
-    before, after = text[:start].rpartition("\n")[2], text[stop:].partition("\n")[0]
-    return not before.strip() and not after.strip()
+    for start, stop in blocks if len(blocks) > 1 else ():
+        if text[:start].rpartition("\n")[2].strip() or text[stop:].partition("\n")[0].strip():
+            return []
+    return blocks if depth == 0 else []

@@ -40,10 +40,6 @@ _CLOSER = re.compile(f"[{_CLOSERS}＞﹥\u232a]")
 
 _GAPS = re.compile(r"[-_ ]+")
 
-_LONGEST = 40  # characters of a name
-
-_FARTHEST = 200  # characters from a name to its closing bracket
-
 
 class Tag(NamedTuple):
     """Where a tag stands, and what it says first, folded; words behind its name may be attributes of it."""
@@ -59,13 +55,12 @@ class _Looks(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        parts = filter(_has_ink, unicodedata.normalize("NFKD", char))  # before their case: U+0345 would become a letter
-        self[code] = " " if char.isspace() else "".join(_look(one) for part in parts for one in part.casefold())
+        look = ""
+        for part in unicodedata.normalize("NFKD", char):
+            if unicodedata.category(part) not in _INVISIBLE and part not in _FILLERS:
+                look += "".join(map(_look, part.casefold()))  # now only: U+0345 would become a letter
+        self[code] = " " if char.isspace() else look
         return self[code]
-
-
-def _has_ink(char: str) -> bool:
-    return unicodedata.category(char) not in _INVISIBLE and char not in _FILLERS
 
 
 def _look(char: str) -> str:
@@ -139,7 +134,7 @@ def _beginnings(names: frozenset[str]) -> str:
 
 def _read_tag(text: str, at: int) -> Tag:
     start, words, closes = at - 1, "", False
-    while at < len(text) and len(words) < _LONGEST:
+    while at < len(text) and len(words) < 40:
         look = _looks[ord(text[at])]
         if words == "" and look in ("/", " "):
             closes = closes or look == "/"
@@ -148,7 +143,7 @@ def _read_tag(text: str, at: int) -> Tag:
         elif look:
             break
         at += 1
-    closer = _CLOSER.search(text, at, at + _FARTHEST)
+    closer = _CLOSER.search(text, at, at + 200)
     return Tag(start, closer.end() if closer else at, words, closes)
 
 

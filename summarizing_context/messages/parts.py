@@ -22,38 +22,27 @@ from summarizing_context.messages.validation import Message, canonical_json
 
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
 
-_KINDS = frozenset({"role", "type"})  # without them a message means another thing
-
 IDS = frozenset({"id", "tool_call_id", "tool_use_id", "call_id", "item_id", "file_id"})
 
-FRAME = (
-    _KINDS
-    | IDS
-    | {
-        *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
-        *("format", "detail", "media_type", "mime_type", "mimeType"),
-    }
-)
+FRAME = IDS | {
+    *("role", "type"),  # without them a message means another thing
+    *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
+    *("format", "detail", "media_type", "mime_type", "mimeType"),
+}
 
 _LONG_ID, _LONG_WORD = 8, 24  # characters from which a part of the frame counts
 
 _FEW = 32  # fields of small numbers, or of nothing, that the framing pays for
 
-_LONG_ADDRESS = 2_000
-
 _BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
 
 _CODED = re.compile(r"[A-Za-z0-9+/=_.:-]+")
-
-_LINES = str.maketrans("", "", "\r\n")
 
 _WORDS = frozenset({"thinking", "text", "summary", "reasoning"})  # of thinking, what is meant to be read
 
 _SEALS = frozenset({"signature", "data", "encrypted_content"})
 
 _NAMES = FRAME | _WORDS | _SEALS | {"title", "context", "source", "url", "image_url", "file_data"}
-
-PartKind = Literal["text", "call", "result", "thinking", "media", "opaque", "extra"]
 
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text"})
 
@@ -72,12 +61,6 @@ BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model re
 
 KNOWN = NEVER_SENT | {"content", "tool_calls", *BESIDE_CONTENT}
 
-_KNOWN_FIELDS = {  # of a message, by the field of its content, and whether it is a result: that has no thinking
-    (key, is_result): KNOWN | {key, *(("tool_call_id",) if is_result else THINKING_FIELDS)}
-    for key in ("content", "parts")
-    for is_result in (False, True)
-}
-
 
 class Sent(NamedTuple):
     """What stands in a value: texts that a model reads, and what travels along unread."""
@@ -86,28 +69,10 @@ class Sent(NamedTuple):
     sealed: tuple[str, ...] = ()
 
 
-class ListedCall(NamedTuple):
-    """What a listed call says."""
-
-    name: str
-    arguments: str
-    odd: Sent  # what stands in fields that no call has
-
-
-class _Places(NamedTuple):
-    """Where it says it."""
-
-    holder: str  # the field that holds the call; empty where it stands by itself
-    inner: Mapping[str, Any]
-    known: frozenset[str]
-    name: str
-    arguments: str
-
-
 class Part(NamedTuple):
     """One thing that a model reads in a message."""
 
-    kind: PartKind
+    kind: Literal["text", "call", "result", "thinking", "media", "opaque", "extra"]
     texts: tuple[str, ...] = ()
     name: str = ""  # of the tool, for calls
     id: str = ""  # of the call, for calls and results
@@ -124,16 +89,6 @@ class Part(NamedTuple):
         return self.texts + self.sealed
 
 
-def read_listed_call(call: Mapping[str, Any]) -> ListedCall:
-    """A call of the list, whatever its shape."""
-    holder, inner, known, name, arguments = call_places(call)
-    odd = odd_fields(inner, known)
-    if holder:
-        outer = odd_fields(call, {"id", holder})
-        odd = Sent(outer.texts + odd.texts, outer.sealed + odd.sealed)
-    return ListedCall(str(inner.get(name) or ""), arguments_text(inner.get(arguments, {})), odd)
-
-
 def arguments_text(arguments: object) -> str:
     """Arguments as a model wrote them, or as JSON."""
     return arguments if isinstance(arguments, str) else canonical_json(arguments)
@@ -147,12 +102,13 @@ def mean_the_same(one: str, other: str) -> bool:
         return False
 
 
-def call_places(call: Mapping[str, Any]) -> _Places:
+def call_places(call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str, str]:
+    """Where a listed call says what it says, whatever its shape: the field that holds it, empty where it stands by
+    itself, and what that holds; and the fields of its name and its arguments in there."""
     holder = next((key for key in ("function", "custom") if call.get(key) and isinstance(call[key], dict)), "")
     inner = call[holder] if holder else call
-    name = "name" if inner.get("name") else "tool"
     arguments = next((key for key in ("arguments", "input", "args") if key in inner), "arguments")
-    return _Places(holder, inner, frozenset({"id", name, arguments}), name, arguments)
+    return holder, inner, "name" if inner.get("name") else "tool", arguments
 
 
 def is_result(message: Message) -> bool:
@@ -172,50 +128,37 @@ def content_key(message: Message) -> Literal["content", "parts"]:
 
 def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """The parts of a message, and what its fields say once more."""
-    key = content_key(message)
-    content = message.get(key)
+    content, metadata = message.get(content_key(message)), message.get("metadata")
     parts: list[Part] = []
-    again: tuple[str, ...] = ()
-    known = known_fields(message)
+    again: list[str] = []
     if is_result(message):
-        texts, sealed, media = _flat_texts(content)
-        id = call_id(message.get("tool_call_id"))
-        parts.append(Part("result", texts, "", id, -1, media, _failed(message), sealed=(*sealed, *long_frame(id))))
+        parts.append(_result(content, message.get("tool_call_id"), message, -1))
     else:
-        thoughts, again = _thinking_fields(message, content)
-        parts += [*thoughts, *_content_parts(content)]
+        parts, again = _thinking_fields(message, content)
+        if isinstance(content, list):
+            for index, block in enumerate(content):
+                parts.append(_block_part(block, index))
+                if isinstance(block, dict):
+                    parts += _extra(odd_fields(block, known_keys(block)), index)
+        elif isinstance(content, str):
+            parts += [Part("text", (content,))] if content else []
+        elif content is not None:
+            parts.append(_opaque(content, -1))
     parts += _listed_calls(message, content)
     for field in BESIDE_CONTENT:
         if value := message.get(field):
             parts.append(Part("text", (value,)) if isinstance(value, str) else _opaque(value, -1))
-    return (*parts, *_extra(odd_fields(message, known), -1)), (*again, *_loaded(message))
+    parts += _extra(odd_fields(message, known_fields(message)), -1)
+    if isinstance(metadata, dict) and metadata.get(LOADED_TOOLS):  # the one thing in it that a provider is sent
+        again.append(canonical_json(metadata[LOADED_TOOLS]))
+    return tuple(parts), tuple(again)
 
 
 def known_fields(message: Message) -> frozenset[str]:
     """The fields that the parts of a message hold. A list of calls that is no list is a field like any unknown one."""
+    known = KNOWN.union([content_key(message)], ["tool_call_id"] if is_result(message) else THINKING_FIELDS)
     calls = message.get("tool_calls")
-    known = _KNOWN_FIELDS[content_key(message), is_result(message)]
     return known if isinstance(calls, list) or not calls else known - {"tool_calls"}
-
-
-def _loaded(message: Message) -> Iterator[str]:
-    """Definitions of tools loaded on the way: the one thing in `metadata` that a provider sends beside the message."""
-    metadata = message.get("metadata")
-    if isinstance(metadata, dict) and metadata.get(LOADED_TOOLS):
-        yield canonical_json(metadata[LOADED_TOOLS])
-
-
-def _content_parts(content: object) -> Iterator[Part]:
-    if isinstance(content, str):
-        if content:
-            yield Part("text", (content,))
-    elif isinstance(content, list):
-        for index, block in enumerate(content):
-            yield _block_part(block, index)
-            if isinstance(block, dict):
-                yield from _extra(odd_fields(block, known_keys(block)), index)
-    elif content is not None:
-        yield _opaque(content, -1)
 
 
 def _block_part(block: object, index: int) -> Part:
@@ -231,9 +174,8 @@ def _block_part(block: object, index: int) -> Part:
         name = str(block.get("name") or "")
         return Part("call", (arguments,), name, id, index, shape=kind, sealed=long_frame(id))
     if kind == "tool_result":
-        texts, sealed, media = _flat_texts(block.get("content", block.get("output")))
-        id = call_id(block.get("tool_use_id", block.get("tool_call_id")))
-        return Part("result", texts, "", id, index, media, _failed(block), sealed=(*sealed, *long_frame(id)))
+        content = block.get("content", block.get("output"))
+        return _result(content, block.get("tool_use_id", block.get("tool_call_id")), block, index)
     if kind in THINKING_TYPES:
         thoughts = read_thinking(block)
         return Part("thinking", thoughts.texts, block=index, sealed=thoughts.sealed)
@@ -241,6 +183,14 @@ def _block_part(block: object, index: int) -> Part:
         texts, sealed, media = _flat_texts([block])
         return Part("media", texts, block=index, media=media, sealed=sealed, put_in=is_put_in(block))
     return _opaque(block, index)
+
+
+def _result(content: object, answered: object, holder: Mapping[str, Any], index: int) -> Part:
+    """The result of a call that some content is, in a block or a message."""
+    texts, sealed, media = _flat_texts(content)
+    id = call_id(answered)
+    failed = holder.get("is_error") is True or holder.get("status") == "error"
+    return Part("result", texts, "", id, index, media, failed, sealed=(*sealed, *long_frame(id)))
 
 
 def known_keys(block: Mapping[str, Any]) -> frozenset[str]:
@@ -263,9 +213,8 @@ def text_key(block: Mapping[str, Any]) -> str:
     return key if isinstance(block.get(key), str) else ""
 
 
-def _extra(odd: Sent, index: int) -> Iterator[Part]:
-    if any(odd):
-        yield Part("extra", odd.texts, block=index, sealed=odd.sealed)
+def _extra(odd: Sent, index: int) -> list[Part]:
+    return [Part("extra", odd.texts, block=index, sealed=odd.sealed)] if any(odd) else []
 
 
 def _listed_calls(message: Message, content: object) -> Iterator[Part]:
@@ -279,20 +228,26 @@ def _listed_calls(message: Message, content: object) -> Iterator[Part]:
         if not isinstance(call, dict):
             yield _opaque(call, -1)
             continue
-        id, listing = call_id(call.get("id")), read_listed_call(call)
+        holder, inner, named, argued = call_places(call)
+        id, name = call_id(call.get("id")), str(inner.get(named) or "")
+        arguments = arguments_text(inner.get(argued, {}))
         if id not in shown:
-            yield Part("call", (listing.arguments,), listing.name, id, sealed=long_frame(id))
-        elif listing.name and listing.name != shown[id].name:
-            yield Part("extra", (listing.name, listing.arguments))  # another call under the same id
-        elif not mean_the_same(listing.arguments, shown[id].texts[0]):
-            yield Part("extra", (listing.arguments,))
-        yield from _extra(listing.odd, -1)
+            yield Part("call", (arguments,), name, id, sealed=long_frame(id))
+        elif name and name != shown[id].name:
+            yield Part("extra", (name, arguments))  # another call under the same id
+        elif not mean_the_same(arguments, shown[id].texts[0]):
+            yield Part("extra", (arguments,))
+        odd = odd_fields(inner, {"id", named, argued})
+        if holder:
+            outer = odd_fields(call, {"id", holder})
+            odd = Sent(outer.texts + odd.texts, outer.sealed + odd.sealed)
+        yield from _extra(odd, -1)
 
 
-def _thinking_fields(message: Message, content: object) -> tuple[list[Part], tuple[str, ...]]:
+def _thinking_fields(message: Message, content: object) -> tuple[list[Part], list[str]]:
     """Thinking that stands beside the content, each word of it once, and what is said or sealed again there."""
     if message.keys().isdisjoint(THINKING_FIELDS):
-        return [], ()
+        return [], []
     blocks = content if isinstance(content, list) else []
     said = {text for block in blocks if kind_of(block) in THINKING_TYPES for text in read_thinking(block).texts}
     parts: list[Part] = []
@@ -306,7 +261,7 @@ def _thinking_fields(message: Message, content: object) -> tuple[list[Part], tup
             parts.append(Part("thinking", new, sealed=sealed))
         else:
             again += sealed
-    return parts, tuple(again)
+    return parts, again
 
 
 def _flat_texts(content: object) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -339,10 +294,6 @@ def _opaque(value: object, index: int) -> Part:
 def kind_of(block: object) -> str:
     kind = block.get("type") if isinstance(block, dict) else None
     return kind if isinstance(kind, str) else ""
-
-
-def _failed(holder: Mapping[str, Any]) -> bool:
-    return holder.get("is_error") is True or holder.get("status") == "error"
 
 
 def odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
@@ -475,7 +426,7 @@ def _scalars(value: object, key: str = "") -> Iterator[tuple[bool, str]]:
 def _is_payload(text: str) -> bool:
     """Whether a text is a medium itself: encoded, or its address."""
     if text.startswith(("http://", "https://")):
-        return len(text) <= _LONG_ADDRESS
+        return len(text) <= 2_000
     head, found, _ = text[:200].partition(";base64,")
     data = text[len(head) + len(found) :] if found else text
-    return _CODED.fullmatch(data.translate(_LINES)) is not None
+    return _CODED.fullmatch(data.translate(str.maketrans("", "", "\r\n"))) is not None

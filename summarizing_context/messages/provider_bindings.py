@@ -11,17 +11,14 @@ from typing import Any, NamedTuple
 
 from summarizing_context.messages.validation import Message
 
-CHAIN_KEYS = ("openai:response_id",)  # in metadata
+_CHAIN = "openai:response_id"  # in metadata
 
-THINKING_FIELDS = (  # beside the content, in the order in which they are read
+# Beside the content, in the order in which they are read.
+THINKING_FIELDS = (
     *("reasoning_content", "thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_details"),
 )
 
 LOADED_TOOLS = "openai:tool_search_items"  # in metadata; without it calls of these tools are unknown
-
-_SIGNED = ("thinking", "redacted_thinking")
-
-_LEFT_OUT = {"type": "text", "text": "[thinking left out]"}
 
 
 class Bounds(NamedTuple):
@@ -32,11 +29,17 @@ class Bounds(NamedTuple):
 
 
 def has_signed_thinking(message: Message) -> bool:
-    """Whether a provider has signed, or encrypted, thinking of this message."""
+    """Whether a provider has signed, or encrypted, thinking of this message. OpenAI's state, which no prefix binds, has
+    neither a signature nor that type."""
     content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    beside = [message[key] for key in THINKING_FIELDS if message.get(key)]
-    return any(map(_is_signed, blocks)) or any(map(_holds_signed, beside))
+    held: list[object] = list(content) if isinstance(content, list) else []
+    for field in map(message.get, THINKING_FIELDS):
+        held += field if isinstance(field, list) else [field]
+    blocks = (block for block in held if isinstance(block, dict))
+    return any(
+        block.get("type") == "redacted_thinking" or (isinstance(block.get("signature"), str) and block["signature"])
+        for block in blocks
+    )
 
 
 def without_thinking(message: Message) -> Message:
@@ -44,7 +47,8 @@ def without_thinking(message: Message) -> Message:
     kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
     content = kept.get("content")
     if isinstance(content, list):
-        kept["content"] = [block for block in content if not _thinks(block)] or [dict(_LEFT_OUT)]
+        left_out = {"type": "text", "text": "[thinking left out]"}
+        kept["content"] = [block for block in content if not _thinks(block)] or [left_out]
     return _with_wire_content(kept, lambda blocks: [block for block in blocks if not _thinks(block)])
 
 
@@ -56,7 +60,7 @@ def without_wire_content(message: Message) -> Message:
 def has_chain(message: Message) -> bool:
     """Whether the next request could go on from the response that this message was."""
     metadata = message.get("metadata")
-    return isinstance(metadata, Mapping) and any(key in metadata for key in CHAIN_KEYS)
+    return isinstance(metadata, Mapping) and _CHAIN in metadata
 
 
 def is_bound(message: Message) -> bool:
@@ -66,8 +70,7 @@ def is_bound(message: Message) -> bool:
 
 def without_chain(message: Message) -> Message:
     """The message as one that no chain goes on from."""
-    kept = {key: value for key, value in message["metadata"].items() if key not in CHAIN_KEYS}
-    return {**message, "metadata": kept}
+    return {**message, "metadata": {key: value for key, value in message["metadata"].items() if key != _CHAIN}}
 
 
 def loaded_tools(message: Message) -> Message | None:
@@ -95,21 +98,7 @@ def _with_wire_content(message: Message, change: Any) -> Message:
 
 
 def _thinks(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") in _SIGNED
-
-
-def _holds_signed(field: object) -> bool:
-    return any(map(_is_signed, field)) if isinstance(field, list) else _is_signed(field)
-
-
-def _is_signed(block: object) -> bool:
-    """A signature, or encrypted thinking. OpenAI's state, which no prefix binds, has neither."""
-    if not isinstance(block, dict):
-        return False
-    if block.get("type") == "redacted_thinking":
-        return True
-    signature = block.get("signature")
-    return isinstance(signature, str) and bool(signature)
+    return isinstance(block, dict) and block.get("type") in ("thinking", "redacted_thinking")
 
 
 def without_loaded_tools(message: Message) -> Message:

@@ -39,18 +39,9 @@ _JSON = re.compile(r"\s*[\[{]")
 
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u....)'.replace("..", "[0-9a-fA-F]{2}"))
 
-_SHORT = {f"\\{char}": json.loads(f'"\\{char}"') for char in '"\\/bfnrt'}
-
 _DEPTH = 4  # JSON in a string of JSON, and so on
 
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)\\?(?:"|\Z)', re.DOTALL)  # to the end where it is not closed
-
-
-class _Text(NamedTuple):
-    """A text of a message, and the name that it stands under."""
-
-    name: str
-    text: str
 
 
 def redact_reading(message: Message, reading: Reading, redact: Redact) -> Reading:
@@ -68,8 +59,7 @@ def redact_reading(message: Message, reading: Reading, redact: Redact) -> Readin
 
 def redact_message(message: Message, redact: Redact) -> Message:
     """A message without what `redact` takes out of it."""
-    shown: Message = _with_texts(message, redact_texts(_texts_of(message), redact))
-    return shown
+    return _with_texts(message, redact_texts(_texts_of(message), redact))
 
 
 def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
@@ -91,20 +81,22 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
     return _left_by_all(plain, readings)
 
 
-def _texts_of(message: Message) -> list[_Text]:
-    found: list[_Text] = []
+def _texts_of(message: Message) -> list[tuple[str, str]]:
+    """The texts of a message, each with the name that it stands under."""
+    found: list[tuple[str, str]] = []
 
     def note(name: str, text: str) -> str:
-        found.append(_Text(name, text))
+        found.append((name, text))
         return text
 
     _mapped(message, "", note)
     return found
 
 
-def _with_texts(message: Message, texts: Sequence[str]) -> Any:
+def _with_texts(message: Message, texts: Sequence[str]) -> Message:
     left = iter(texts)
-    return _mapped(message, "", lambda name, text: next(left))
+    changed: Message = _mapped(message, "", lambda name, text: next(left))
+    return changed
 
 
 def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
@@ -159,22 +151,19 @@ def _without(text: str, taken: list[tuple[int, int, str]]) -> str:
     done = at = 0
     taken.sort(key=lambda change: (change[0], -change[1]))
     while at < len(taken):
-        start, stop, new = first = taken[at]
+        start, stop, new = one = taken[at]
         differ = False
-        while at < len(taken) and (taken[at][0] < stop or taken[at][:2] == first[:2]):
-            differ = differ or taken[at] != first
+        while at < len(taken) and (taken[at][0] < stop or taken[at][:2] == one[:2]):
+            differ = differ or taken[at] != one
             if taken[at][1] > stop:
                 stop, new = taken[at][1], new + taken[at][2]
             at += 1
-        if differ and _shows(new, text[start:stop]):
+        secret, pieces = text[start:stop], (new[first : first + _SAME] for first in range(len(new) - _SAME + 1))
+        if differ and (len(new) > _MARK or any(piece in secret for piece in pieces)):
             new = LEFT_OUT  # a reading shows what another takes out
         shown += (text[done:start], new)
         done = stop
     return "".join((*shown, text[done:]))
-
-
-def _shows(new: str, secret: str) -> bool:
-    return len(new) > _MARK or any(new[at : at + _SAME] in secret for at in range(len(new) - _SAME + 1))
 
 
 def _changes(text: str, left: str) -> Iterator[tuple[int, int, str]]:
@@ -227,18 +216,14 @@ def _inside_strings(text: str, redact: Redact, depth: int) -> str:
         lines = _Reading(range(len(inside)), "\n", redact)
         if (left := _left_by_all(inside, [lines])) != inside:
             left = _left_by_all(inside, [*(_Reading([each], "", redact) for each in range(len(inside))), lines])
-        text = _with_strings(text, strings, values, left)
+        kept: list[str] = []
+        done = 0
+        for found, value, new in zip(strings, values, left, strict=True):
+            if new != value:
+                kept += (text[done : found.start(1)], json.dumps(new, ensure_ascii=False)[1:-1])
+                done = found.end(1)
+        text = "".join((*kept, text[done:]))
     return text
-
-
-def _with_strings(text: str, strings: Sequence[re.Match[str]], values: Sequence[str], left: Sequence[str]) -> str:
-    kept: list[str] = []
-    at = 0
-    for found, value, new in zip(strings, values, left, strict=True):
-        if new != value:
-            kept += (text[at : found.start(1)], json.dumps(new, ensure_ascii=False)[1:-1])
-            at = found.end(1)
-    return "".join((*kept, text[at:]))
 
 
 def _without_escapes(text: str, redact: Redact, depth: int) -> str:
@@ -266,11 +251,7 @@ def _place(text: str, at: int) -> int:
 
 def _unescaped(text: str) -> str:
     """A text with its escapes read, each as one character; what is no escape of JSON stays."""
-    return _ESCAPE.sub(_character, text) if "\\" in text else text
-
-
-def _character(escape: re.Match[str]) -> str:
-    return _SHORT.get(escape[0]) or str(json.loads(f'"{escape[0]}"'))
+    return _ESCAPE.sub(lambda escape: str(json.loads(f'"{escape[0]}"')), text) if "\\" in text else text
 
 
 class Redaction:

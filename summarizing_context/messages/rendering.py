@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.authorship import split_pieces, split_words
 from summarizing_context.messages.parts import Part
-from summarizing_context.messages.reading import Reading, is_blank, is_reminder
+from summarizing_context.messages.reading import Reading, is_reminder
 
 RENDERER_VERSION = "1"
 
@@ -85,7 +85,7 @@ def _by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, 
         yield ("user note" if label == "user" else label), part.texts
         return
     for typed, put_in in map(split_words, part.texts):
-        if not (put_in and is_blank(typed)):
+        if not put_in or (typed and not typed.isspace()):
             yield TYPED, (typed,)
         if put_in:
             yield "user note", (put_in,)
@@ -107,22 +107,18 @@ def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[
 
 def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
     """What a part of a message is; `names` holds the tools of the calls that wait for their results."""
-    role = _one_line(reading.role)
+    role = " ".join(reading.role.split())
     if part.kind == "call":
-        names[part.id] = _one_line(part.name) or "tool"
+        names[part.id] = " ".join(part.name.split()) or "tool"
         return f"{role} calls {names[part.id]}"
     if part.kind == "result":
         known = names.pop(part.id, None)
         kind = "late result" if known is None else "failed result" if part.failed else "result"
         return f"{kind} of {known or 'tool'}"
-    if part.kind == "thinking":
-        return f"{role} thinks"
-    if part.kind == "media":
-        return f"{role} media"
-    if part.kind == "extra":
-        return f"{role} note"
-    note = role == "user" and (not reading.turn or any(is_reminder(text) for text in part.texts))
-    return f"{role} note" if note else role
+    if part.kind in ("thinking", "media"):
+        return f"{role} thinks" if part.kind == "thinking" else f"{role} media"
+    note = role == "user" and (not reading.turn or any(map(is_reminder, part.texts)))
+    return f"{role} note" if note or part.kind == "extra" else role
 
 
 def _escape(text: str) -> str:
@@ -139,7 +135,3 @@ def _escape(text: str) -> str:
             done = start
         at = text.find(_MARK, at + len(_MARK))
     return "".join((*kept, text[done:])) if kept else text
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -9,7 +9,6 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 
 from summarizing_context.messages.reading import read_content, read_message
@@ -24,15 +23,7 @@ _AT_ONCE = 10_000  # characters: spaces between the letters of megabytes, made a
 
 _WORD = re.compile(r"[^\W_]+")
 
-_RUN = re.compile(r"\S+")
-
-_MOST_RUNS = 1_000  # of a query, that are looked at
-
 _STEM = 4  # letters after which the end of a word may differ
-
-_MOST_PLACES = 50  # of a term in a text, that are weighed for a snippet
-
-_MOST_TRIES = 500  # to find them
 
 _WIDE = 4  # times a snippet: of a text, what is shown of it without its spaces
 
@@ -85,7 +76,7 @@ def word_set(text: str) -> frozenset[str]:
 def query_terms(query: str, most: int = MOST_TERMS) -> list[str]:
     """What a query asks for: each run of characters without a space, and its words where it has several."""
     terms: dict[str, None] = {}
-    for run in islice(_RUN.finditer(unicodedata.normalize("NFC", query)), _MOST_RUNS):
+    for run in islice(re.finditer(r"\S+", unicodedata.normalize("NFC", query)), 1_000):
         words = [piece.lower() for word in _WORD.findall(run[0]) for piece in indexed_words(word).split()]
         if words:
             terms[" ".join(words)] = None
@@ -108,22 +99,18 @@ def snippet(terms: Sequence[str], text: str) -> str:
     """Where a text holds most of the terms, on one line."""
     if len(text) <= _WIDE * SNIPPET and len(whole := " ".join(text.split())) <= SNIPPET:
         return whole
-    start = _best_place(terms, text)
+    lowered = text.lower()
+    start = 0
+    if len(lowered) == len(text):  # else places in one are none in the other
+        found = sorted(place for term in terms for place in _places(term, lowered))
+        within = {at: bisect_left(found, at + SNIPPET * 3 // 4) - bisect_left(found, at) for at in found}
+        best = max(found, key=within.__getitem__, default=0)  # the first of several
+        start = max(0, best - SNIPPET // 4)
+        start = max(start, text.find(" ", start, best) + 1) if start else 0  # at the beginning of a word
     stop = start + _WIDE * SNIPPET
     flat = " ".join(text[start:stop].split())
     has_more = len(flat) > SNIPPET or stop < len(text)
     return ("…" if start else "") + flat[:SNIPPET].strip() + ("…" if has_more else "")
-
-
-def _best_place(terms: Sequence[str], text: str) -> int:
-    """Where a snippet begins."""
-    lowered = text.lower()
-    if len(lowered) != len(text):  # places in one are none in the other
-        return 0
-    found = sorted(place for term in terms for place in _places(term, lowered))
-    best = max(found, key=lambda place: _within(found, place), default=0)  # the first of several
-    start = max(0, best - SNIPPET // 4)
-    return max(start, text.find(" ", start, best) + 1) if start else 0  # at the beginning of a word
 
 
 def _parts(words: Sequence[str]) -> Iterator[str]:
@@ -139,21 +126,14 @@ def _parts(words: Sequence[str]) -> Iterator[str]:
 
 
 def _holds(lowered: str, term: str) -> bool:
-    return _stem(term) in lowered if " " not in term else _phrase(term).search(lowered) is not None
-
-
-@lru_cache(maxsize=1_000)
-def _phrase(term: str) -> re.Pattern[str]:
-    """Words one after another, with anything but words between them, or nothing between unspaced letters."""
+    """Whether a text holds a term: its words one after another, with anything but words between them, or nothing
+    between unspaced letters."""
     *words, last = term.split(" ")
-    between = [r"[\W_]*" if _UNSPACED.match(word) else r"[\W_]+" for word in words]
-    return re.compile(
-        "".join(re.escape(word) + gap for word, gap in zip(words, between, strict=True)) + re.escape(_stem(last))
-    )
-
-
-def _within(places: Sequence[int], start: int) -> int:
-    return bisect_left(places, start + SNIPPET * 3 // 4) - bisect_left(places, start)
+    if not words:
+        return _stem(last) in lowered
+    gaps = [r"[\W_]*" if _UNSPACED.match(word) else r"[\W_]+" for word in words]
+    phrase = "".join(re.escape(word) + gap for word, gap in zip(words, gaps, strict=True)) + re.escape(_stem(last))
+    return re.search(phrase, lowered) is not None
 
 
 def _places(term: str, lowered: str) -> list[int]:
@@ -162,9 +142,9 @@ def _places(term: str, lowered: str) -> list[int]:
     begins = term.replace(" ", "") if is_unspaced else _stem(term.split(" ", 1)[0])
     places: list[int] = []
     at = -1
-    for _ in range(_MOST_TRIES):
+    for _ in range(500):
         at = lowered.find(begins, at + 1)
-        if at < 0 or len(places) == _MOST_PLACES:
+        if at < 0 or len(places) == 50:
             break
         if is_unspaced or not at or not _WORD.match(lowered[at - 1]):
             places.append(at)
@@ -174,8 +154,6 @@ def _places(term: str, lowered: str) -> list[int]:
 def _stem(term: str) -> str:
     return term if len(term) <= _STEM else term[: max(_STEM, len(term) - 3)]
 
-
-_LEAST_STEM = 4  # letters that words of one family share
 
 _COMMON_WORDS = """
 a about after again all also an and any are as at be been before but by can could did do does for from
@@ -195,7 +173,7 @@ def distinctive_words(text: str, most: int) -> list[str]:
 def stems(text: str) -> frozenset[str]:
     """Beginnings of a text's words by which their families are known, without common words."""
     words = (word for word in words_of(text) if word not in _COMMON)
-    return frozenset(word[: max(_LEAST_STEM, len(word) - 3)] for word in words)
+    return frozenset(_stem(word) for word in words)
 
 
 def likeness(query: frozenset[str], held: frozenset[str]) -> float:

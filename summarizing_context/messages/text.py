@@ -28,8 +28,6 @@ _SENTENCE_END = re.compile(
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
 
-_NUMBER = re.compile(r"[$€£+~<>=-]{0,3}\d[\d.,]{0,40}")
-
 _ENDS = (", ", "; ", "},", ',"', "|")  # where a long line is cut
 
 _BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
@@ -177,13 +175,8 @@ def inert(text: str) -> str:
     """`text` with its lines, and a dot for all that would move, colour, hide or turn round what is shown."""
     if text.isprintable():
         return text
-    return "".join(map(_shown, text))
-
-
-def _shown(char: str) -> str:
-    if char.isprintable() or char == "\n":
-        return char
-    return " " if char in ("\t", "\xa0", "\u3000") else "·"
+    blank = ("\t", "\xa0", "\u3000")
+    return "".join(char if char.isprintable() or char == "\n" else " " if char in blank else "·" for char in text)
 
 
 _WIDEST = 60  # characters of a cell

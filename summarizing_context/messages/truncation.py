@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -91,7 +91,11 @@ class Cut(NamedTuple):
         text = self.kept[0]
         for left_out, lines, after in zip(self.left_out, key_lines, self.kept[1:], strict=True):
             head = text if text.endswith("\n") else f"{text}\n"
-            text = f"{head}{_notice_of_cut(estimate_text(left_out), lines)}\n{_escape_label(after)}"
+            notice = f"[{estimate_text(left_out):,} tokens left out here]"
+            if lines:
+                told = "; errors and exact values among them:]\n" + "\n".join(f"- {line}" for line in lines)
+                notice = f"{notice[:-1]}{told}\n[here it goes on]"
+            text = f"{head}{notice}\n{_escape_label(after)}"
         return text
 
 
@@ -102,11 +106,15 @@ def cut_results(content: str) -> Cut:
     at = 0
     for label in _RESULT_LABEL.finditer(content):
         end = content.find("\n### ", label.end() - 1)
-        start, stop = _middle(content, label.end(), len(content) if end < 0 else end + 1)
-        if start < stop:
-            kept.append(content[at:start])
-            left_out.append(content[start:stop])
-            at = stop
+        body = content[label.end() : len(content) if end < 0 else end + 1]
+        sums = _token_sums(body)
+        if sums[-1] > LONGEST_RESULT:
+            head = label.end() + _between_lines(body, _place(sums, HEAD), len(body) // 8)
+            tail = label.end() + _between_lines(body, _place(sums, sums[-1] - TAIL), len(body) // 8)
+            if head < tail:
+                kept.append(content[at:head])
+                left_out.append(content[head:tail])
+                at = tail
     return Cut((*kept, content[at:]), tuple(left_out))
 
 
@@ -119,7 +127,11 @@ def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list
     sums = _token_sums(text, yield_now)
     places = (_place(sums, sums[-1] * part / parts) for part in range(1, parts))
     stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
-    labels = list(_label_places(text))
+    labels = [0] if text.startswith("### ") else []
+    at = text.find("\n### ")  # a plain search, because a regex over megabytes would block every other thread
+    while at >= 0:
+        labels.append(at + 1)
+        at = text.find("\n### ", at + 1)
     pieces: list[str] = []
     for start, stop in pairwise(stops):
         above = bisect_right(labels, start) - 1
@@ -127,34 +139,6 @@ def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list
         label = text[labels[above] : text.find("\n", labels[above]) + 1] if inside else ""
         pieces.append(label + _escape_label(text[start:stop]) if inside else text[start:stop])
     return pieces
-
-
-def _label_places(text: str) -> Iterator[int]:
-    """Where labels begin. A plain search, because a regex over megabytes would block every other thread."""
-    if text.startswith("### "):
-        yield 0
-    at = text.find("\n### ")
-    while at >= 0:
-        yield at + 1
-        at = text.find("\n### ", at + 1)
-
-
-def _middle(content: str, start: int, stop: int) -> tuple[int, int]:
-    """The range to leave out of the body from `start` to `stop`; empty for a body that is short enough."""
-    body = content[start:stop]
-    sums = _token_sums(body)
-    if sums[-1] <= LONGEST_RESULT:
-        return start, start
-    head = _between_lines(body, _place(sums, HEAD), len(body) // 8)
-    tail = _between_lines(body, _place(sums, sums[-1] - TAIL), len(body) // 8)
-    return start + head, start + tail
-
-
-def _notice_of_cut(tokens: int, lines: Sequence[str]) -> str:
-    if not lines:
-        return f"[{tokens:,} tokens left out here]"
-    listed = "\n".join(f"- {line}" for line in lines)
-    return f"[{tokens:,} tokens left out here; errors and exact values among them:]\n{listed}\n[here it goes on]"
 
 
 def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.log.entries import decode_entry, encode_facts, make_entry
-from summarizing_context.messages.authorship import is_injected, split_pieces, split_words, typed_words
+from summarizing_context.log.entries import make_entry
+from summarizing_context.messages.authorship import is_injected, split_pieces, split_words
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.fences import folded, is_blank
 from summarizing_context.messages.reading import read_message
@@ -92,7 +91,7 @@ def test_nothing_in_a_hosts_envelope_was_typed(envelope, alone):
     reading = read_message(user(text))
     assert ORDER not in "".join(reading.typed)
     assert reading.human is not alone
-    assert (SAID in typed_words(text)) is not alone
+    assert (SAID in split_words(text).typed) is not alone
     assert ORDER in split_words(text).put_in
 
 
@@ -248,7 +247,7 @@ def test_what_a_person_types_about_tags_is_the_persons(text):
 
 def test_words_before_and_behind_a_reminder_are_the_persons():
     text = f"{SAID}\n<system-reminder>{ORDER}</system-reminder>\nNever push."
-    assert typed_words(text).split("\n") == [SAID, "", "", "Never push."]
+    assert split_words(text).typed.split("\n") == [SAID, "", "", "Never push."]
 
 
 def test_keys_stay_what_they_were_when_more_rows_turn_out_to_be_a_hosts():
@@ -259,21 +258,12 @@ def test_keys_stay_what_they_were_when_more_rows_turn_out_to_be_a_hosts():
     assert made.facts.content.hex() == "5bb235fae38a7afacc520015301c5bbf95c581cff6caae5c229d7baabaddb638"
 
 
-def test_rows_of_an_older_file_are_heard_anew_and_keep_their_keys():
-    made = make_entry(user(f"{SAID}\n<system-reminder>\x00{ORDER}</system-reminder>"), estimate_text, "estimate")
-    counter, facts, *_ = msgspec.msgpack.decode(encode_facts(made.facts, "estimate"))
-    facts[11] = [[True, ORDER, True]]  # a rule that was read off the reminder
-    kept = msgspec.msgpack.encode([counter, facts[:13], 4])
-    again = decode_entry(made.data, kept, estimate_text, "estimate")
-    assert (again.facts.human, again.facts.files, again.digest) == (True, (), made.digest)
-
-
 def test_telling_them_apart_takes_no_time():
-    typed_words(("<" + "\u200b /" * 20_000) * 3 + "<sys\u200btem-reminder")
-    typed_words("<div class='a'>\n" * 20_000)
-    typed_words("&lt;--- Context from: " * 20_000 + "\n--- Context from: x" * 20_000)
-    typed_words("<command-name>a</command-name><command-args>" * 5_000 + "</command-args>" * 5_000)
-    typed_words("# Context from my IDE setup:\n## My request for Codex:\n" * 5_000)
+    split_words(("<" + "\u200b /" * 20_000) * 3 + "<sys\u200btem-reminder")
+    split_words("<div class='a'>\n" * 20_000)
+    split_words("&lt;--- Context from: " * 20_000 + "\n--- Context from: x" * 20_000)
+    split_words("<command-name>a</command-name><command-args>" * 5_000 + "</command-args>" * 5_000)
+    split_words("# Context from my IDE setup:\n## My request for Codex:\n" * 5_000)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\u200b\u00ad \u2800", "\u200b a", "<", "\ud800", "\ud800.", "\u3164"])

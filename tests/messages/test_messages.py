@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from summarizing_context.errors import MessageError
 from summarizing_context.messages.parts import call_id
-from summarizing_context.messages.reading import is_blank, is_reminder, message_text_parts, read_message
+from summarizing_context.messages.reading import is_reminder, message_text_parts, read_message
 from tests.making import ODD_MESSAGES, answer, assistant, call, one_call, result, system, user
 
 DIALECTS = pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])
@@ -195,8 +195,3 @@ def test_ids_are_texts_whatever_value_they_are():
 def test_a_reminder_may_be_indented():
     assert is_reminder("\n  <system-reminder>")
     assert not is_reminder("see <system-reminder>")
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\t\u2003\x1c\x85", " a ", "\u200b", "a"])
-def test_a_text_is_blank_if_nothing_is_left_of_it_when_stripped(text: str):
-    assert is_blank(text) == (not text.strip())
