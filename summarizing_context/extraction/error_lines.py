@@ -26,13 +26,9 @@ _ERROR = re.compile(
 )
 
 _EXIT = re.compile(r"\W{0,8}(?:.{0,40} )?(?:[Ee]xit(?:ed)?(?: with)? (?:code|status):? [1-9])")
-
 _LAST_OF_TRACEBACK = re.compile(r"^[A-Za-z_][\w.]{0,120}(?:: .{0,300})?$", re.MULTILINE)
-
 _TRACEBACK = "Traceback (most recent call last)"
-
 _TAG = re.compile(r"</?[A-Za-z_][\w-]{0,40}>")
-
 _REACH = 300  # characters of a line that are looked at on either side
 
 

@@ -34,9 +34,7 @@ from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, verb_of
 from summarizing_context.messages.reading import Reading
 
 DECISION, ERROR, WRITE = 1, 2, 4
-
 _END = 1_000  # characters of either end of a long text
-
 _NAMES = 8  # files that one call names
 
 _HINTS = (  # without which no line names an error; looking for them is quick
@@ -52,9 +50,7 @@ _CHOICE = re.compile(
 )
 
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
-
 _WORD = re.compile(r"[\w./~-]+")  # in which a file may be named; looked for first, for that is quick
-
 _FILE = re.compile(r"[\w.~-]{0,60}/[\w./~-]{2,200}|\b[\w-]{1,60}\.[A-Za-z]{1,5}\b")
 
 
@@ -108,9 +104,7 @@ def _ends(text: str) -> str:
 
 
 _CRITICAL, _STRICT, _SOFT = 8, 16, 32
-
 _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, DECISION: 0.5, WRITE: 0.4, ERROR: 0.35}
-
 _REUSE, _MOST_USES, _RECENCY = 0.15, 3, 0.2
 
 

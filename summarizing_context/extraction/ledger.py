@@ -11,13 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 Kind = Literal["path", "command", "error", "url", "identifier", "decision", "constraint"]
-
 KINDS: tuple[Kind, ...] = ("path", "command", "error", "url", "identifier", "decision", "constraint")
-
 LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
-
 _WORDS = 12  # of what was tried
-
 OPEN, FIXED, SAID = "open", "fixed", "said"
 
 

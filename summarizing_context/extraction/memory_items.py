@@ -20,21 +20,13 @@ from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import cleaned, split_prose
 
 HUMAN = "user"  # the label of what a person says
-
 KINDS = ("fact", "decision", "preference")
-
 _MOST = 20  # of one record
-
 _SHORTEST, _LONGEST = 6, 500  # characters of a quote, and of the sentence around it
-
 _LONGEST_ABOUT = 80  # characters
-
 _BLOCK = re.compile(r"^### (?P<label>.+?)(?: \(\d+ times\))? \[(?P<message>\d+)\]$", re.MULTILINE)
-
 _BEGIN = re.compile(r"\n|[.!?…][\"')\]]*\s+|[。！？]")
-
 _END = re.compile(r"\n|[.!?…][\"')\]]*(?=\s|$)|[。！？]")
-
 _QUESTION = re.compile(r"[.!…！\"'”’)\]*_\s]*+[?？؟]")  # read from the end
 
 
@@ -156,13 +148,9 @@ def _about(about: Any, text: str) -> str:
 
 
 _PASTED = 25  # sentences from which on a message is a document rather than something said
-
 _LONGEST_DEFINITION = 300  # characters of a sentence
-
 _VALUE = r"""(?:[`"'(]*)(?:[A-Z][\w.&+-]*|[\w.~/-]*[./:@_][\w./:@_-]*\w|\w*\d[\w.:%-]*)(?!\w)"""
-
 _SECRET = re.compile(r"(?i)passw|secret|token|\bkey\b|\bpin\b")
-
 _OPENING = r"(?:(?i:please |note |remember |fyi|that |and |also )[,:]? ?)*"
 
 _SUBJECT = (
@@ -178,7 +166,6 @@ _DEFINITION = re.compile(
 )
 
 _VERB = re.compile(r"(?<!i)s$")  # the ending of a verb
-
 _ENDS_IN_NUMBERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])")
 
 _NAME = (

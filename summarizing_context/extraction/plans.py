@@ -12,17 +12,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 _LONGEST = 200_000  # characters of arguments that are read
-
 _MOST = 1_000  # items
 
 # Keys of an item's words, the best first, and of its state.
 _WORDS = ("content", "step", "text", "title", "subject", "task", "description", "name")
 _STATES = ("status", "state", "completed", "done")
-
 _SUBJECT, _TASK_ID = "subject", "taskId"  # arguments of tools that make and change one task a call
-
 _NUMBERED = re.compile(r"\s*Task #(\w{1,40}) created")
-
 _DONE, _DOING, _DROPPED, _TO_DO = "[x]", "[>]", "[-]", "[ ]"
 
 _MARKS = {

@@ -18,31 +18,18 @@ from typing import Literal, Protocol
 from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
-
 _READING = 3  # another one whenever the same text would give other sentences
-
 _LONGEST = 300  # characters of a sentence
-
 _TYPED = 6_000  # characters from which on a text is a document rather than something said
-
 _SENTENCES = 25  # from which on it is one too
-
 _ITEMS = 8  # of a list from which on it is a dump
-
 _WRAP = 50  # characters of a line from which on the next one may go on with it
-
 _FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
-
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
-
 _ITEM = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
-
 _END = re.compile(r"(?<=[.!?])[\"'”’)]?\s+(?=[\"'“‘(]?[A-Za-z])")
-
 _BINDS = re.compile(r"(?i)you$|\b(?:every|each)$|future$|\bof$")  # of a scope that more words belong to
-
 _REPORT = re.compile(r"(?i)(?:it )?(?:always|never) (?!focus|alias|canvas)\w+[^\Wsu]s\b")  # `Always crashes on save.`
-
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no)\.|\.\.)\s*\Z", re.IGNORECASE)
 
 

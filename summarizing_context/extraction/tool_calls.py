@@ -51,7 +51,6 @@ def _name_words(name: str) -> list[str]:
 
 
 _READ = 4_000  # characters of a command that are looked at
-
 _MOST = 24  # file operations of one command
 
 _CHANGE_DIRECTORY = re.compile(
@@ -72,25 +71,15 @@ COMMITS = re.compile(
 )
 
 _HEREDOC = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,40})\1([^\n]{0,400})\n.*?(?:\n\s{0,8}\2(?=\W|\Z)|\Z)", re.DOTALL)
-
 _COMMENT = re.compile(r"^[ \t]{0,40}#[^\n]{0,1000}", re.MULTILINE)
-
 _HINT = re.compile(r"\b(?:rm|mv|cp|touch|mkdir|tee|unlink|rmdir|sed -[a-z]{0,3}i)\b|>")
-
 _TOKEN = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||[0-9&]?>>?(?:&\d)?|[;|\n&<()]|(?:[^\s;|&<>()'\"\\]|\\.)+|\\")
-
 _ENDS = frozenset({"&&", "||", ";", "|", "\n", "&", "(", ")"})
-
 _PLAIN = re.compile(r"[\w./~+@%:=,-]{1,400}\Z")
-
 _OPERATIONS = {"rm": "deleted", "unlink": "deleted", "rmdir": "deleted", "touch": "touched", "mkdir": "created"}
-
 _BEFORE = frozenset({"sudo", "command", "env", "time", "then", "do", "else", "!"})
-
 _PIPED = re.compile(r"\s{0,9}(?:2>&1\s{0,9})?\|\s{0,9}(?:tail|head|grep|cat|tee|less|wc|sort)\b[^\"']{0,200}\Z")
-
 _REDIRECT = re.compile(r"\s\d?>{1,2}\s?&?[\w./-]{1,200}")
-
 _OPTION = re.compile(r"\s-{1,2}[\w-]{1,40}(?:=\S{0,200})?(?=\s|\Z)")
 
 
@@ -206,19 +195,12 @@ def _unquoted(token: str) -> str:
 
 
 PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
-
 PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
-
 _DIFF = re.compile(r"(?:\A|\n)--- ([^\t\n]{1,400})[^\n]{0,100}\n\+\+\+ ([^\t\n]{1,400})")
-
 _PARSED = 1_000_000  # characters of arguments; in larger ones names are looked for at both ends
-
 _END = 4_000  # characters
-
 _VALUES, _DEPTH = 200, 4  # of the arguments of one call
-
 _HEAD = 300  # characters of a result's beginning and end, whose words tell how it went
-
 _ERROR = re.compile(r"\s{0,9}(?:<tool_use_error>|(?:[A-Z]\w{0,30})?[Ee]rror: |Traceback \()")
 
 _REFUSED = re.compile(
@@ -239,9 +221,7 @@ _EXIT = re.compile(
 )
 
 _TOOK = re.compile(r"\s{0,3}(?:\(\d[\d.]{0,12}\s?m?s\)|in \d[\d.]{0,12}\s?m?s)[ =]{0,80}\Z")
-
 _URL = re.compile(r"https?://[^\s\"'<>`)\]},\\|]{3,400}")
-
 _ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,63}\Z")
 
 _ID_IN_RESULT = re.compile(

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from summarizing_context.messages.fences import OURS, Tag, find_line_tags, find_tags, folded, is_blank
 
 _REMINDER = frozenset({"systemreminder"})
-
 _ATTACHED = frozenset({"file", "files", "context", "attachment", "attachments", "document", "documents"})
 
 # What hosts put beside a person's words, in one text with them.
@@ -25,9 +24,7 @@ _BESIDE = (_REMINDER | _ATTACHED).union(
 
 # Of one word; a tag called by several is always a host's.
 _NAMES = OURS | _ATTACHED | {"skill", "instructions", "permissions"}
-
 _MARKS = ("isMeta", "isCompactSummary", "synthetic")
-
 _LATER_MARKS = ("isVisibleInTranscriptOnly", "isSynthetic", "isSidechain", "bashExecution")  # no key knows of these
 
 _BEGINNINGS = (  # folded, of texts that hosts write without a tag

@@ -33,11 +33,8 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
 ENCODING = "o200k_base"
-
 RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"  # of the official file
-
 RANKS_CACHE_NAME = "fb374d419588a4632f3f557e76b4b70aebbca790"  # under which tiktoken keeps it
 
 _PATTERN = "|".join(  # tiktoken's own definition of the encoding
@@ -53,9 +50,7 @@ _PATTERN = "|".join(  # tiktoken's own definition of the encoding
 )
 
 PIECE_CHARACTERS = 400_000  # tiktoken fails on runs of about a million blanks
-
 _loading = threading.Lock()
-
 _loaded: list[Encoding] = []  # at most one, for the whole process: it takes 80 MB and half a second
 
 

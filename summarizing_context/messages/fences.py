@@ -14,15 +14,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 _OPENERS = "<≮‹«〈《⟨⟪˂ᐸᚲ❬❮❰⦉⦑⧼≺⋖𝈶"
-
 _CLOSERS = ">≯›»〉》⟩⟫˃ᐳ❭❯❱⦊⦒⧽≻⋗𝈷"
-
 _SLASHES = "/\\∕⁄⧸⧹⟋⟍╱╲⧵"
-
 _FILLERS = "\u115f\u1160\u2800\U0001d159"  # letters and signs without ink
-
 _INVISIBLE = frozenset(("Mn", "Mc", "Me", "Cf", "Cc", "Cs", "Co", "Cn"))
-
 _ALIKE = dict.fromkeys(_OPENERS, "<") | dict.fromkeys(_CLOSERS, ">") | dict.fromkeys(_SLASHES, "/")
 
 for _letter, _others in {
@@ -33,11 +28,8 @@ for _letter, _others in {
     _ALIKE |= dict.fromkeys(_others, _letter)
 
 _OPENING = f"{_OPENERS}＜﹤\u2329"
-
 _COMPOUND = re.compile(r"[^\W\d_][^\W_]*[-_][^\W_]")
-
 _CLOSER = re.compile(f"[{_CLOSERS}＞﹥\u232a]")
-
 _GAPS = re.compile(r"[-_ ]+")
 
 

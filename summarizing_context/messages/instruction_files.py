@@ -23,11 +23,8 @@ _MARKS = tuple(  # without any of these in its bytes a message holds no such fil
 )
 
 FILE_ROLES = ("user", "system", "developer")  # of messages that may hold a file
-
 _READ = 400_000  # characters of a text
-
 _NAMED = r"[^\n]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md"
-
 _TOLD = r"\((?=[^\n)]{0,200}(?:instructions|memory))[^\n)]{0,200}\)"  # behind a path, what the file is
 
 _HEADS = re.compile(
@@ -43,7 +40,6 @@ _HEADS = re.compile(
 )
 
 _PATH = re.compile(r"(?<![^\s\"',;→])[^\s\"',;→]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md\b")
-
 _TITLE = re.compile(r"\s*#+ ((?:CLAUDE|AGENTS|GEMINI)\.md)[^\S\n]*(?:\n|\Z)")  # of a file that stands there bare
 
 _END = re.compile(  # what hosts write behind the last file

@@ -21,7 +21,6 @@ from summarizing_context.messages.provider_bindings import LOADED_TOOLS, THINKIN
 from summarizing_context.messages.validation import Message, canonical_json
 
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
-
 IDS = frozenset({"id", "tool_call_id", "tool_use_id", "call_id", "item_id", "file_id"})
 
 FRAME = IDS | {
@@ -31,21 +30,13 @@ FRAME = IDS | {
 }
 
 _LONG_ID, _LONG_WORD = 8, 24  # characters from which a part of the frame counts
-
 _FEW = 32  # fields of small numbers, or of nothing, that the framing pays for
-
 _BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
-
 _CODED = re.compile(r"[A-Za-z0-9+/=_.:-]+")
-
 _WORDS = frozenset({"thinking", "text", "summary", "reasoning"})  # of thinking, what is meant to be read
-
 _SEALS = frozenset({"signature", "data", "encrypted_content"})
-
 _NAMES = FRAME | _WORDS | _SEALS | {"title", "context", "source", "url", "image_url", "file_data"}
-
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text"})
-
 CALL_TYPES = frozenset({"tool_use", "tool_call"})
 
 MEDIA_TYPES = frozenset(
@@ -56,9 +47,7 @@ MEDIA_TYPES = frozenset(
 )
 
 THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
-
 BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model reads after all else
-
 KNOWN = NEVER_SENT | {"content", "tool_calls", *BESIDE_CONTENT}
 
 

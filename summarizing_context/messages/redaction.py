@@ -22,25 +22,15 @@ from summarizing_context.messages.reading import Reading, read_message, typed_te
 from summarizing_context.messages.validation import Message
 
 Redact = Callable[[str], str]
-
 LEFT_OUT = "[texts are left out here: a secret may span these texts]"
-
 _UNCHANGED = frozenset({"role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "signature"})  # they bind
-
 _SAME = 4  # characters alike that end a change
-
 _MARK = 128  # characters of what stands in a secret's place
-
 _FARTHEST = 2**15  # characters of a secret; where a longer one ends is not looked for
-
 _RUN = 256  # characters compared at once
-
 _JSON = re.compile(r"\s*[\[{]")
-
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u....)'.replace("..", "[0-9a-fA-F]{2}"))
-
 _DEPTH = 4  # JSON in a string of JSON, and so on
-
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)\\?(?:"|\Z)', re.DOTALL)  # to the end where it is not closed
 
 

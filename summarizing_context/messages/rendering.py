@@ -16,15 +16,10 @@ from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import Reading, is_reminder
 
 RENDERER_VERSION = "1"
-
 TYPED = "user"  # the label of what a human typed
-
 INJECTED = "injected"  # in pages, of what a host put into a row of the user's
-
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-
 _BY_USERS = ("user", "user note")
-
 _MARK = "### "  # of a label, at the beginning of a line
 
 

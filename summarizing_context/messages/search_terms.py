@@ -16,15 +16,10 @@ from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.validation import decode_message
 
 MOST_TERMS = 24  # of a query; a pasted page is searched by its first words
-
 SNIPPET = 200  # characters
-
 _AT_ONCE = 10_000  # characters: spaces between the letters of megabytes, made at once, would hold every thread up
-
 _WORD = re.compile(r"[^\W_]+")
-
 _STEM = 4  # letters after which the end of a word may differ
-
 _WIDE = 4  # times a snippet: of a text, what is shown of it without its spaces
 
 _UNSPACED = re.compile(

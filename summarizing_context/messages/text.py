@@ -9,17 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 LONGEST = 300  # characters of a shown sentence or line
-
 GONE = "…"
-
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)?|[@-Z\\-_])?")
-
 _EMPTY_LINES = re.compile(r"\n{3,}")
-
 _UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-
 _BULLET = re.compile(r"(?:(?:[-*+•>]|\\{0,9}#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+){1,3}")
 
 _SENTENCE_END = re.compile(
@@ -27,9 +21,7 @@ _SENTENCE_END = re.compile(
 )
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
-
 _ENDS = (", ", "; ", "},", ',"', "|")  # where a long line is cut
-
 _BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
 
 
@@ -150,7 +142,6 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 Words = list[bytes]
-
 _KEPT = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 
 _TABLE = bytes(

@@ -15,15 +15,10 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.estimate import estimate_text
 
 Count = Callable[[str], int]
-
 SHORT_MARK_TOKENS = 6  # reserved for a cut that is a number alone
-
 LEAST_KEPT = 8  # tokens of head and tail below which only the head is kept, with the number of tokens left out
-
 _MARK_TOKENS = 12  # reserved for the words of a cut
-
 LEAST_CUT = LEAST_KEPT + _MARK_TOKENS
-
 _LEAST_HEAD = 4  # characters
 
 
@@ -68,15 +63,10 @@ CUTTING_VERSION = "1"  # changes whenever the same content would be cut or descr
 # Estimated tokens. Ordinary results are read whole; the few longer ones are half of a tool-heavy log, mostly listings
 # and files that can be read again, and at this size fill three quarters of a segment.
 LONGEST_RESULT = 3_000
-
 HEAD, TAIL = 600, 400
-
 KEY_LINES = 200  # for the lines that stand in place of what is left out
-
 _RESULT_LABEL = re.compile(r"^### (?:failed |late )?result of [^\n]*\n", re.MULTILINE)
-
 _LIKE_A_LABEL = re.compile(r"\\*### ")
-
 _BLOCK = 512  # characters; how finely a large text is measured
 
 

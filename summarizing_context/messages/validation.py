@@ -18,11 +18,8 @@ import msgspec
 from summarizing_context.errors import MessageError, StoreCorruptError
 
 Message = dict[str, Any]
-
 MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below Python's recursion limit
-
 _MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
-
 LONG_TEXT = 200_000  # bytes of a message whose counting would hold up the event loop
 
 _FIELDS = frozenset(  # whose names an error may quote
@@ -30,13 +27,9 @@ _FIELDS = frozenset(  # whose names an error may quote
 )
 
 ROLES = ("system", "developer", "user", "assistant", "model", "tool", "function")
-
 _FRAME = frozenset({"role", "type", "id", "name", "metadata", "timestamp"})  # beside these a message says something
-
 _encoder = msgspec.json.Encoder()
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
