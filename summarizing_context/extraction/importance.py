@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from heapq import merge
 from typing import NamedTuple
 from zlib import crc32
 
@@ -139,7 +137,6 @@ class ImportanceIndex:
         self._uses = array("B")
         self._names: list[tuple[int, ...]] = []
         self._by_name: dict[int, list[int]] = {}  # groups that may still be used again
-        self._buckets: dict[tuple[int, int], array[int]] = {}  # groups by the flags and uses that they share
 
     def __len__(self) -> int:
         return len(self._flags)
@@ -168,42 +165,20 @@ class ImportanceIndex:
     def ranked(self, groups: int, threshold: float) -> Iterator[Ranked]:
         """Of the first so many groups those that score at least `threshold`, the most important first, newer ones
         before older ones that score the same."""
-        return merge(
-            *(self._of_bucket(places, bisect_left(places, groups), threshold) for places in self._buckets.values()),
-            reverse=True,
-        )
-
-    def _of_bucket(self, places: array[int], stop: int, threshold: float) -> Iterator[Ranked]:
-        for at in range(stop - 1, -1, -1):  # the newest is the best of a bucket
-            ranked = Ranked(self.score_of(places[at]), places[at])
-            if ranked.score < threshold:
-                return
-            yield ranked
+        kinds = list(zip(self._flags[:groups], self._uses[:groups], strict=True))
+        likely = {kind for kind in set(kinds) if score(*kind, 1.0) >= threshold}  # few of a long log
+        found = (Ranked(self.score_of(group), group) for group, kind in enumerate(kinds) if kind in likely)
+        return iter(sorted((one for one in found if one.score >= threshold), reverse=True))
 
     def _add(self, flags: int, names: tuple[int, ...]) -> None:
         group = len(self)
-        for old in sorted({old for name in names for old in self._by_name.get(name, ())}):
-            self._use(old)
+        for old in {old for name in names for old in self._by_name.get(name, ())}:
+            self._uses[old] += 1
+            if self._uses[old] == _MOST_USES:
+                for name in self._names[old]:
+                    self._by_name[name].remove(old)
         self._flags.append(flags)
         self._uses.append(0)
         self._names.append(names)
-        self._bucket(flags, 0).append(group)
         for name in names:
             self._by_name.setdefault(name, []).append(group)
-
-    def _bucket(self, flags: int, uses: int) -> array[int]:
-        if (found := self._buckets.get((flags, uses))) is None:
-            found = self._buckets[flags, uses] = array("q")
-        return found
-
-    def _use(self, group: int) -> None:
-        """A later group names what this one names. One that was used often enough is not looked for any more."""
-        flags, uses = self._flags[group], self._uses[group]
-        held = self._buckets[flags, uses]
-        del held[bisect_left(held, group)]
-        self._uses[group] = uses + 1
-        places = self._bucket(flags, uses + 1)
-        places.insert(bisect_left(places, group), group)
-        if uses + 1 == _MOST_USES:
-            for name in self._names[group]:
-                self._by_name[name].remove(group)

@@ -96,7 +96,15 @@ class Ledger:
     def facts(self) -> list[Fact]:
         """Everything that is known, in the order in which it was done or said."""
         listed = sorted(self._all.values(), key=lambda touch: (*touch.place, touch.kind, touch.value, touch.operation))
-        return [self._fact(touch) for touch in listed]
+        facts: list[Fact] = []
+        for touch in listed:
+            kind, value, operation, start, stop = touch[:5]
+            superseded = kind != "error" and self._holding[kind][value] is not touch
+            if kind == "error":
+                fixed = self.fixed_at(touch)
+                operation, stop = (OPEN, stop) if fixed is None else (FIXED, fixed)
+            facts.append(Fact(kind, value, operation, start, stop, superseded))
+        return facts
 
     def newest(self, kind: Kind) -> Iterator[Touch]:
         """What holds of each thing of a kind, the latest first."""
@@ -118,10 +126,3 @@ class Ledger:
 
     def _note_success(self, about: str, done: tuple[int, int, int]) -> None:
         self._done[about] = max(done, self._done.get(about, done))
-
-    def _fact(self, touch: Touch) -> Fact:
-        kind, value, operation, start, stop = touch[:5]
-        if kind == "error":
-            fixed = self.fixed_at(touch)
-            return Fact(kind, value, OPEN if fixed is None else FIXED, start, stop if fixed is None else fixed, False)
-        return Fact(kind, value, operation, start, stop, self._holding[kind][value] is not touch)

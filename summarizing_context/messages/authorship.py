@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from summarizing_context.messages.fences import OURS, Tag, find_line_tags, find_tags, folded, is_blank
+from summarizing_context.messages.fences import OURS, Tag, find_tags, folded, is_blank
 
 _REMINDER = frozenset({"systemreminder"})
 _ATTACHED = frozenset({"file", "files", "context", "attachment", "attachments", "document", "documents"})
@@ -190,7 +190,7 @@ def _spans_of_tags(text: str) -> Sequence[tuple[int, int]]:
         return []  # no tag could begin anywhere
     read = _as_tags(text)
     beside = sorted(find_tags(read, _BESIDE))
-    lines = set(find_line_tags(text, _NAMES))
+    lines = set(find_tags(text, _NAMES, in_lines=True))
     if beside and lines.issubset(beside) and (blocks := _whole_blocks(text, beside)):
         return blocks
     tags = sorted({*lines, *find_tags(read, _REMINDER)})

@@ -75,53 +75,29 @@ def is_blank(text: str) -> bool:
     return not any(_looks[ord(char)].strip() for char in text)
 
 
-def find_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
-    """The tags in `text` that are called by one of `names`, which are spelled without gaps."""
-    if not _may_open(text):
-        return
-    for opener in _openers(names).finditer(text):
+def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> Iterator[Tag]:
+    """The tags in `text` that are called by one of `names`, which are spelled without gaps; `in_lines`, of those with
+    which a line begins, also the ones that are called by several words."""
+    if "<" not in text and (text.isascii() or not any(opening in text for opening in _OPENING)):
+        return  # seen at once, where looking for names takes long
+    for opener in _openers(names, in_lines).finditer(text):
         tag = _read_tag(text, opener.end())
-        if _is_called(tag, names):
+        if (in_lines and _COMPOUND.match(tag.words)) or any(
+            name in names for name in accumulate(_GAPS.split(tag.words))
+        ):
             yield tag
 
 
-def find_line_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
-    """The tags with which a line of `text` begins and that are called so, or by several words."""
-    if not _may_open(text):
-        return
-    for opener in _line_openers(names).finditer(text):
-        tag = _read_tag(text, opener.end())
-        if _COMPOUND.match(tag.words) or _is_called(tag, names):
-            yield tag
-
-
-def _may_open(text: str) -> bool:
-    """Whether a tag could begin anywhere: seen at once, where looking for names takes long."""
-    return "<" in text or (not text.isascii() and any(opening in text for opening in _OPENING))
-
-
-def _is_called(tag: Tag, names: frozenset[str]) -> bool:
-    return any(name in names for name in accumulate(_GAPS.split(tag.words)))
-
-
-# What is looked for first: quick, right about names in ASCII, and generous with all others.
-
-
 @lru_cache
-def _openers(names: frozenset[str]) -> re.Pattern[str]:
-    return re.compile(rf"[{_OPENING}](?=[\s/\\]*+(?:{_beginnings(names)}))", re.IGNORECASE)
-
-
-@lru_cache
-def _line_openers(names: frozenset[str]) -> re.Pattern[str]:
-    starts = rf"[a-z][a-z0-9]*+(?:[-_]|[^ -~\s])|{_beginnings(names)}"
-    indent = rf"[^!-~\n{_OPENING}]*+"  # quotation marks, as in «a_name», begin no tag here
-    return re.compile(rf"^{indent}[<≮＜﹤](?=[\s/\\]*+(?:{starts}))", re.MULTILINE | re.IGNORECASE)
-
-
-def _beginnings(names: frozenset[str]) -> str:
+def _openers(names: frozenset[str], in_lines: bool) -> re.Pattern[str]:
+    """What is looked for first: quick, right about names in ASCII, and generous with all others."""
     starts = {f"{name[0]}(?:[-_ ]?{name[1]}|[^ -~])" for name in names}
-    return "|".join((*sorted(starts), r"[^ -~\s]"))
+    named = "|".join((*sorted(starts), r"[^ -~\s]"))
+    if not in_lines:
+        return re.compile(rf"[{_OPENING}](?=[\s/\\]*+(?:{named}))", re.IGNORECASE)
+    starts_of_several = r"[a-z][a-z0-9]*+(?:[-_]|[^ -~\s])"
+    indent = rf"[^!-~\n{_OPENING}]*+"  # quotation marks, as in «a_name», begin no tag here
+    return re.compile(rf"^{indent}[<≮＜﹤](?=[\s/\\]*+(?:{starts_of_several}|{named}))", re.MULTILINE | re.IGNORECASE)
 
 
 def _read_tag(text: str, at: int) -> Tag:
