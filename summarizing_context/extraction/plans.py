@@ -17,7 +17,6 @@ _MOST = 1_000  # items
 # Keys of an item's words, the best first, and of its state.
 _WORDS = ("content", "step", "text", "title", "subject", "task", "description", "name")
 _STATES = ("status", "state", "completed", "done")
-_SUBJECT, _TASK_ID = "subject", "taskId"  # arguments of tools that make and change one task a call
 _NUMBERED = re.compile(r"\s*Task #(\w{1,40}) created")
 _DONE, _DOING, _DROPPED, _TO_DO = "[x]", "[>]", "[-]", "[ ]"
 
@@ -72,16 +71,16 @@ def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
 
 def changes_one(keys: Sequence[str]) -> bool:
     """Whether calls with these arguments make or change one item, and the others stand."""
-    return not {_SUBJECT, _TASK_ID}.isdisjoint(keys)
+    return "subject" in keys or "taskId" in keys
 
 
 def _with_task(call: Mapping[str, Any], before: Sequence[Item]) -> tuple[Item, ...] | None:
     """The plan with one task more, or one changed by its id; None where the call does neither."""
-    subject, state = call.get(_SUBJECT), call.get("status")
+    subject, state = call.get("subject"), call.get("status")
     words = subject.strip() if isinstance(subject, str) else ""
-    if _TASK_ID not in call:
+    if "taskId" not in call:
         return (*before, Item(words, _TO_DO)) if words and len(before) < _MOST else None
-    known = next((item for item in before if item.id == str(call[_TASK_ID])), None)
+    known = next((item for item in before if item.id == str(call["taskId"])), None)
     if known is None:
         return None
     mark = _MARKS.get(state, _TO_DO) if isinstance(state, str) else known.mark
@@ -114,16 +113,17 @@ def _items(value: object) -> tuple[Item, ...] | None:
         return (Item(value.strip()),) if value.strip() else None
     if not isinstance(value, list) or len(value) > _MOST:
         return None
-    items = tuple(map(_item, value))
-    return None if None in items else tuple(item for item in items if item is not None)
-
-
-def _item(value: object) -> Item | None:
-    if isinstance(value, str):
-        return Item(value.strip(), _TO_DO)
-    if not isinstance(value, Mapping):
-        return None
-    words = next((text for key in _WORDS if isinstance(text := value.get(key), str)), "")
-    state = next((str(value[key]).lower() for key in _STATES if key in value), "")
-    id = str(value.get("id", ""))
-    return Item(words.strip(), _MARKS.get(state, _TO_DO), id) if words.strip() or id else None
+    items: list[Item] = []
+    for each in value:
+        if isinstance(each, str):
+            items.append(Item(each.strip(), _TO_DO))
+            continue
+        if not isinstance(each, Mapping):
+            return None
+        words = next((text for key in _WORDS if isinstance(text := each.get(key), str)), "").strip()
+        state = next((str(each[key]).lower() for key in _STATES if key in each), "")
+        id = str(each.get("id", ""))
+        if not words and not id:
+            return None
+        items.append(Item(words, _MARKS.get(state, _TO_DO), id))
+    return tuple(items)

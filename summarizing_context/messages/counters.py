@@ -251,9 +251,8 @@ def usage_total(*counts: object) -> int:
     total = 0
     for count in counts:
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise SettingsError(
-                f"observe_usage was told {briefly(count)}; usage is counted in tokens, ints of at least 0"
-            )
+            told = f"observe_usage was told {briefly(count)}"
+            raise SettingsError(f"{told}; usage is counted in tokens, ints of at least 0")
         total += count
     return total
 

@@ -13,13 +13,15 @@ from typing import NamedTuple
 from summarizing_context.messages.authorship import split_pieces
 from summarizing_context.messages.reading import Reading
 
-_MARKS = tuple(  # without any of these in its bytes a message holds no such file
-    mark.encode()
-    for mark in (
-        *("Contents of ", "AGENTS.md instructions", "<user_instructions>", "Instructions from: ", "--- Context from: "),
-        "<context_file",
-        *("# CLAUDE.md", "# AGENTS.md", "# GEMINI.md"),
-    )
+_MARKS = (  # without any of these in its bytes a message holds no such file
+    *(
+        b"Contents of ",
+        b"AGENTS.md instructions",
+        b"<user_instructions>",
+        b"Instructions from: ",
+        b"--- Context from: ",
+    ),
+    *(b"<context_file", b"# CLAUDE.md", b"# AGENTS.md", b"# GEMINI.md"),
 )
 
 FILE_ROLES = ("user", "system", "developer")  # of messages that may hold a file

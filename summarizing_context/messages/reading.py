@@ -173,10 +173,9 @@ def _block_frame(block: object) -> Iterator[str]:
     if not isinstance(block, dict):
         return
     kind = kind_of(block)
-    if text_key(block) or kind in CALL_TYPES:
+    if text_key(block) or kind in CALL_TYPES or kind == "tool_result":
         yield from frame_words(block, known_keys(block))
-    elif kind == "tool_result":
-        yield from frame_words(block, known_keys(block))
+    if kind == "tool_result":
         inner = block.get("content", block.get("output"))
         for one in inner if isinstance(inner, list) else ():
             yield from _block_frame(one)

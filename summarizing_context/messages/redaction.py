@@ -97,10 +97,8 @@ def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
     if isinstance(value, list):
         return [_mapped(item, name, take) for item in value]
     if isinstance(value, dict):
-        is_message = not name and "role" in value
-        return {
-            key: item if is_message and key == "metadata" else _mapped(item, key, take) for key, item in value.items()
-        }
+        kept = "metadata" if not name and "role" in value else None
+        return {key: item if key == kept else _mapped(item, key, take) for key, item in value.items()}
     return value
 
 
