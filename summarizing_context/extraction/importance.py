@@ -63,7 +63,7 @@ NO_TRAITS = Traits()
 
 
 def read_traits(reading: Reading, typed: Sequence[str]) -> Traits:
-    """What is noteworthy in a message; `typed` are its human texts."""
+    """Return what is noteworthy in a message; `typed` are its human texts."""
     flags, names = 0, dict[int, None]()
     for part in reading.parts:
         if part.kind == "result":
@@ -87,7 +87,7 @@ def _decides(text: str) -> bool:
 
 
 def _changes(tool: str, arguments: str) -> bool:
-    """Whether a call changes something, by its tool's name, a patch, or the command that it runs."""
+    """Return whether a call changes something, by its tool's name, a patch, or the command that it runs."""
     if verb_of(tool) or "*** Begin Patch" in arguments:
         return True
     command = _COMMAND.search(arguments)
@@ -121,7 +121,7 @@ class Ranked(NamedTuple):
 
 
 def score(flags: int, uses: int, recency: float) -> float:
-    """The score of a group; `recency` is 0 for the oldest and 1 for the newest."""
+    """Return the score of a group; `recency` is 0 for the oldest and 1 for the newest."""
     rest = (1 - _REUSE) ** min(uses, _MOST_USES) * (1 - _RECENCY * recency)
     for flag, weight in _WEIGHTS.items():
         if flags & flag:
@@ -158,7 +158,7 @@ class ImportanceIndex:
                 self._add(flags, names)
 
     def score_of(self, group: int) -> float:
-        """How important a group is now."""
+        """Return how important a group is now."""
         recency = group / (len(self) - 1) if len(self) > 1 else 1.0
         return score(self._flags[group], self._uses[group], recency)
 

@@ -90,11 +90,11 @@ class Ledger:
             self._note_success(touch.about, (*touch.place, touch.stop))
 
     def touches(self) -> Iterator[Touch]:
-        """The set as it stands."""
+        """Yield the set as it stands."""
         yield from self._all.values()
 
     def facts(self) -> list[Fact]:
-        """Everything that is known, in the order in which it was done or said."""
+        """Return everything that is known, in the order in which it was done or said."""
         listed = sorted(self._all.values(), key=lambda touch: (*touch.place, touch.kind, touch.value, touch.operation))
         facts: list[Fact] = []
         for touch in listed:
@@ -107,7 +107,7 @@ class Ledger:
         return facts
 
     def newest(self, kind: Kind) -> Iterator[Touch]:
-        """What holds of each thing of a kind, the latest first."""
+        """Return what holds of each thing of a kind, the latest first."""
         if not self._in_order:
             for each, holding in self._holding.items():
                 self._holding[each] = dict(sorted(holding.items(), key=lambda held: held[1].place))
@@ -115,7 +115,7 @@ class Ledger:
         return reversed(self._holding[kind].values())
 
     def fixed_at(self, error: Touch) -> int | None:
-        """Where what an error is about had gone well again, by itself or as part of more; None if it has not."""
+        """Return where what an error is about had gone well again, by itself or as part of more; None if it has not."""
         words = error.about.split(" ")[:_WORDS]
         wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
         for about in (error.about, *wider):

@@ -58,7 +58,7 @@ class Items(NamedTuple):
 
 
 def read_items(reply: str, record: str) -> Items | None:
-    """The proposals of a reply that the record bears out; None where the reply is of another form."""
+    """Return the proposals of a reply that the record bears out; None where the reply is of another form."""
     proposals = list(_proposals(reply))
     if not proposals and not re.fullmatch(r"\s*\[\s*\]\s*", reply):
         return None
@@ -73,12 +73,12 @@ def read_items(reply: str, record: str) -> Items | None:
 
 
 def encode_items(items: Items) -> str:
-    """Items as they are kept."""
+    """Return items as they are kept."""
     return json.dumps({"items": [list(item) for item in items.kept], "dropped": items.dropped}, ensure_ascii=False)
 
 
 def decode_items(text: str) -> Items:
-    """Items as `encode_items` wrote them. Raises `ValueError` for anything else."""
+    """Return items as `encode_items` wrote them. Raises `ValueError` for anything else."""
     try:
         found = json.loads(text)
         return Items(tuple(Item(*item) for item in found["items"]), int(found["dropped"]))
@@ -87,12 +87,12 @@ def decode_items(text: str) -> Items:
 
 
 def normal_subject(about: str) -> str:
-    """What something is about, so that equal subjects read alike; empty where nothing telling is left."""
+    """Return what something is about, so that equal subjects read alike; empty where nothing telling is left."""
     return " ".join(sorted(stems(about)))
 
 
 def _proposals(reply: str) -> Iterator[Any]:
-    """Each object of the reply, in a list, on lines or alone; None for what begins like one and is broken."""
+    """Yield each object of the reply, in a list, on lines or alone; None for what begins like one and is broken."""
     decoder, at = json.JSONDecoder(), 0
     while (opening := reply.find("{", at)) >= 0:
         try:
@@ -104,8 +104,8 @@ def _proposals(reply: str) -> Iterator[Any]:
 
 
 def _checked(proposal: Any, blocks: Sequence[tuple[str, int, str]]) -> Item | None:
-    """What the record bears out of a proposal; None where its quote does not stand in the message that it names, or
-    in a question."""
+    """Return what the record bears out of a proposal; None where its quote does not stand in the message that it
+    names, or in a question."""
     if not isinstance(proposal, dict):
         return None
     kind, message, quote = proposal.get("kind"), proposal.get("message"), proposal.get("quote")
@@ -129,7 +129,7 @@ def _checked(proposal: Any, blocks: Sequence[tuple[str, int, str]]) -> Item | No
 
 
 def _sentence(text: str, start: int, stop: int) -> str:
-    """The sentence, or the sentences, that a quote stands in; the quote alone where they are long."""
+    """Return the sentence, or the sentences, that a quote stands in; the quote alone where they are long."""
     begins = [found.end() for found in _BEGIN.finditer(text, max(0, start - _LONGEST), start)]
     begin = begins[-1] if begins else max(0, start - _LONGEST)
     end = _END.search(text, max(start, stop - 1))
@@ -140,7 +140,7 @@ def _sentence(text: str, start: int, stop: int) -> str:
 
 
 def _about(about: Any, text: str) -> str:
-    """The subject, if it shares a word with the message and holds no figure that stands not there."""
+    """Return the subject, if it shares a word with the message and holds no figure that stands not there."""
     flat = " ".join(about.split()) if isinstance(about, str) else ""
     words = stems(flat)
     strange = [word for word in flat.split() if any(char.isdigit() for char in word) and word not in text]
@@ -199,7 +199,7 @@ class Definition(NamedTuple):
 
 
 def definitions(texts: Iterable[str]) -> Iterator[Definition]:
-    """The definitions in what a person said in one message."""
+    """Yield the definitions in what a person said in one message."""
     sentences: list[str] = []
     for said in (said for text in texts for said in split_prose(text)[0]):
         start = 0
@@ -215,7 +215,7 @@ def definitions(texts: Iterable[str]) -> Iterator[Definition]:
 
 
 def _defined(sentence: str) -> Definition | None:
-    """What a sentence defines; None where it defines nothing."""
+    """Return what a sentence defines; None where it defines nothing."""
     for owner, forms in _OWNERS.items():
         for form in forms:
             if (found := form.match(sentence)) is not None:
@@ -227,7 +227,7 @@ def _defined(sentence: str) -> Definition | None:
 
 
 def bare_subject(subject: str) -> str:
-    """The subject of a definition, without what was put before it."""
+    """Return the subject of a definition, without what was put before it."""
     for owner in _OWNERS:
         subject = subject.removeprefix(f"{owner} ")
     return subject

@@ -44,8 +44,8 @@ class Item(NamedTuple):
 
 
 def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
-    """The plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the plan
-    that stood: arguments with `merge` change single items of it by their ids."""
+    """Return the plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the
+    plan that stood: arguments with `merge` change single items of it by their ids."""
     parsed = _parsed(arguments)
     if not isinstance(parsed, dict):
         return None
@@ -62,7 +62,7 @@ def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) ->
 
 
 def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
-    """The plan that the result of a call tells: a list, or an object that holds one; None for any other."""
+    """Return the plan that the result of a call tells: a list, or an object that holds one; None for any other."""
     parsed = _parsed(result)
     if isinstance(parsed, dict):
         parsed = next((parsed[key] for key in keys if isinstance(parsed.get(key), list)), None)
@@ -70,12 +70,12 @@ def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
 
 
 def changes_one(keys: Sequence[str]) -> bool:
-    """Whether calls with these arguments make or change one item, and the others stand."""
+    """Return whether calls with these arguments make or change one item, and the others stand."""
     return "subject" in keys or "taskId" in keys
 
 
 def _with_task(call: Mapping[str, Any], before: Sequence[Item]) -> tuple[Item, ...] | None:
-    """The plan with one task more, or one changed by its id; None where the call does neither."""
+    """Return the plan with one task more, or one changed by its id; None where the call does neither."""
     subject, state = call.get("subject"), call.get("status")
     words = subject.strip() if isinstance(subject, str) else ""
     if "taskId" not in call:
@@ -89,7 +89,7 @@ def _with_task(call: Mapping[str, Any], before: Sequence[Item]) -> tuple[Item, .
 
 
 def numbered_task(result: str, before: Sequence[Item]) -> tuple[Item, ...] | None:
-    """The plan with the id that a result tells of the newest item without one; None where it tells none."""
+    """Return the plan with the id that a result tells of the newest item without one; None where it tells none."""
     found = _NUMBERED.match(result)
     at = next((at for at, item in enumerate(before) if not item.id), None)
     if found is None or at is None:

@@ -24,7 +24,7 @@ class Topic(NamedTuple):
 
 @lru_cache(maxsize=10_000)
 def rule_topic(rule: str) -> Topic:
-    """What a rule is about.
+    """Return what a rule is about.
 
     "Always push to main." and "Never push to main!" share their order, "Always answer in French." and "From now on
     answer in German." their choice; "Never edit a.py." and "Never edit b.py." share neither.
@@ -43,8 +43,8 @@ def rule_topic(rule: str) -> Topic:
 
 @cache
 def _words() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str], list[re.Pattern[str]]]:
-    """What may stand before an order, and behind it; which of it forbids; and the choices, each with all but what was
-    chosen as its group."""
+    """Return what may stand before an order, and behind it; which of it forbids; and the choices, each with all but
+    what was chosen as its group."""
     data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
     frames, openings, denials = (_any_of(data[name]) for name in ("frames", "openings", "denials"))
     number = r"v?\d[\d.]*"

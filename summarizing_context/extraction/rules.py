@@ -69,7 +69,7 @@ class CueRules:
 
 
 def _spoken(text: str) -> list[str]:
-    """The whole sentences that a human says in a text; none of a document, a log or a list that was pasted."""
+    """Return the whole sentences that a human says in a text; none of a document, a log or a list that was pasted."""
     lines = _FENCE.sub("\n\n", cleaned(text)).split("\n")
     if sum(_ITEM.match(line) is not None for line in lines) > _ITEMS:
         lines = ["" if _ITEM.match(line) else line for line in lines]
@@ -116,7 +116,7 @@ def _strength(sentence: str) -> Strength | None:
 
 
 def _orders(sentence: str, scope: re.Match[str]) -> bool:
-    """Whether an order stands beside a scope: before it, or behind it and what belongs to it."""
+    """Return whether an order stands beside a scope: before it, or behind it and what belongs to it."""
     cues = _cues()
     if cues["duties"].search(sentence):
         return True
@@ -133,7 +133,7 @@ def _orders(sentence: str, scope: re.Match[str]) -> bool:
 
 @cache
 def _listed() -> tuple[str, dict[str, list[str]]]:
-    """The name of the word list as it is, and its phrases."""
+    """Return the name of the word list as it is, and its phrases."""
     data = (files(__package__) / "rule_cues.toml").read_bytes()
     return f"cues-{_READING}-{sha256(data).hexdigest()[:12]}", tomllib.loads(data.decode())
 

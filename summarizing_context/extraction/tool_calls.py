@@ -36,12 +36,12 @@ CHANGES = re.compile(
 
 
 def looks_only(tool: str) -> bool:
-    """Whether a tool's name says that it only looks at something."""
+    """Return whether a tool's name says that it only looks at something."""
     return any(word in _LOOKING for word in _name_words(tool)[:2]) and not verb_of(tool)
 
 
 def verb_of(name: str) -> str:
-    """What a tool of this name has done to a file, in the past tense; "" if nothing."""
+    """Return what a tool of this name has done to a file, in the past tense; "" if nothing."""
     return next((_VERBS[word] for word in _name_words(name) if word in _VERBS), "")
 
 
@@ -92,7 +92,7 @@ class FileOperation(NamedTuple):
 
 
 def bare_command(command: str) -> str:
-    """The command without a shell around it and a change of folder in front."""
+    """Return the command without a shell around it and a change of folder in front."""
     start = _without_shell(command)
     return _CHANGE_DIRECTORY.sub("", start, count=1) if start.startswith("cd ") else start
 
@@ -104,12 +104,13 @@ def _without_shell(command: str) -> str:
 
 
 def only_looks(command: str) -> bool:
-    """Whether a bare command begins by looking, and commits nothing."""
+    """Return whether a bare command begins by looking, and commits nothing."""
     return LOOKS.match(command) is not None and not COMMITS.search(command)
 
 
 def tried(command: str) -> str:
-    """What a bare command tries, whatever its options and the readers of its output: two runs of it are alike."""
+    """Return what a bare command tries, whatever its options and the readers of its output: two runs of it are
+    alike."""
     line = command.split("\n", 1)[0][:600]
     line = _PIPED.sub("", line) if "|" in line else line
     line = _REDIRECT.sub("", line) if ">" in line else line
@@ -117,7 +118,7 @@ def tried(command: str) -> str:
 
 
 def files_of(command: str) -> list[FileOperation]:
-    """The files that a command obviously creates, changes, moves or deletes, in order."""
+    """Return the files that a command obviously creates, changes, moves or deletes, in order."""
     if not _HINT.search(command[:_READ]):
         return []
     start = _without_shell(command)
@@ -162,7 +163,7 @@ def _simple_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def _operations(words: Sequence[str]) -> list[FileOperation]:
-    """What one simple command does to which files."""
+    """Return what one simple command does to which files."""
     at = 0
     while at < len(words) and words[at] in _BEFORE:
         at += 1
@@ -232,7 +233,7 @@ _NAMED = re.compile(r'"([\w-]{1,40})"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 
 
 def read_arguments(text: str) -> list[tuple[str, str]]:
-    """The arguments as names and texts, nested ones too; a text that is no JSON has no name."""
+    """Return the arguments as names and texts, nested ones too; a text that is no JSON has no name."""
     if len(text) > _PARSED:
         return [(key, value) for part in (text[:_END], text[-_END:]) for key, value in _NAMED.findall(part)]
     try:
@@ -278,7 +279,7 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def refuses(result: str, *, looks: bool) -> bool:
-    """Whether a result says that the call did nothing. What was looked at may itself begin with such words."""
+    """Return whether a result says that the call did nothing. What was looked at may itself begin with such words."""
     if _ERROR.match(result[:_HEAD]) or denies(result):
         return True
     if looks:
@@ -290,12 +291,12 @@ def refuses(result: str, *, looks: bool) -> bool:
 
 
 def denies(result: str) -> bool:
-    """Whether a result says that the call was not even begun: somebody forbade or stopped it."""
+    """Return whether a result says that the call was not even begun: somebody forbade or stopped it."""
     return _DENIED.match(result[:_HEAD]) is not None
 
 
 def _reports_failure(fields: dict[str, Any]) -> bool:
-    """Whether an object says so in one of the usual fields, or its `output` does."""
+    """Return whether an object says so in one of the usual fields, or its `output` does."""
     went_well, failed = fields.get("success", fields.get("ok")), fields.get("is_error", fields.get("isError"))
     if went_well is False or failed is True or (went_well is not True and bool(fields.get("error"))):
         return True
@@ -304,7 +305,7 @@ def _reports_failure(fields: dict[str, Any]) -> bool:
 
 
 def exit_code(text: str) -> str:
-    """The exit status that a result tells at its beginning or its end; "" if it tells none."""
+    """Return the exit status that a result tells at its beginning or its end; "" if it tells none."""
     for part in (text[:_HEAD], text[_HEAD:][-_HEAD:]):
         if ("xit" in part or "return" in part) and (found := _EXIT.search(part)):
             return found[1]
@@ -312,7 +313,7 @@ def exit_code(text: str) -> str:
 
 
 def is_id(value: str) -> bool:
-    """Whether an argument is one word with a digit in it, and more than a number."""
+    """Return whether an argument is one word with a digit in it, and more than a number."""
     return (
         len(value) <= 64
         and _ID.match(value) is not None
@@ -322,17 +323,17 @@ def is_id(value: str) -> bool:
 
 
 def signature(line: str) -> str:
-    """An error's line without the time that it took, which is another one each time."""
+    """Return an error's line without the time that it took, which is another one each time."""
     return _TOOK.sub("", line)
 
 
 def ids_in_result(text: str) -> list[str]:
-    """The ids that a result names as such, the first few."""
+    """Return the ids that a result names as such, the first few."""
     return list(dict.fromkeys(id for id in _ID_IN_RESULT.findall(text) if is_id(id)))[:8]
 
 
 def urls_in(text: str) -> list[str]:
-    """The addresses in a text, the first few."""
+    """Return the addresses in a text, the first few."""
     if "://" not in text:
         return []
     found: dict[str, None] = {}
@@ -344,11 +345,11 @@ def urls_in(text: str) -> list[str]:
 
 
 def both_ends(text: str) -> str:
-    """A text, or of a huge one its beginning and its end."""
+    """Return a text, or of a huge one its beginning and its end."""
     return text if len(text) <= 2 * _PARSED else f"{text[:_PARSED]}\n{text[-_PARSED:]}"
 
 
 def one_line(text: str, most: int) -> str:
-    """A text on one line of at most so many characters."""
+    """Return a text on one line of at most so many characters."""
     line = " ".join(text[: 4 * most].split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -69,7 +69,7 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def find_drops(source: str, summary: str) -> tuple[str, ...]:
-    """Values of a rendered source that its summary lacks: the most used first, of these the newest.
+    """Return values of a rendered source that its summary lacks: the most used first, of these the newest.
 
     What is said counts three times, what a tool is called with twice. What only results hold is left out: few of their
     many values are ever needed. A number says nothing without the word beside it.
@@ -94,7 +94,7 @@ def find_drops(source: str, summary: str) -> tuple[str, ...]:
 
 
 def _stands_in(value: str, text: str) -> bool:
-    """Whether a value stands there whole: `HAT-21` does not where `HAT-215` does."""
+    """Return whether a value stands there whole: `HAT-21` does not where `HAT-215` does."""
     at = text.find(value)
     while at >= 0:
         end = at + len(value)

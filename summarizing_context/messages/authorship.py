@@ -91,7 +91,7 @@ _REQUEST = re.compile(r"(?m)^## My request for Codex:[^\S\n]*\n")
 
 
 def is_injected(message: Mapping[str, Any]) -> bool:
-    """Whether a host marks the row as its own: of a hook, a command, a skill or a summary.
+    """Return whether a host marks the row as its own: of a hook, a command, a skill or a summary.
 
     It decides where a turn begins, which enters keys, and stays as it was first defined; `is_put_in` knows more marks.
     """
@@ -102,7 +102,7 @@ def is_injected(message: Mapping[str, Any]) -> bool:
 
 
 def is_put_in(holder: Mapping[str, Any]) -> bool:
-    """Whether a host marks a row, or a block of its content, as nothing that a person typed."""
+    """Return whether a host marks a row, or a block of its content, as nothing that a person typed."""
     metadata, origin = holder.get("metadata"), holder.get("origin")
     flags: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
     kind = origin.get("kind", "human") if isinstance(origin, dict) else "human"
@@ -126,7 +126,7 @@ class Piece(NamedTuple):
 
 
 def split_words(text: str) -> Words:
-    """What a person typed of a text, and what the host did."""
+    """Return what a person typed of a text, and what the host did."""
     pieces = split_pieces(text)
     if len(pieces) == 1:
         return Words(text, "") if pieces[0].typed else Words("", text)
@@ -135,7 +135,8 @@ def split_words(text: str) -> Words:
 
 
 def stand_between(texts: Sequence[str]) -> list[bool]:
-    """Which texts of a row stand whole between a host's tag that opens in one before and closes in one behind."""
+    """Return which texts of a row stand whole between a host's tag that opens in one before and closes in one
+    behind."""
     tags = [sorted(find_tags(_as_tags(text), _BESIDE)) for text in texts]
     between = [False] * len(texts)
     holders = [at for at, found in enumerate(tags) if found]
@@ -146,7 +147,7 @@ def stand_between(texts: Sequence[str]) -> list[bool]:
 
 
 def split_pieces(text: str) -> list[Piece]:
-    """A text in the order in which it stands, parted where its author changes; together the pieces are the text.
+    """Return a text in the order in which it stands, parted where its author changes; together the pieces are the text.
 
     A text that begins as a host's does is the host's, whole. A tag that is never closed reaches to the end, and one
     that was never opened from the beginning.
@@ -167,7 +168,7 @@ def split_pieces(text: str) -> list[Piece]:
 
 
 def _spans_put_in(text: str) -> Sequence[tuple[int, int]]:
-    """Where the words that a host put in stand, from first to last."""
+    """Return where the words that a host put in stand, from first to last."""
     beginning = " ".join(folded(text[:400]).split())
     begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
     if any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
@@ -202,7 +203,8 @@ def _spans_of_tags(text: str) -> Sequence[tuple[int, int]]:
 
 
 def _as_tags(text: str) -> str:
-    """A text of the same length: references of brackets are brackets, and a host's lines around files are tags."""
+    """Return a text of the same length: references of brackets are brackets, and a host's lines around files are
+    tags."""
     if "&" in text:
         text = _BRACKET.sub(lambda it: "<".ljust(len(it[0])) if it[1] else ">".rjust(len(it[0])), text)
     if "--- " in text:
@@ -212,8 +214,8 @@ def _as_tags(text: str) -> str:
 
 
 def _whole_blocks(text: str, tags: Sequence[Tag]) -> list[tuple[int, int]]:
-    """The outermost blocks, if each is opened once and closed once, and stands in lines of its own where there are
-    more; none otherwise: then a text that the host has put in may quote a tag, and nobody knows where it ends."""
+    """Return the outermost blocks, if each is opened once and closed once, and stands in lines of its own where there
+    are more; none otherwise: then a text that the host has put in may quote a tag, and nobody knows where it ends."""
     blocks: list[tuple[int, int]] = []
     depth = start = 0
     for tag in tags:

@@ -63,7 +63,7 @@ class TiktokenCounter:
         self._encoding = encoding
 
     def count(self, text: str) -> int:
-        """Tokens in `text`; exact up to `PIECE_CHARACTERS`, beyond that a token or so too many at each cut."""
+        """Return tokens in `text`; exact up to `PIECE_CHARACTERS`, beyond that a token or so too many at each cut."""
         tokens = 0
         for start in range(0, len(text), PIECE_CHARACTERS):
             piece = text[start : start + PIECE_CHARACTERS]
@@ -77,7 +77,8 @@ class TiktokenCounter:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether counting failed, rather than being interrupted. A panic in tiktoken's Rust part is no `Exception`."""
+    """Return whether counting failed, rather than being interrupted. A panic in tiktoken's Rust part is no
+    `Exception`."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
@@ -144,7 +145,7 @@ def _find_encoding() -> Encoding | None:
 
 
 def _cached_ranks() -> bytes | None:
-    """The rank file from the folder where tiktoken keeps its downloads, if it is there and whole."""
+    """Return the rank file from the folder where tiktoken keeps its downloads, if it is there and whole."""
     default = os.path.join(tempfile.gettempdir(), "data-gym-cache")
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
     if not folder:  # tiktoken's way to switch its cache off
@@ -157,7 +158,7 @@ def _cached_ranks() -> bytes | None:
 
 
 def _supplied_ranks() -> bytes | None:
-    """The rank file that bpe-openai brings along, if it is installed."""
+    """Return the rank file that bpe-openai brings along, if it is installed."""
     package = importlib.util.find_spec("bpe_openai")  # found, not imported: only its data is wanted
     folders = package.submodule_search_locations if package is not None else None
     path = Path(folders[0], "data", f"{ENCODING}.tiktoken.gz") if folders else None
@@ -212,7 +213,7 @@ class CallableCounter:
         self._function = function
 
     def count(self, text: str) -> int:
-        """Tokens in `text` as the function says, or the estimate if it fails."""
+        """Return tokens in `text` as the function says, or the estimate if it fails."""
         tokens, problem = _asked(self._function, text)
         if problem is None:
             return tokens
@@ -241,13 +242,13 @@ class Calibration:
         return Calibration(self.ratio + weight * (ratio - self.ratio), self.samples + 1)
 
     def own_tokens(self, provider: int) -> int:
-        """How many tokens of this counter fit into `provider` tokens. Never more than as many: what made a
+        """Return how many tokens of this counter fit into `provider` tokens. Never more than as many: what made a
         provider count less, such as images that it has for less, may have left the next view."""
         return int(provider / max(1.0, self.ratio))
 
 
 def usage_total(*counts: object) -> int:
-    """The sum of what a provider counted, or `SettingsError` for figures that are no counts."""
+    """Return the sum of what a provider counted, or `SettingsError` for figures that are no counts."""
     total = 0
     for count in counts:
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
@@ -264,7 +265,7 @@ async def choose_counter(
     allow_download: bool = False,
     download_timeout: float = 20.0,
 ) -> TokenCounter:
-    """The session's counter: the user's function if there is one, else what the setting asks for.
+    """Return the session's counter: the user's function if there is one, else what the setting asks for.
 
     `auto` is tiktoken when its ranks are on this machine (or may be downloaded, and are in time), else the estimate,
     which a warning tells once.
@@ -299,7 +300,7 @@ def _tell_of_estimate() -> None:
 
 
 def _asked(function: Callable[[str], Any], text: str) -> tuple[int, str | None]:
-    """What the function counts, and what was wrong with it: never the text, nor an error's own words."""
+    """Return what the function counts, and what was wrong with it: never the text, nor an error's own words."""
     try:
         tokens = function(text)
     except BaseException as error:

@@ -71,13 +71,13 @@ def folded(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a reader sees nothing in `text`."""
+    """Return whether a reader sees nothing in `text`."""
     return not any(_looks[ord(char)].strip() for char in text)
 
 
 def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> Iterator[Tag]:
-    """The tags in `text` that are called by one of `names`, which are spelled without gaps; `in_lines`, of those with
-    which a line begins, also the ones that are called by several words."""
+    """Yield the tags in `text` that are called by one of `names`, which are spelled without gaps; `in_lines`, of
+    those with which a line begins, also the ones that are called by several words."""
     if "<" not in text and (text.isascii() or not any(opening in text for opening in _OPENING)):
         return  # seen at once, where looking for names takes long
     for opener in _openers(names, in_lines).finditer(text):
@@ -90,7 +90,7 @@ def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> It
 
 @lru_cache
 def _openers(names: frozenset[str], in_lines: bool) -> re.Pattern[str]:
-    """What is looked for first: quick, right about names in ASCII, and generous with all others."""
+    """Return what is looked for first: quick, right about names in ASCII, and generous with all others."""
     starts = {f"{name[0]}(?:[-_ ]?{name[1]}|[^ -~])" for name in names}
     named = "|".join((*sorted(starts), r"[^ -~\s]"))
     if not in_lines:
@@ -132,7 +132,7 @@ def fence(tag: str, text: str, **attributes: object) -> str:
 
 
 def within_fence(fenced: str, change: Callable[[str], str]) -> str:
-    """A fenced text with its inside changed; the fence stays whole."""
+    """Return a fenced text with its inside changed; the fence stays whole."""
     opening, _, rest = fenced.partition("\n")
     inside, _, closing = rest.rpartition("\n")
     return f"{opening}\n{change(inside)}\n{closing}"

@@ -14,14 +14,8 @@ from summarizing_context.messages.authorship import split_pieces
 from summarizing_context.messages.reading import Reading
 
 _MARKS = (  # without any of these in its bytes a message holds no such file
-    *(
-        b"Contents of ",
-        b"AGENTS.md instructions",
-        b"<user_instructions>",
-        b"Instructions from: ",
-        b"--- Context from: ",
-    ),
-    *(b"<context_file", b"# CLAUDE.md", b"# AGENTS.md", b"# GEMINI.md"),
+    *(b"Contents of ", b"AGENTS.md instructions", b"<user_instructions>", b"Instructions from: "),
+    *(b"--- Context from: ", b"<context_file", b"# CLAUDE.md", b"# AGENTS.md", b"# GEMINI.md"),
 )
 
 FILE_ROLES = ("user", "system", "developer")  # of messages that may hold a file
@@ -67,7 +61,7 @@ def may_hold_files(message: bytes) -> bool:
 
 
 def instruction_files(reading: Reading) -> list[InstructionFile]:
-    """The instruction files in a message, in their order; none in what a person typed or a tool said."""
+    """Return the instruction files in a message, in their order; none in what a person typed or a tool said."""
     if reading.role not in FILE_ROLES:
         return []
     found: list[InstructionFile] = []
@@ -95,7 +89,7 @@ def _files(text: str) -> Iterator[InstructionFile]:
 
 
 def _name(head: re.Match[str], body: str) -> str:
-    """The path of a file; empty for a file of Amplifier's context that holds no instructions."""
+    """Return the path of a file; empty for a file of Amplifier's context that holds no instructions."""
     if amplifier := head["amplifier"]:
         title = _TITLE.match(body)
         paths: list[str] = _PATH.findall(amplifier)

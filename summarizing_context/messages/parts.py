@@ -79,12 +79,12 @@ class Part(NamedTuple):
 
 
 def arguments_text(arguments: object) -> str:
-    """Arguments as a model wrote them, or as JSON."""
+    """Return arguments as a model wrote them, or as JSON."""
     return arguments if isinstance(arguments, str) else canonical_json(arguments)
 
 
 def mean_the_same(one: str, other: str) -> bool:
-    """Whether two texts of arguments hold the same, whatever the spelling of their JSON."""
+    """Return whether two texts of arguments hold the same, whatever the spelling of their JSON."""
     try:
         return one == other or bool(json.loads(one) == json.loads(other))
     except (ValueError, RecursionError):
@@ -92,8 +92,8 @@ def mean_the_same(one: str, other: str) -> bool:
 
 
 def call_places(call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str, str]:
-    """Where a listed call says what it says, whatever its shape: the field that holds it, empty where it stands by
-    itself, and what that holds; and the fields of its name and its arguments in there."""
+    """Return where a listed call says what it says, whatever its shape: the field that holds it, empty where it
+    stands by itself, and what that holds; and the fields of its name and its arguments in there."""
     holder = next((key for key in ("function", "custom") if call.get(key) and isinstance(call[key], dict)), "")
     inner = call[holder] if holder else call
     arguments = next((key for key in ("arguments", "input", "args") if key in inner), "arguments")
@@ -101,22 +101,22 @@ def call_places(call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str, s
 
 
 def is_result(message: Message) -> bool:
-    """Whether the whole content of a message is the result of one call."""
+    """Return whether the whole content of a message is the result of one call."""
     return message["role"] == "tool" or ("tool_call_id" in message and message["role"] != "assistant")
 
 
 def call_id(value: object) -> str:
-    """The id of a call as text, whatever JSON value it is."""
+    """Return the id of a call as text, whatever JSON value it is."""
     return value if isinstance(value, str) else "" if value is None else canonical_json(value)
 
 
 def content_key(message: Message) -> Literal["content", "parts"]:
-    """The field that a message's content stands in; Gemini's own is `parts`."""
+    """Return the field that a message's content stands in; Gemini's own is `parts`."""
     return "parts" if not message.get("content") and isinstance(message.get("parts"), list) else "content"
 
 
 def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """The parts of a message, and what its fields say once more."""
+    """Return the parts of a message, and what its fields say once more."""
     content, metadata = message.get(content_key(message)), message.get("metadata")
     parts: list[Part] = []
     again: list[str] = []
@@ -144,7 +144,8 @@ def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:
 
 
 def known_fields(message: Message) -> frozenset[str]:
-    """The fields that the parts of a message hold. A list of calls that is no list is a field like any unknown one."""
+    """Return the fields that the parts of a message hold. A list of calls that is no list is a field like any unknown
+    one."""
     known = KNOWN.union([content_key(message)], ["tool_call_id"] if is_result(message) else THINKING_FIELDS)
     calls = message.get("tool_calls")
     return known if isinstance(calls, list) or not calls else known - {"tool_calls"}
@@ -175,7 +176,7 @@ def _block_part(block: object, index: int) -> Part:
 
 
 def _result(content: object, answered: object, holder: Mapping[str, Any], index: int) -> Part:
-    """The result of a call that some content is, in a block or a message."""
+    """Return the result of a call that some content is, in a block or a message."""
     texts, sealed, media = _flat_texts(content)
     id = call_id(answered)
     failed = holder.get("is_error") is True or holder.get("status") == "error"
@@ -183,7 +184,7 @@ def _result(content: object, answered: object, holder: Mapping[str, Any], index:
 
 
 def known_keys(block: Mapping[str, Any]) -> frozenset[str]:
-    """The fields of a block that its part holds; all of them, but for texts, calls and results."""
+    """Return the fields of a block that its part holds; all of them, but for texts, calls and results."""
     kind = kind_of(block)
     if key := text_key(block):
         return frozenset({key})
@@ -196,7 +197,7 @@ def known_keys(block: Mapping[str, Any]) -> frozenset[str]:
 
 
 def text_key(block: Mapping[str, Any]) -> str:
-    """The field of a text block that holds its text; empty for other blocks. Gemini's have no type."""
+    """Return the field of a text block that holds its text; empty for other blocks. Gemini's have no type."""
     kind = kind_of(block)
     key = "refusal" if kind == "refusal" else "text" if kind in _TEXT_TYPES or "type" not in block else ""
     return key if isinstance(block.get(key), str) else ""
@@ -207,7 +208,7 @@ def _extra(odd: Sent, index: int) -> list[Part]:
 
 
 def _listed_calls(message: Message, content: object) -> Iterator[Part]:
-    """Calls in `tool_calls`; a host may list there once more what already stands as blocks."""
+    """Yield calls in `tool_calls`; a host may list there once more what already stands as blocks."""
     listed = message.get("tool_calls")
     if not isinstance(listed, list):
         return
@@ -234,7 +235,7 @@ def _listed_calls(message: Message, content: object) -> Iterator[Part]:
 
 
 def _thinking_fields(message: Message, content: object) -> tuple[list[Part], list[str]]:
-    """Thinking that stands beside the content, each word of it once, and what is said or sealed again there."""
+    """Return thinking that stands beside the content, each word of it once, and what is said or sealed again there."""
     if message.keys().isdisjoint(THINKING_FIELDS):
         return [], []
     blocks = content if isinstance(content, list) else []
@@ -254,7 +255,7 @@ def _thinking_fields(message: Message, content: object) -> tuple[list[Part], lis
 
 
 def _flat_texts(content: object) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Texts of a result's content, whatever its nesting; what is sealed in it; and digests of its media."""
+    """Return texts of a result's content, whatever its nesting; what is sealed in it; and digests of its media."""
     if content is None or content == "":
         return (), (), ()
     if isinstance(content, str):
@@ -286,8 +287,8 @@ def kind_of(block: object) -> str:
 
 
 def odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """The fields beside those that a shape knows in which there is anything to send, in one order. Small numbers and
-    empty fields are none, but where there are many."""
+    """Return the fields beside those that a shape knows in which there is anything to send, in one order. Small
+    numbers and empty fields are none, but where there are many."""
     told: list[str] = []
     small: list[str] = []
     for key, value in holder.items():
@@ -297,7 +298,7 @@ def odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
 
 
 def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
-    """What stands in the fields beside those that a shape knows, each with its name."""
+    """Return what stands in the fields beside those that a shape knows, each with its name."""
     if not (odd := odd_keys(holder, known)):
         return Sent()
     texts: list[str] = []
@@ -313,7 +314,7 @@ def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
 
 
 def read_value(value: object) -> Sent:
-    """A JSON value as one text, itself or its canonical JSON, with `…` for each run of base64."""
+    """Return a JSON value as one text, itself or its canonical JSON, with `…` for each run of base64."""
     text = value if isinstance(value, str) else canonical_json(value)
     sealed = tuple(_BINARY.findall(text))
     rest = _BINARY.sub("…", text) if sealed else text
@@ -321,7 +322,7 @@ def read_value(value: object) -> Sent:
 
 
 def read_thinking(value: object) -> Sent:
-    """Readable thinking, of a block, a list of them or a text; signatures and encrypted data are sealed."""
+    """Return readable thinking, of a block, a list of them or a text; signatures and encrypted data are sealed."""
     texts: list[str] = []
     sealed: list[str] = []
     for key, text in _leaves(value, "text"):
@@ -331,7 +332,7 @@ def read_thinking(value: object) -> Sent:
 
 
 def read_media(block: Mapping[str, Any]) -> Sent:
-    """Words that travel with an image, a sound or a file; itself it is charged as a whole.
+    """Return words that travel with an image, a sound or a file; itself it is charged as a whole.
 
     They are its title, its context, its text if it is a text document, and whatever else is no payload.
     """
@@ -344,17 +345,17 @@ def read_media(block: Mapping[str, Any]) -> Sent:
 
 
 def long_frame(id: str) -> tuple[str, ...]:
-    """An id, where it is too long to be paid for by the framing."""
+    """Return an id, where it is too long to be paid for by the framing."""
     return () if is_short("id", id) else (id,)
 
 
 def long_word(text: str) -> tuple[str, ...]:
-    """A role, or the name of a field, where it is too long to be paid for by the framing."""
+    """Return a role, or the name of a field, where it is too long to be paid for by the framing."""
     return (text,) if len(text) > _LONG_WORD or not text.isascii() else ()
 
 
 def is_short(key: str, text: str) -> bool:
-    """Whether a part of the frame is no text of its own."""
+    """Return whether a part of the frame is no text of its own."""
     most = _LONG_ID if key in IDS else _LONG_WORD
     return len(text) <= most and text.isascii()
 
@@ -369,7 +370,7 @@ def is_told(key: str, value: object) -> bool:
 
 
 def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """The strings inside a value that are no part of a frame, each with the key that it stands under."""
+    """Yield the strings inside a value that are no part of a frame, each with the key that it stands under."""
     if isinstance(value, str):
         if value and not (key in FRAME and is_short(key, value)):
             yield key, value
@@ -384,8 +385,8 @@ def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbers(value: object) -> tuple[str, ...]:
-    """What is no text inside a value, with its names, as one text: numbers, and where there are many, flags, nothing,
-    numbers of a frame, and names that no shape knows."""
+    """Return what is no text inside a value, with its names, as one text: numbers, and where there are many, flags,
+    nothing, numbers of a frame, and names that no shape knows."""
     found: list[str] = []
     small: list[str] = []
     for is_small, said in _scalars(value):
@@ -396,7 +397,8 @@ def _numbers(value: object) -> tuple[str, ...]:
 
 
 def _scalars(value: object, key: str = "") -> Iterator[tuple[bool, str]]:
-    """Each value that is no text, with the name that it stands under, and whether it counts only where many do."""
+    """Yield each value that is no text, with the name that it stands under, and whether it counts only where many
+    do."""
     if value and isinstance(value, list):
         for at, item in enumerate(value):
             yield from _scalars(item, "" if at else key)
@@ -413,7 +415,7 @@ def _scalars(value: object, key: str = "") -> Iterator[tuple[bool, str]]:
 
 
 def _is_payload(text: str) -> bool:
-    """Whether a text is a medium itself: encoded, or its address."""
+    """Return whether a text is a medium itself: encoded, or its address."""
     if text.startswith(("http://", "https://")):
         return len(text) <= 2_000
     head, found, _ = text[:200].partition(";base64,")

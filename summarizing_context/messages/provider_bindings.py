@@ -29,8 +29,8 @@ class Bounds(NamedTuple):
 
 
 def has_signed_thinking(message: Message) -> bool:
-    """Whether a provider has signed, or encrypted, thinking of this message. OpenAI's state, which no prefix binds, has
-    neither a signature nor that type."""
+    """Return whether a provider has signed, or encrypted, thinking of this message. OpenAI's state, which no prefix
+    binds, has neither a signature nor that type."""
     content = message.get("content")
     held: list[object] = list(content) if isinstance(content, list) else []
     for field in map(message.get, THINKING_FIELDS):
@@ -43,7 +43,7 @@ def has_signed_thinking(message: Message) -> bool:
 
 
 def without_thinking(message: Message) -> Message:
-    """The message without its thinking, wherever a host keeps it; never without any content."""
+    """Return the message without its thinking, wherever a host keeps it; never without any content."""
     kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
     content = kept.get("content")
     if isinstance(content, list):
@@ -53,28 +53,30 @@ def without_thinking(message: Message) -> Message:
 
 
 def without_wire_content(message: Message) -> Message:
-    """The message without the exact copy of its blocks that a host may keep beside them, and would send instead."""
+    """Return the message without the exact copy of its blocks that a host may keep beside them, and would send
+    instead."""
     return _with_wire_content(message, None)
 
 
 def has_chain(message: Message) -> bool:
-    """Whether the next request could go on from the response that this message was."""
+    """Return whether the next request could go on from the response that this message was."""
     metadata = message.get("metadata")
     return isinstance(metadata, Mapping) and _CHAIN in metadata
 
 
 def is_bound(message: Message) -> bool:
-    """Whether a provider ties it to the beginning of its conversation."""
+    """Return whether a provider ties it to the beginning of its conversation."""
     return has_signed_thinking(message) or has_chain(message)
 
 
 def without_chain(message: Message) -> Message:
-    """The message as one that no chain goes on from."""
+    """Return the message as one that no chain goes on from."""
     return {**message, "metadata": {key: value for key, value in message["metadata"].items() if key != _CHAIN}}
 
 
 def loaded_tools(message: Message) -> Message | None:
-    """What is left of a covered message that loaded tools: a row that still loads them. None for other messages."""
+    """Return what is left of a covered message that loaded tools: a row that still loads them. None for other
+    messages."""
     metadata = message.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get(LOADED_TOOLS):
         return None
@@ -86,7 +88,7 @@ def loaded_tools(message: Message) -> Message | None:
 
 
 def _with_wire_content(message: Message, change: Any) -> Message:
-    """The message with its copy changed, or without it where `change` is None."""
+    """Return the message with its copy changed, or without it where `change` is None."""
     metadata = message.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     ours = metadata.get("anthropic")
@@ -102,7 +104,7 @@ def _thinks(block: object) -> bool:
 
 
 def without_loaded_tools(message: Message) -> Message:
-    """The message without the tools that it loads."""
+    """Return the message without the tools that it loads."""
     metadata = message.get("metadata")
     if not isinstance(metadata, dict) or LOADED_TOOLS not in metadata:
         return message

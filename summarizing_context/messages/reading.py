@@ -114,13 +114,14 @@ def read_parts(message: Message, parts: tuple[Part, ...], again: tuple[str, ...]
 
 
 def read_content(message: Message) -> Reading:
-    """The parts of a checked message alone: what it says, not what it binds, nor whose it is."""
+    """Return the parts of a checked message alone: what it says, not what it binds, nor whose it is."""
     parts, again = message_parts(message)
     return Reading(message["role"], parts, (), (), False, False, False, False, again)
 
 
 def charged_texts(message: Message, reading: Reading) -> list[str]:
-    """All that is charged as text in a message that is read so: what its parts send, and the frame around them."""
+    """Return all that is charged as text in a message that is read so: what its parts send, and the frame around
+    them."""
     return [*reading.sent, *unpaid_frame(message)]
 
 
@@ -135,18 +136,18 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
 
 
 def content_texts(content: object) -> list[str]:
-    """The texts that stand in some content, and what is sealed in it."""
+    """Return the texts that stand in some content, and what is sealed in it."""
     return read_content({"role": "user", "content": content}).sent
 
 
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
-    """What a person typed of the parts of a row that is no host's."""
+    """Return what a person typed of the parts of a row that is no host's."""
     texts = (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts)
     return tuple(said for text in texts if (said := split_words(text).typed) and not said.isspace())
 
 
 def is_reminder(text: str) -> bool:
-    """Whether a text is a host's reminder rather than somebody's words."""
+    """Return whether a text is a host's reminder rather than somebody's words."""
     return text.lstrip().startswith("<system-reminder")
 
 
@@ -184,7 +185,7 @@ def _block_frame(block: object) -> Iterator[str]:
 
 
 def frame_words(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """Type, short ids and short flags of a holder, which stand in no part. `known` flags do; ids never."""
+    """Return type, short ids and short flags of a holder, which stand in no part. `known` flags do; ids never."""
     words: list[str] = []
     for key, value in holder.items():
         if key in FRAME and key != "role" and (key in IDS or key not in known):
@@ -196,12 +197,12 @@ def frame_words(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
 
 
 def frame_leaves(value: object) -> Iterator[str]:
-    """The same of all that is inside a value."""
+    """Return the same of all that is inside a value."""
     return (text for key, text in _strings(value, "") if key in FRAME and is_short(key, text))
 
 
 def _strings(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """The strings inside a value, each with the name that it stands under."""
+    """Yield the strings inside a value, each with the name that it stands under."""
     if isinstance(value, str):
         if value:
             yield key, value
@@ -211,13 +212,13 @@ def _strings(value: object, key: str) -> Iterator[tuple[str, str]]:
 
 
 def as_blocks(message: Message) -> Message:
-    """A message of Gemini's, whose content is in `parts`, with blocks as `content`."""
+    """Return a message of Gemini's, whose content is in `parts`, with blocks as `content`."""
     blocks = [{"type": "text", **part} if part and _is_text(part) else part for part in message["parts"]]
     return {key: value for key, value in message.items() if key != "parts"} | {"content": blocks}
 
 
 def as_parts(message: Message) -> Message:
-    """What `as_blocks` has made, as it was."""
+    """Return what `as_blocks` has made, as it was."""
     content = message["content"]
     blocks = [{"text": content}] if isinstance(content, str) else content
     parts = [
@@ -231,18 +232,18 @@ def _is_text(block: object) -> bool:
 
 
 def is_wordless_media(block: object) -> bool:
-    """Whether a content block is an image, a sound or a file without words beside it."""
+    """Return whether a content block is an image, a sound or a file without words beside it."""
     return isinstance(block, dict) and kind_of(block) in MEDIA_TYPES and not any(read_media(block))
 
 
 def bare_call(call: Mapping[str, Any]) -> Message:
-    """A call of the list without the fields that no call has."""
+    """Return a call of the list without the fields that no call has."""
     holder, inner, name, arguments = call_places(call)
     bare = without_odd(inner, {"id", name, arguments})
     return {**without_odd(call, {"id", holder}), holder: bare} if holder else bare
 
 
 def without_odd(holder: Mapping[str, Any], known: Collection[str]) -> Message:
-    """The holder without these fields; who speaks stays, however long."""
+    """Return the holder without these fields; who speaks stays, however long."""
     odd = set(odd_keys(holder, known)) - {"role"}
     return {key: value for key, value in holder.items() if key not in odd}

@@ -35,7 +35,7 @@ _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)\\?(?:"|\Z)', re.DOTALL)  # t
 
 
 def redact_reading(message: Message, reading: Reading, redact: Redact) -> Reading:
-    """What is left of a message to be read. Who speaks stays, for every text keeps its place."""
+    """Return what is left of a message to be read. Who speaks stays, for every text keeps its place."""
     shown = redact_texts(_texts_of(message), redact)
     left = read_message(_with_texts(message, shown))
     held = frozenset(shown)  # what else is read is JSON that was made of values, with names that are texts too
@@ -48,7 +48,7 @@ def redact_reading(message: Message, reading: Reading, redact: Redact) -> Readin
 
 
 def redact_message(message: Message, redact: Redact) -> Message:
-    """A message without what `redact` takes out of it."""
+    """Return a message without what `redact` takes out of it."""
     return _with_texts(message, redact_texts(_texts_of(message), redact))
 
 
@@ -72,7 +72,7 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
 
 
 def _texts_of(message: Message) -> list[tuple[str, str]]:
-    """The texts of a message, each with the name that it stands under."""
+    """Return the texts of a message, each with the name that it stands under."""
     found: list[tuple[str, str]] = []
 
     def note(name: str, text: str) -> str:
@@ -90,8 +90,8 @@ def _with_texts(message: Message, texts: Sequence[str]) -> Message:
 
 
 def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
-    """A message with another text for each of its texts, in the order of the message. What binds it to others, and
-    what no model reads, is not among them."""
+    """Return a message with another text for each of its texts, in the order of the message. What binds it to others,
+    and what no model reads, is not among them."""
     if isinstance(value, str):
         return value if name in _UNCHANGED else take(name, value)
     if isinstance(value, list):
@@ -179,7 +179,7 @@ def _meet(text: str, left: str, at: int, to: int) -> tuple[int, int]:
 
 
 def _alike(text: str, left: str, at: int = 0, to: int = 0) -> int:
-    """How many characters two texts go on alike."""
+    """Return how many characters two texts go on alike."""
     start = at
     while (run := text[at : at + _RUN]) and run == left[to : to + _RUN]:
         at, to = at + len(run), to + len(run)
@@ -188,13 +188,14 @@ def _alike(text: str, left: str, at: int = 0, to: int = 0) -> int:
 
 
 def _inside_json(text: str, redact: Redact) -> str:
-    """A text without what stands in JSON in it when escapes are read: in its strings, and in whatever holds escapes."""
+    """Return a text without what stands in JSON in it when escapes are read: in its strings, and in whatever holds
+    escapes."""
     return _without_escapes(_inside_strings(text, redact, _DEPTH), redact, _DEPTH)
 
 
 def _inside_strings(text: str, redact: Redact, depth: int) -> str:
-    """A text without what its JSON strings say. An odd quotation mark before them takes the inside of strings for the
-    outside: so with escapes both are read."""
+    """Return a text without what its JSON strings say. An odd quotation mark before them takes the inside of strings
+    for the outside: so with escapes both are read."""
     if not depth or not ("\\" in text or _JSON.match(text)):
         return text
     for at in (0, text.find('"') + 1) if "\\" in text else (0,):
@@ -215,8 +216,8 @@ def _inside_strings(text: str, redact: Redact, depth: int) -> str:
 
 
 def _without_escapes(text: str, redact: Redact, depth: int) -> str:
-    """A text without what stands in it when its escapes are read, between quotes or not, and when those that then
-    stand there are. From the first place that goes to the last the text stays without its escapes."""
+    """Return a text without what stands in it when its escapes are read, between quotes or not, and when those that
+    then stand there are. From the first place that goes to the last the text stays without its escapes."""
     plain = _unescaped(text)
     if not depth or plain == text:
         return text
@@ -229,7 +230,7 @@ def _without_escapes(text: str, redact: Redact, depth: int) -> str:
 
 
 def _place(text: str, at: int) -> int:
-    """Where in a text the character begins that stands at `at` when escapes are read."""
+    """Return where in a text the character begins that stands at `at` when escapes are read."""
     for escape in _ESCAPE.finditer(text):
         if escape.start() >= at:
             break
@@ -238,7 +239,7 @@ def _place(text: str, at: int) -> int:
 
 
 def _unescaped(text: str) -> str:
-    """A text with its escapes read, each as one character; what is no escape of JSON stays."""
+    """Return a text with its escapes read, each as one character; what is no escape of JSON stays."""
     return _ESCAPE.sub(lambda escape: str(json.loads(f'"{escape[0]}"')), text) if "\\" in text else text
 
 
@@ -267,7 +268,7 @@ class Redaction:
 
 
 def load_redaction(name: str) -> Redaction:
-    """The function that a command line names as `module:function`; the module may be in the current folder."""
+    """Return the function that a command line names as `module:function`; the module may be in the current folder."""
     module, _, function = name.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

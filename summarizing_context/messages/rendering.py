@@ -30,7 +30,7 @@ def render_messages(
     numbered: bool = False,
     yield_now: YieldNow = never_yield,
 ) -> str:
-    """The messages of a range in log order, every word of them. Exact repeats stand once, with their count.
+    """Return the messages of a range in log order, every word of them. Exact repeats stand once, with their count.
 
     `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
     rollups are written without, as they were first. `numbered`: labels end with the message's place in the range, such
@@ -58,12 +58,13 @@ def render_messages(
 
 
 def render_children(texts: Sequence[str]) -> str:
-    """Summaries to be rolled up, oldest first."""
+    """Return summaries to be rolled up, oldest first."""
     return "\n".join(f"### summary {n} of {len(texts)}\n{_escape(text)}" for n, text in enumerate(texts, 1))
 
 
 def render_typed(rules: Sequence[str], texts: Sequence[str]) -> str:
-    """What humans typed in some messages, each text under its number, and before it a line for each known rule."""
+    """Return what humans typed in some messages, each text under its number, and before it a line for each known
+    rule."""
     lines = ["### rules so far", *rules] if rules else []
     for number, text in enumerate(texts, 1):
         lines += (f"### {TYPED} [{number}]", _escape(text))
@@ -71,7 +72,7 @@ def render_typed(rules: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def render_topic(topic: str, record: str) -> str:
-    """A topic, and a record in which it is to be looked for."""
+    """Return a topic, and a record in which it is to be looked for."""
     return f"### topic\n{_escape(topic)}\n{record}"
 
 
@@ -87,7 +88,7 @@ def _by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, 
 
 
 def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, str]]:
-    """A part in pages: its words in their order, each run under what it is, what a host put in as `injected`."""
+    """Yield a part in pages: its words in their order, each run under what it is, what a host put in as `injected`."""
     media = [f"[{len(part.media)} image or file]"] if part.media else []
     if label not in _BY_USERS or part.kind == "extra":
         yield label, "\n".join([*part.texts, *media])
@@ -101,7 +102,7 @@ def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[
 
 
 def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
-    """What a part of a message is; `names` holds the tools of the calls that wait for their results."""
+    """Return what a part of a message is; `names` holds the tools of the calls that wait for their results."""
     role = " ".join(reading.role.split())
     if part.kind == "call":
         names[part.id] = " ".join(part.name.split()) or "tool"
@@ -117,8 +118,8 @@ def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """A body in which no line looks like a label. Found by plain searches: one regex over megabytes would hold up
-    every other thread."""
+    """Return a body in which no line looks like a label. Found by plain searches: one regex over megabytes would hold
+    up every other thread."""
     kept: list[str] = []
     done, at = 0, text.find(_MARK)
     while at >= 0:

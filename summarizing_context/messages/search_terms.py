@@ -29,7 +29,7 @@ _UNSPACED = re.compile(
 
 
 def searchable(message: bytes, redact: Redact | None = None) -> str:
-    """The texts of a stored message, of what `redact` leaves of it; nothing for bytes that hold none.
+    """Return the texts of a stored message, of what `redact` leaves of it; nothing for bytes that hold none.
 
     The index of a store is written by it, and forgets by it: another one needs another version of the schema.
     """
@@ -47,7 +47,7 @@ def searchable(message: bytes, redact: Redact | None = None) -> str:
 
 
 def indexed_words(text: str) -> str:
-    """A text as it is indexed: with spaces around letters of scripts that have none between words."""
+    """Return a text as it is indexed: with spaces around letters of scripts that have none between words."""
     if text.isascii():
         return text
     pieces = (text[at : at + _AT_ONCE] for at in range(0, len(text), _AT_ONCE))
@@ -55,7 +55,7 @@ def indexed_words(text: str) -> str:
 
 
 def words_of(text: str) -> Iterator[str]:
-    """The words of a text, in small letters; of unspaced scripts each two letters that stand together."""
+    """Yield the words of a text, in small letters; of unspaced scripts each two letters that stand together."""
     for found in _WORD.finditer(text):  # not all in one go, which would hold every other thread up
         if (word := found[0]).isascii():
             yield word.lower()
@@ -64,12 +64,12 @@ def words_of(text: str) -> Iterator[str]:
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text that is short, or a piece of a longer one."""
+    """Return the words of a text that is short, or a piece of a longer one."""
     return frozenset(_WORD.findall(text.lower()) if text.isascii() else words_of(text))
 
 
 def query_terms(query: str, most: int = MOST_TERMS) -> list[str]:
-    """What a query asks for: each run of characters without a space, and its words where it has several."""
+    """Return what a query asks for: each run of characters without a space, and its words where it has several."""
     terms: dict[str, None] = {}
     for run in islice(re.finditer(r"\S+", unicodedata.normalize("NFC", query)), 1_000):
         words = [piece.lower() for word in _WORD.findall(run[0]) for piece in indexed_words(word).split()]
@@ -83,7 +83,7 @@ def query_terms(query: str, most: int = MOST_TERMS) -> list[str]:
 
 
 def coverage(terms: Sequence[str], text: str) -> float:
-    """Which part of the terms a text holds, from 0 to 1; the ends of words may differ."""
+    """Return which part of the terms a text holds, from 0 to 1; the ends of words may differ."""
     if not terms:
         return 0.0
     lowered = text.lower()
@@ -91,7 +91,7 @@ def coverage(terms: Sequence[str], text: str) -> float:
 
 
 def snippet(terms: Sequence[str], text: str) -> str:
-    """Where a text holds most of the terms, on one line."""
+    """Return where a text holds most of the terms, on one line."""
     if len(text) <= _WIDE * SNIPPET and len(whole := " ".join(text.split())) <= SNIPPET:
         return whole
     lowered = text.lower()
@@ -109,7 +109,7 @@ def snippet(terms: Sequence[str], text: str) -> str:
 
 
 def _parts(words: Sequence[str]) -> Iterator[str]:
-    """The words of a run; neighbours of an unspaced script by two."""
+    """Yield the words of a run; neighbours of an unspaced script by two."""
     unspaced = [len(word) == 1 and _UNSPACED.match(word) is not None for word in words]
     for at, word in enumerate(words):
         if not unspaced[at]:
@@ -121,7 +121,7 @@ def _parts(words: Sequence[str]) -> Iterator[str]:
 
 
 def _holds(lowered: str, term: str) -> bool:
-    """Whether a text holds a term: its words one after another, with anything but words between them, or nothing
+    """Return whether a text holds a term: its words one after another, with anything but words between them, or nothing
     between unspaced letters."""
     *words, last = term.split(" ")
     if not words:
@@ -132,7 +132,7 @@ def _holds(lowered: str, term: str) -> bool:
 
 
 def _places(term: str, lowered: str) -> list[int]:
-    """Where words begin as the term does, or its first word; the first places."""
+    """Return where words begin as the term does, or its first word; the first places."""
     is_unspaced = _UNSPACED.match(term) is not None
     begins = term.replace(" ", "") if is_unspaced else _stem(term.split(" ", 1)[0])
     places: list[int] = []
@@ -161,18 +161,18 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def distinctive_words(text: str, most: int) -> list[str]:
-    """The first of a text's words that are not common ones, each once."""
+    """Return the first of a text's words that are not common ones, each once."""
     return list(dict.fromkeys(word for word in words_of(text) if word not in _COMMON))[:most]
 
 
 def stems(text: str) -> frozenset[str]:
-    """Beginnings of a text's words by which their families are known, without common words."""
+    """Return beginnings of a text's words by which their families are known, without common words."""
     words = (word for word in words_of(text) if word not in _COMMON)
     return frozenset(_stem(word) for word in words)
 
 
 def likeness(query: frozenset[str], held: frozenset[str]) -> float:
-    """How many of their words two texts share, by their stems: of the shorter one's, on the scale of cosines between
-    embeddings. From 0 to 1; one word of four is 0.71, two are 0.84."""
+    """Return how many of their words two texts share, by their stems: of the shorter one's, on the scale of cosines
+    between embeddings. From 0 to 1; one word of four is 0.71, two are 0.84."""
     fewest = min(len(query), len(held))
     return (len(query & held) / max(fewest, 4)) ** 0.25 if fewest else 0.0  # of two words, one alike says little

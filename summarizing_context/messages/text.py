@@ -41,14 +41,14 @@ def shown(text: str) -> str:
 
 
 def bare(line: str) -> str:
-    """A line without the marks of lists and headings in front."""
+    """Return a line without the marks of lists and headings in front."""
     line = line.strip()
     bullet = _BULLET.match(line)
     return line[bullet.end() :] if bullet else line
 
 
 def split_prose(body: str) -> tuple[list[str], list[str]]:
-    """The sentences of `body`, and its fenced parts. A fence that is never closed is no fence."""
+    """Return the sentences of `body`, and its fenced parts. A fence that is never closed is no fence."""
     if "```" not in body:
         return list(_sentences(body)), []
     parts = body.split("```")
@@ -58,7 +58,7 @@ def split_prose(body: str) -> tuple[list[str], list[str]]:
 
 
 def split_lines(body: str) -> list[str]:
-    """The lines of a log, a listing or a file; a long one in pieces. Empty ones are left out."""
+    """Return the lines of a log, a listing or a file; a long one in pieces. Empty ones are left out."""
     lines: list[str] = []
     for line in body.split("\n"):
         if len(line) <= LONGEST:
@@ -70,7 +70,7 @@ def split_lines(body: str) -> list[str]:
 
 
 def clip(text: str, limit: int) -> str:
-    """The first words of `text`, at most `limit` characters with the mark of what is gone; no word is cut."""
+    """Return the first words of `text`, at most `limit` characters with the mark of what is gone; no word is cut."""
     if len(text) <= limit:
         return text
     cut = max(text.rfind(" ", 0, limit - 1), 0)
@@ -83,7 +83,7 @@ def clip(text: str, limit: int) -> str:
 
 
 def list_whole(names: Iterable[str], limit: int) -> str:
-    """The first names, none of them cut, in about `limit` characters; at least one."""
+    """Return the first names, none of them cut, in about `limit` characters; at least one."""
     listed = ""
     for name in names:
         if listed and len(listed) + len(name) > limit:
@@ -106,7 +106,7 @@ def _sentences(body: str) -> Iterator[str]:
 
 
 def split_line(line: str) -> Iterator[str]:
-    """The sentences of one line."""
+    """Yield the sentences of one line."""
     if ". " not in line and "? " not in line and "! " not in line and ".)" not in line and line.isascii():
         if line:
             yield line
@@ -122,7 +122,7 @@ def split_line(line: str) -> Iterator[str]:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """Parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
+    """Yield parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
     start, stop = 0, len(line)
     while start < stop:
         if stop - start <= LONGEST:
@@ -153,7 +153,7 @@ LINES_TABLE = _TABLE[:10] + b"\n" + _TABLE[11:]  # the same, line by line
 
 
 def words_of(text: str) -> Words:
-    """The words of `text` in lower case, as bytes; an apostrophe parts no word."""
+    """Return the words of `text` in lower case, as bytes; an apostrophe parts no word."""
     return text.encode("utf-8", "surrogatepass").translate(_TABLE, b"'").split()
 
 
@@ -174,7 +174,7 @@ _WIDEST = 60  # characters of a cell
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
+    """Return rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
     cells = [list(columns), *([_cell(value, at < len(columns) - 1) for at, value in enumerate(row)] for row in rows)]
     widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
     right = [bool(rows) and all(isinstance(row[at], int | float) for row in rows) for at in range(len(columns))]
@@ -187,7 +187,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def text_facts(rows: Sequence[tuple[str, object]]) -> str:
-    """Names and values, one a line."""
+    """Return names and values, one a line."""
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(f"{name.ljust(width)}  {_cell(value, False)}" for name, value in rows)
 

@@ -23,7 +23,7 @@ _LEAST_HEAD = 4  # characters
 
 
 def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
-    """Head and tail of `text` with a notice between them, in about `cap` tokens.
+    """Return head and tail of `text` with a notice between them, in about `cap` tokens.
 
     Args:
         text: The text to cut.
@@ -46,8 +46,8 @@ def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
 
 
 def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -> tuple[str, int]:
-    """About the longest end of `text` within `cap` tokens, and its tokens. `total` gives the density of the text, so
-    one count is mostly enough."""
+    """Return about the longest end of `text` within `cap` tokens, and its tokens. `total` gives the density of the
+    text, so one count is mostly enough."""
     length = min(len(text), max(0, cap) * len(text) // max(1, total))
     while length > 0:
         piece = text[-length:] if from_end else text[:length]
@@ -77,7 +77,7 @@ class Cut(NamedTuple):
     left_out: tuple[str, ...]  # the texts between the kept ones
 
     def join(self, key_lines: Sequence[Sequence[str]]) -> str:
-        """The content for a model. A notice with its key lines replaces each middle."""
+        """Return the content for a model. A notice with its key lines replaces each middle."""
         text = self.kept[0]
         for left_out, lines, after in zip(self.left_out, key_lines, self.kept[1:], strict=True):
             head = text if text.endswith("\n") else f"{text}\n"
@@ -132,7 +132,7 @@ def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list
 
 
 def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:
-    """Estimated tokens before each block of a text, and of the whole text at the end."""
+    """Return estimated tokens before each block of a text, and of the whole text at the end."""
     sums = [0]
     for at in range(0, len(text), _BLOCK):
         yield_now(_BLOCK)
@@ -141,12 +141,12 @@ def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:
 
 
 def _place(sums: Sequence[int], tokens: float) -> int:
-    """The position at which a text reaches `tokens`, exact to a block."""
+    """Return the position at which a text reaches `tokens`, exact to a block."""
     return bisect_left(sums, tokens) * _BLOCK
 
 
 def _between_lines(text: str, stop: int, reach: int) -> int:
-    """The end of a line, else of a word, at most `reach` characters before `stop`; else `stop`."""
+    """Return the end of a line, else of a word, at most `reach` characters before `stop`; else `stop`."""
     for gap in ("\n", " "):
         found = text.rfind(gap, max(0, stop - reach), stop)
         if found >= 0:

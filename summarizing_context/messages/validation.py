@@ -34,7 +34,7 @@ _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def check_message(message: object) -> Message:
-    """A deep copy of `message`, made of plain JSON values.
+    """Return a deep copy of `message`, made of plain JSON values.
 
     Raises `MessageError` unless it is a mapping with one of the `ROLES` that says something, for which
     `json.loads(json.dumps(m)) == m`, nested at most `MAX_DEPTH` levels deep.
@@ -119,7 +119,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(data: bytes) -> Message:
-    """The message that `encode_message` wrote, as a fresh value. Raises `StoreCorruptError`."""
+    """Return the message that `encode_message` wrote, as a fresh value. Raises `StoreCorruptError`."""
     with suppress(msgspec.DecodeError):
         message: Message = msgspec.json.decode(data)
         return message
@@ -170,7 +170,7 @@ def _copied(holder: Mapping[Any, Any], where: str, depth: int) -> Message:
 
 
 def _refused(where: str, why: str) -> MessageError:
-    """The error for a value, by its place: no key or value of a message is quoted, for they may be private."""
+    """Return the error for a value, by its place: no key or value of a message is quoted, for they may be private."""
     return MessageError(f"{where if len(where) <= 120 else f'{where[:120]}…'}: {why}")
 
 
