@@ -1,7 +1,9 @@
 """Standing rules in what a human types: orders that hold from now on, quoted word for word.
 
 Pure, and made for precision: the word list `rule_cues.toml` says which sentences count. A wrong rule stands in every
-view as an order; one that is missed can be said again.
+view as an order; one that is missed can be said again. A later rule takes the place of an earlier one about the same:
+with the same words, but for those before and behind that say how long and whether, or with another choice where one
+only can hold (`rule_topics.toml`).
 """
 
 from __future__ import annotations
@@ -10,20 +12,22 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
+
 _READING = 3  # another one whenever the same text would give other sentences
 _LONGEST = 300  # characters of a sentence
 _TYPED = 6_000  # characters from which on a text is a document rather than something said
 _SENTENCES = 25  # from which on it is one too
 _ITEMS = 8  # of a list from which on it is a dump
 _WRAP = 50  # characters of a line from which on the next one may go on with it
+
 _FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
 _ITEM = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
@@ -148,3 +152,52 @@ def _cues() -> dict[str, re.Pattern[str]]:
         for name, phrases in lists.items()
     }
     return cues | {"leads": re.compile(rf"\A\s*{leads}", re.IGNORECASE)}
+
+
+_WORD = re.compile(r"(?<![\w'./:-])[\w'./:-]*\w")
+
+
+class Topic(NamedTuple):
+    """What a rule is about. Rules that share either are about the same."""
+
+    order: str  # what is to be done, or not; empty where nothing is left of the rule
+    choice: str  # the same without what was chosen, where that excludes all else
+
+
+@lru_cache(maxsize=10_000)
+def rule_topic(rule: str) -> Topic:
+    """Return what a rule is about.
+
+    "Always push to main." and "Never push to main!" share their order, "Always answer in French." and "From now on
+    answer in German." their choice; "Never edit a.py." and "Never edit b.py." share neither.
+    """
+    before, behind, denials, choices = _topic_words()
+    order = " ".join(_WORD.findall(rule.replace("’", "'"))).casefold()
+    forbids = False
+    while (found := before.match(order)) is not None:
+        forbids = forbids or denials.fullmatch(found[1]) is not None
+        order = order[found.end() :]
+    while (found := behind.search(order)) is not None:
+        order = order[: found.start()]
+    chosen = None if forbids else next(filter(None, (choice.fullmatch(order) for choice in choices)), None)
+    return Topic(order, chosen[1] if chosen else "")
+
+
+@cache
+def _topic_words() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str], list[re.Pattern[str]]]:
+    """Return what may stand before an order, and behind it; which of it forbids; and the choices, each with all but
+    what was chosen as its group."""
+    data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
+    frames, openings, denials = (_any_of(data[name]) for name in ("frames", "openings", "denials"))
+    number = r"v?\d[\d.]*"
+    choices = (
+        rf"(?=(?:{_any_of(one['verbs'])})\b)(.*\b(?:{_any_of(one['links'])})) "
+        rf"(?:{_any_of(one['words']) or number})"
+        for one in data["choices"]
+    )
+    before = re.compile(rf"({frames}|{openings}|{denials})(?: |$)")
+    return before, re.compile(rf"(?: |^)(?:{frames})$"), re.compile(denials), [*map(re.compile, choices)]
+
+
+def _any_of(phrases: list[str]) -> str:
+    return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True)))

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,7 +44,6 @@ def verb_of(name: str) -> str:
     return next((_VERBS[word] for word in _name_words(name) if word in _VERBS), "")
 
 
-@lru_cache(maxsize=512)
 def _name_words(name: str) -> list[str]:
     return [word.lower() for word in _NAME_WORD.findall(name)]
 
