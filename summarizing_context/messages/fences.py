@@ -82,9 +82,8 @@ def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> It
         return  # seen at once, where looking for names takes long
     for opener in _openers(names, in_lines).finditer(text):
         tag = _read_tag(text, opener.end())
-        if (in_lines and _COMPOUND.match(tag.words)) or any(
-            name in names for name in accumulate(_GAPS.split(tag.words))
-        ):
+        is_named = any(name in names for name in accumulate(_GAPS.split(tag.words)))
+        if is_named or (in_lines and _COMPOUND.match(tag.words)):
             yield tag
 
 

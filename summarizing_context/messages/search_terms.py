@@ -167,8 +167,7 @@ def distinctive_words(text: str, most: int) -> list[str]:
 
 def stems(text: str) -> frozenset[str]:
     """Return beginnings of a text's words by which their families are known, without common words."""
-    words = (word for word in words_of(text) if word not in _COMMON)
-    return frozenset(_stem(word) for word in words)
+    return frozenset(_stem(word) for word in words_of(text) if word not in _COMMON)
 
 
 def likeness(query: frozenset[str], held: frozenset[str]) -> float:
