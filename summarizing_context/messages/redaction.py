@@ -30,6 +30,7 @@ _FARTHEST = 2**15  # characters of a secret; where a longer one ends is not look
 _RUN = 256  # characters compared at once
 _JSON = re.compile(r"\s*[\[{]")
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u....)'.replace("..", "[0-9a-fA-F]{2}"))
+_SHORT = {f"\\{char}": json.loads(f'"\\{char}"') for char in '"\\/bfnrt'}
 _DEPTH = 4  # JSON in a string of JSON, and so on
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)\\?(?:"|\Z)', re.DOTALL)  # to the end where it is not closed
 
@@ -240,7 +241,11 @@ def _place(text: str, at: int) -> int:
 
 def _unescaped(text: str) -> str:
     """Return a text with its escapes read, each as one character; what is no escape of JSON stays."""
-    return _ESCAPE.sub(lambda escape: str(json.loads(f'"{escape[0]}"')), text) if "\\" in text else text
+
+    def read(escape: re.Match[str]) -> str:
+        return _SHORT.get(escape[0]) or str(json.loads(f'"{escape[0]}"'))
+
+    return _ESCAPE.sub(read, text) if "\\" in text else text
 
 
 class Redaction:
