@@ -389,29 +389,26 @@ def _numbers(value: object) -> tuple[str, ...]:
     nothing, numbers of a frame, and names that no shape knows."""
     found: list[str] = []
     small: list[str] = []
-    for is_small, said in _scalars(value):
-        (small if is_small else found).append(said)
+
+    def walk(value: object, key: str) -> None:
+        if value and isinstance(value, list):
+            for at, item in enumerate(value):
+                walk(item, "" if at else key)
+        elif value and isinstance(value, dict):
+            for name, item in value.items():
+                if not name.startswith("_"):
+                    walk(item, name)
+        elif value and isinstance(value, str):
+            small.extend([key] if key and key not in _NAMES else [])
+        else:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            said = f'"{key}":{canonical_json(value)}' if key else canonical_json(value)
+            (found if is_number and key not in FRAME else small).append(said)
+
+    walk(value, "")
     if len(small) > _FEW:
         found += small
     return (",".join(found),) if found else ()
-
-
-def _scalars(value: object, key: str = "") -> Iterator[tuple[bool, str]]:
-    """Yield each value that is no text, with the name that it stands under, and whether it counts only where many
-    do."""
-    if value and isinstance(value, list):
-        for at, item in enumerate(value):
-            yield from _scalars(item, "" if at else key)
-    elif value and isinstance(value, dict):
-        for name, item in value.items():
-            if not name.startswith("_"):
-                yield from _scalars(item, name)
-    elif value and isinstance(value, str):
-        if key and key not in _NAMES:
-            yield True, key
-    else:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        yield not is_number or key in FRAME, f'"{key}":{canonical_json(value)}' if key else canonical_json(value)
 
 
 def _is_payload(text: str) -> bool:
