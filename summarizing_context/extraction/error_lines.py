@@ -26,22 +26,14 @@ _ERROR = re.compile(
 )
 
 _EXIT = re.compile(r"\W{0,8}(?:.{0,40} )?(?:[Ee]xit(?:ed)?(?: with)? (?:code|status):? [1-9])")
-
 _LAST_OF_TRACEBACK = re.compile(r"^[A-Za-z_][\w.]{0,120}(?:: .{0,300})?$", re.MULTILINE)
-
 _TRACEBACK = "Traceback (most recent call last)"
-
 _TAG = re.compile(r"</?[A-Za-z_][\w-]{0,40}>")
-
 _REACH = 300  # characters of a line that are looked at on either side
-
-_LOOKED_AT = 24  # places of one hint
-
-_APART = 16  # characters from one place to the next
 
 
 def first_error_line(result: str, failed: bool) -> str:
-    """The line of a result that names the error, word for word; "" if nothing went wrong in it."""
+    """Return the line of a result that names the error, word for word; "" if nothing went wrong in it."""
     traced = result.rfind(_TRACEBACK)
     if traced >= 0 and (raised := _LAST_OF_TRACEBACK.search(result, traced + len(_TRACEBACK))):
         return clip(shown(raised[0]), 200)
@@ -67,7 +59,7 @@ def first_error_line(result: str, failed: bool) -> str:
 
 
 def error_lines(result: str, most: int) -> list[str]:
-    """The first lines of a result that name an error, each once."""
+    """Return the first lines of a result that name an error, each once."""
     lines: dict[str, None] = {}
     for at in _hints(result):
         line = line_at(result, at)
@@ -79,26 +71,26 @@ def error_lines(result: str, most: int) -> list[str]:
 
 
 def _with_next(lines: Sequence[str]) -> str:
-    """The first line, and the next one too if the first ends with a colon: then what is wrong stands below."""
+    """Return the first line, and the next one too if the first ends with a colon: then what is wrong stands below."""
     first = clip(lines[0], 200)
     return clip(f"{first} {lines[1]}", 300) if first.endswith(":") and len(lines) > 1 else first
 
 
 def _hints(result: str) -> list[int]:
-    """Where a word stands that error lines have, in order; the first few of each word."""
+    """Return where a word stands that error lines have, in order; the first few of each word."""
     places: list[int] = []
     for hint in _HINTS:
         at = result.find(hint)
-        for _ in range(_LOOKED_AT):
+        for _ in range(24):
             if at < 0:
                 break
             places.append(at)
-            at = result.find(hint, at + _APART)
+            at = result.find(hint, at + 16)
     return sorted(places)
 
 
 def line_at(text: str, at: int) -> str:
-    """The line around a place; of a very long line the whole words near it, or nothing if it has none."""
+    """Return the line around a place; of a very long line the whole words near it, or nothing if it has none."""
     low, high = max(0, at - _REACH), at + _REACH
     start, end = text.rfind("\n", low, at) + 1, text.find("\n", at, high)
     if start == 0 and low > 0:

@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from heapq import merge
 from typing import NamedTuple
 from zlib import crc32
 
@@ -31,13 +29,10 @@ import msgspec
 
 from summarizing_context.extraction.error_lines import first_error_line
 from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, verb_of
-from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import Reading
 
 DECISION, ERROR, WRITE = 1, 2, 4
-
 _END = 1_000  # characters of either end of a long text
-
 _NAMES = 8  # files that one call names
 
 _HINTS = (  # without which no line names an error; looking for them is quick
@@ -53,9 +48,7 @@ _CHOICE = re.compile(
 )
 
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
-
 _WORD = re.compile(r"[\w./~-]+")  # in which a file may be named; looked for first, for that is quick
-
 _FILE = re.compile(r"[\w.~-]{0,60}/[\w./~-]{2,200}|\b[\w-]{1,60}\.[A-Za-z]{1,5}\b")
 
 
@@ -70,11 +63,12 @@ NO_TRAITS = Traits()
 
 
 def read_traits(reading: Reading, typed: Sequence[str]) -> Traits:
-    """What is noteworthy in a message; `typed` are its human texts."""
+    """Return what is noteworthy in a message; `typed` are its human texts."""
     flags, names = 0, dict[int, None]()
     for part in reading.parts:
         if part.kind == "result":
-            flags |= ERROR * _is_error(part)
+            ends = [text for text in map(_ends, part.texts) if any(map(text.__contains__, _HINTS))]
+            flags |= ERROR * (part.failed or any(first_error_line(text, False) for text in ends))
         elif part.kind == "call":
             text = _ends("".join(part.texts))
             flags |= WRITE * _changes(part.name, text)
@@ -87,20 +81,13 @@ def read_traits(reading: Reading, typed: Sequence[str]) -> Traits:
     return Traits(flags, tuple(names)[:_NAMES]) if flags or names else NO_TRAITS
 
 
-def _is_error(part: Part) -> bool:
-    if part.failed:
-        return True
-    ends = map(_ends, part.texts)
-    return any(any(map(text.__contains__, _HINTS)) and first_error_line(text, False) for text in ends)
-
-
 def _decides(text: str) -> bool:
     said = _ends(text).lower()
     return any(map(said.__contains__, _CHOOSING)) and _CHOICE.search(" ".join(said.split())) is not None
 
 
 def _changes(tool: str, arguments: str) -> bool:
-    """Whether a call changes something, by its tool's name, a patch, or the command that it runs."""
+    """Return whether a call changes something, by its tool's name, a patch, or the command that it runs."""
     if verb_of(tool) or "*** Begin Patch" in arguments:
         return True
     command = _COMMAND.search(arguments)
@@ -115,12 +102,8 @@ def _ends(text: str) -> str:
 
 
 _CRITICAL, _STRICT, _SOFT = 8, 16, 32
-
 _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, DECISION: 0.5, WRITE: 0.4, ERROR: 0.35}
-
 _REUSE, _MOST_USES, _RECENCY = 0.15, 3, 0.2
-
-Bucket = tuple[int, int]  # flags and uses, which groups share
 
 
 class Member(NamedTuple):
@@ -138,7 +121,7 @@ class Ranked(NamedTuple):
 
 
 def score(flags: int, uses: int, recency: float) -> float:
-    """The score of a group; `recency` is 0 for the oldest and 1 for the newest."""
+    """Return the score of a group; `recency` is 0 for the oldest and 1 for the newest."""
     rest = (1 - _REUSE) ** min(uses, _MOST_USES) * (1 - _RECENCY * recency)
     for flag, weight in _WEIGHTS.items():
         if flags & flag:
@@ -154,7 +137,6 @@ class ImportanceIndex:
         self._uses = array("B")
         self._names: list[tuple[int, ...]] = []
         self._by_name: dict[int, list[int]] = {}  # groups that may still be used again
-        self._buckets: dict[Bucket, array[int]] = {}
 
     def __len__(self) -> int:
         return len(self._flags)
@@ -176,49 +158,27 @@ class ImportanceIndex:
                 self._add(flags, names)
 
     def score_of(self, group: int) -> float:
-        """How important a group is now."""
+        """Return how important a group is now."""
         recency = group / (len(self) - 1) if len(self) > 1 else 1.0
         return score(self._flags[group], self._uses[group], recency)
 
     def ranked(self, groups: int, threshold: float) -> Iterator[Ranked]:
         """Of the first so many groups those that score at least `threshold`, the most important first, newer ones
         before older ones that score the same."""
-        return merge(
-            *(self._of_bucket(places, bisect_left(places, groups), threshold) for places in self._buckets.values()),
-            reverse=True,
-        )
-
-    def _of_bucket(self, places: array[int], stop: int, threshold: float) -> Iterator[Ranked]:
-        for at in range(stop - 1, -1, -1):  # the newest is the best of a bucket
-            ranked = Ranked(self.score_of(places[at]), places[at])
-            if ranked.score < threshold:
-                return
-            yield ranked
+        kinds = list(zip(self._flags[:groups], self._uses[:groups], strict=True))
+        likely = {kind for kind in set(kinds) if score(*kind, 1.0) >= threshold}  # few of a long log
+        found = (Ranked(self.score_of(group), group) for group, kind in enumerate(kinds) if kind in likely)
+        return iter(sorted((one for one in found if one.score >= threshold), reverse=True))
 
     def _add(self, flags: int, names: tuple[int, ...]) -> None:
         group = len(self)
-        for old in sorted({old for name in names for old in self._by_name.get(name, ())}):
-            self._use(old)
+        for old in {old for name in names for old in self._by_name.get(name, ())}:
+            self._uses[old] += 1
+            if self._uses[old] == _MOST_USES:
+                for name in self._names[old]:
+                    self._by_name[name].remove(old)
         self._flags.append(flags)
         self._uses.append(0)
         self._names.append(names)
-        self._bucket(flags, 0).append(group)
         for name in names:
             self._by_name.setdefault(name, []).append(group)
-
-    def _bucket(self, flags: int, uses: int) -> array[int]:
-        if (found := self._buckets.get((flags, uses))) is None:
-            found = self._buckets[flags, uses] = array("q")
-        return found
-
-    def _use(self, group: int) -> None:
-        """A later group names what this one names. One that was used often enough is not looked for any more."""
-        flags, uses = self._flags[group], self._uses[group]
-        held = self._buckets[flags, uses]
-        del held[bisect_left(held, group)]
-        self._uses[group] = uses + 1
-        places = self._bucket(flags, uses + 1)
-        places.insert(bisect_left(places, group), group)
-        if uses + 1 == _MOST_USES:
-            for name in self._names[group]:
-                self._by_name[name].remove(group)

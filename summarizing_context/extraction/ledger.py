@@ -11,13 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 Kind = Literal["path", "command", "error", "url", "identifier", "decision", "constraint"]
-
 KINDS: tuple[Kind, ...] = ("path", "command", "error", "url", "identifier", "decision", "constraint")
-
 LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
-
 _WORDS = 12  # of what was tried
-
 OPEN, FIXED, SAID = "open", "fixed", "said"
 
 
@@ -94,16 +90,24 @@ class Ledger:
             self._note_success(touch.about, (*touch.place, touch.stop))
 
     def touches(self) -> Iterator[Touch]:
-        """The set as it stands."""
+        """Yield the set as it stands."""
         yield from self._all.values()
 
     def facts(self) -> list[Fact]:
-        """Everything that is known, in the order in which it was done or said."""
+        """Return everything that is known, in the order in which it was done or said."""
         listed = sorted(self._all.values(), key=lambda touch: (*touch.place, touch.kind, touch.value, touch.operation))
-        return [self._fact(touch) for touch in listed]
+        facts: list[Fact] = []
+        for touch in listed:
+            kind, value, operation, start, stop = touch[:5]
+            superseded = kind != "error" and self._holding[kind][value] is not touch
+            if kind == "error":
+                fixed = self.fixed_at(touch)
+                operation, stop = (OPEN, stop) if fixed is None else (FIXED, fixed)
+            facts.append(Fact(kind, value, operation, start, stop, superseded))
+        return facts
 
     def newest(self, kind: Kind) -> Iterator[Touch]:
-        """What holds of each thing of a kind, the latest first."""
+        """Return what holds of each thing of a kind, the latest first."""
         if not self._in_order:
             for each, holding in self._holding.items():
                 self._holding[each] = dict(sorted(holding.items(), key=lambda held: held[1].place))
@@ -111,7 +115,7 @@ class Ledger:
         return reversed(self._holding[kind].values())
 
     def fixed_at(self, error: Touch) -> int | None:
-        """Where what an error is about had gone well again, by itself or as part of more; None if it has not."""
+        """Return where what an error is about had gone well again, by itself or as part of more; None if it has not."""
         words = error.about.split(" ")[:_WORDS]
         wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
         for about in (error.about, *wider):
@@ -122,10 +126,3 @@ class Ledger:
 
     def _note_success(self, about: str, done: tuple[int, int, int]) -> None:
         self._done[about] = max(done, self._done.get(about, done))
-
-    def _fact(self, touch: Touch) -> Fact:
-        kind, value, operation, start, stop = touch[:5]
-        if kind == "error":
-            fixed = self.fixed_at(touch)
-            return Fact(kind, value, OPEN if fixed is None else FIXED, start, stop if fixed is None else fixed, False)
-        return Fact(kind, value, operation, start, stop, self._holding[kind][value] is not touch)

@@ -20,21 +20,13 @@ from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import cleaned, split_prose
 
 HUMAN = "user"  # the label of what a person says
-
 KINDS = ("fact", "decision", "preference")
-
 _MOST = 20  # of one record
-
 _SHORTEST, _LONGEST = 6, 500  # characters of a quote, and of the sentence around it
-
 _LONGEST_ABOUT = 80  # characters
-
 _BLOCK = re.compile(r"^### (?P<label>.+?)(?: \(\d+ times\))? \[(?P<message>\d+)\]$", re.MULTILINE)
-
 _BEGIN = re.compile(r"\n|[.!?…][\"')\]]*\s+|[。！？]")
-
 _END = re.compile(r"\n|[.!?…][\"')\]]*(?=\s|$)|[。！？]")
-
 _QUESTION = re.compile(r"[.!…！\"'”’)\]*_\s]*+[?？؟]")  # read from the end
 
 
@@ -66,22 +58,27 @@ class Items(NamedTuple):
 
 
 def read_items(reply: str, record: str) -> Items | None:
-    """The proposals of a reply that the record bears out; None where the reply is of another form."""
+    """Return the proposals of a reply that the record bears out; None where the reply is of another form."""
     proposals = list(_proposals(reply))
     if not proposals and not re.fullmatch(r"\s*\[\s*\]\s*", reply):
         return None
-    blocks = list(_blocks(record))
+    labels = list(_BLOCK.finditer(record))
+    ends = [*(label.start() for label in labels[1:]), len(record)]
+    blocks = [
+        (label["label"], int(label["message"]), record[label.end() + 1 : end])
+        for label, end in zip(labels, ends, strict=False)
+    ]
     found = dict.fromkeys(item for one in proposals[:_MOST] if (item := _checked(one, blocks)) is not None)
     return Items(tuple(found), len(proposals) - len(found))
 
 
 def encode_items(items: Items) -> str:
-    """Items as they are kept."""
+    """Return items as they are kept."""
     return json.dumps({"items": [list(item) for item in items.kept], "dropped": items.dropped}, ensure_ascii=False)
 
 
 def decode_items(text: str) -> Items:
-    """Items as `encode_items` wrote them. Raises `ValueError` for anything else."""
+    """Return items as `encode_items` wrote them. Raises `ValueError` for anything else."""
     try:
         found = json.loads(text)
         return Items(tuple(Item(*item) for item in found["items"]), int(found["dropped"]))
@@ -90,25 +87,12 @@ def decode_items(text: str) -> Items:
 
 
 def normal_subject(about: str) -> str:
-    """What something is about, so that equal subjects read alike; empty where nothing telling is left."""
+    """Return what something is about, so that equal subjects read alike; empty where nothing telling is left."""
     return " ".join(sorted(stems(about)))
 
 
-class _Block(NamedTuple):
-    label: str
-    message: int
-    text: str
-
-
-def _blocks(record: str) -> Iterator[_Block]:
-    labels = list(_BLOCK.finditer(record))
-    ends = [label.start() for label in labels[1:]] + [len(record)]
-    for label, end in zip(labels, ends, strict=True):
-        yield _Block(label["label"], int(label["message"]), record[label.end() + 1 : end])
-
-
 def _proposals(reply: str) -> Iterator[Any]:
-    """Each object of the reply, in a list, on lines or alone; None for what begins like one and is broken."""
+    """Yield each object of the reply, in a list, on lines or alone; None for what begins like one and is broken."""
     decoder, at = json.JSONDecoder(), 0
     while (opening := reply.find("{", at)) >= 0:
         try:
@@ -119,9 +103,9 @@ def _proposals(reply: str) -> Iterator[Any]:
         yield from listed[0] if listed else [found]
 
 
-def _checked(proposal: Any, blocks: list[_Block]) -> Item | None:
-    """What the record bears out of a proposal; None where its quote does not stand in the message that it names, or
-    in a question."""
+def _checked(proposal: Any, blocks: Sequence[tuple[str, int, str]]) -> Item | None:
+    """Return what the record bears out of a proposal; None where its quote does not stand in the message that it
+    names, or in a question."""
     if not isinstance(proposal, dict):
         return None
     kind, message, quote = proposal.get("kind"), proposal.get("message"), proposal.get("quote")
@@ -130,27 +114,22 @@ def _checked(proposal: Any, blocks: list[_Block]) -> Item | None:
     words = quote.split()
     if not _SHORTEST <= len(" ".join(words)) <= _LONGEST or not any(char.isalpha() for char in quote):
         return None
-    said = re.compile(
-        _word_edge(words[0][0], r"(?<!\w)") + r"\s+".join(map(re.escape, words)) + _word_edge(words[-1][-1], r"(?!\w)")
-    )
-    for block in blocks:
-        if block.message == message and (found := said.search(block.text)) is not None:
-            text = _sentence(block.text, found.start(), found.end())
+    # No quote begins or ends inside of a word, in scripts that put spaces between them.
+    before = r"(?<!\w)" if re.match(r"[A-Za-z0-9]", words[0]) else ""
+    behind = r"(?!\w)" if re.match(r"[A-Za-z0-9]", words[-1][-1]) else ""
+    said = re.compile(before + r"\s+".join(map(re.escape, words)) + behind)
+    for label, at, block in blocks:
+        if at == message and (found := said.search(block)) is not None:
+            text = _sentence(block, found.start(), found.end())
             if _QUESTION.match(text[::-1]):
                 continue  # the message may have more blocks
-            human = block.label == HUMAN
-            allowed = kind if human or (kind == "decision" and block.label == "assistant") else "fact"
-            return Item(allowed, _about(proposal.get("about"), block.text), text, message, block.label)
+            allowed = kind if label == HUMAN or (kind == "decision" and label == "assistant") else "fact"
+            return Item(allowed, _about(proposal.get("about"), block), text, message, label)
     return None
 
 
-def _word_edge(char: str, edge: str) -> str:
-    """No quote begins or ends inside of a word, in scripts that put spaces between them."""
-    return edge if char.isascii() and char.isalnum() else ""
-
-
 def _sentence(text: str, start: int, stop: int) -> str:
-    """The sentence, or the sentences, that a quote stands in; the quote alone where they are long."""
+    """Return the sentence, or the sentences, that a quote stands in; the quote alone where they are long."""
     begins = [found.end() for found in _BEGIN.finditer(text, max(0, start - _LONGEST), start)]
     begin = begins[-1] if begins else max(0, start - _LONGEST)
     end = _END.search(text, max(start, stop - 1))
@@ -161,7 +140,7 @@ def _sentence(text: str, start: int, stop: int) -> str:
 
 
 def _about(about: Any, text: str) -> str:
-    """The subject, if it shares a word with the message and holds no figure that stands not there."""
+    """Return the subject, if it shares a word with the message and holds no figure that stands not there."""
     flat = " ".join(about.split()) if isinstance(about, str) else ""
     words = stems(flat)
     strange = [word for word in flat.split() if any(char.isdigit() for char in word) and word not in text]
@@ -169,13 +148,9 @@ def _about(about: Any, text: str) -> str:
 
 
 _PASTED = 25  # sentences from which on a message is a document rather than something said
-
 _LONGEST_DEFINITION = 300  # characters of a sentence
-
 _VALUE = r"""(?:[`"'(]*)(?:[A-Z][\w.&+-]*|[\w.~/-]*[./:@_][\w./:@_-]*\w|\w*\d[\w.:%-]*)(?!\w)"""
-
 _SECRET = re.compile(r"(?i)passw|secret|token|\bkey\b|\bpin\b")
-
 _OPENING = r"(?:(?i:please |note |remember |fyi|that |and |also )[,:]? ?)*"
 
 _SUBJECT = (
@@ -191,7 +166,6 @@ _DEFINITION = re.compile(
 )
 
 _VERB = re.compile(r"(?<!i)s$")  # the ending of a verb
-
 _ENDS_IN_NUMBERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])")
 
 _NAME = (
@@ -225,32 +199,23 @@ class Definition(NamedTuple):
 
 
 def definitions(texts: Iterable[str]) -> Iterator[Definition]:
-    """The definitions in what a person said in one message."""
-    sentences = [
-        cleaned(sentence).strip() for text in texts for said in split_prose(text)[0] for sentence in _split(said)
-    ]
+    """Yield the definitions in what a person said in one message."""
+    sentences: list[str] = []
+    for said in (said for text in texts for said in split_prose(text)[0]):
+        start = 0
+        for end in _ENDS_IN_NUMBERS.finditer(said):  # an address or a version, and what is said behind it
+            sentences.append(cleaned(said[start : end.end(1)]).strip())
+            start = end.end()
+        sentences.append(cleaned(said[start:]).strip())
     for sentence in sentences if len(sentences) < _PASTED else ():
-        found = _defined(sentence)
-        if (
-            found is not None
-            and not _SECRET.search(found.subject)
-            and len(sentence) <= _LONGEST_DEFINITION
-            and not sentence.rstrip("\"')* ").endswith("?")
-        ):
-            yield found
-
-
-def _split(sentence: str) -> Iterator[str]:
-    """What ends in an address or a version, and what is said behind it."""
-    start = 0
-    for end in _ENDS_IN_NUMBERS.finditer(sentence):
-        yield sentence[start : end.end(1)]
-        start = end.end()
-    yield sentence[start:]
+        if len(sentence) <= _LONGEST_DEFINITION and not sentence.rstrip("\"')* ").endswith("?"):
+            found = _defined(sentence)
+            if found is not None and not _SECRET.search(found.subject):
+                yield found
 
 
 def _defined(sentence: str) -> Definition | None:
-    """What a sentence defines; None where it defines nothing."""
+    """Return what a sentence defines; None where it defines nothing."""
     for owner, forms in _OWNERS.items():
         for form in forms:
             if (found := form.match(sentence)) is not None:
@@ -262,7 +227,7 @@ def _defined(sentence: str) -> Definition | None:
 
 
 def bare_subject(subject: str) -> str:
-    """The subject of a definition, without what was put before it."""
+    """Return the subject of a definition, without what was put before it."""
     for owner in _OWNERS:
         subject = subject.removeprefix(f"{owner} ")
     return subject

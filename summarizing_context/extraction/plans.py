@@ -12,26 +12,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 _LONGEST = 200_000  # characters of arguments that are read
-
 _MOST = 1_000  # items
 
-_WORDS = (
-    "content",
-    "step",
-    "text",
-    "title",
-    "subject",
-    "task",
-    "description",
-    "name",
-)  # keys of an item's words, the best first
-
+# Keys of an item's words, the best first, and of its state.
+_WORDS = ("content", "step", "text", "title", "subject", "task", "description", "name")
 _STATES = ("status", "state", "completed", "done")
-
-_SUBJECT, _TASK_ID = "subject", "taskId"  # arguments of tools that make and change one task a call
-
 _NUMBERED = re.compile(r"\s*Task #(\w{1,40}) created")
-
 _DONE, _DOING, _DROPPED, _TO_DO = "[x]", "[>]", "[-]", "[ ]"
 
 _MARKS = {
@@ -58,22 +44,25 @@ class Item(NamedTuple):
 
 
 def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
-    """The plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the plan
-    that stood: arguments with `merge` change single items of it by their ids."""
+    """Return the plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the
+    plan that stood: arguments with `merge` change single items of it by their ids."""
     parsed = _parsed(arguments)
     if not isinstance(parsed, dict):
         return None
     if changes_one(keys):
         return _with_task(parsed, before)
-    value = next((parsed[key] for key in keys if key in parsed), None)
-    items = _items(value)
-    if items is not None and parsed.get("merge") is True:
-        return _merged(before, items)
-    return items
+    items = _items(next((parsed[key] for key in keys if key in parsed), None))
+    if items is None or parsed.get("merge") is not True:
+        return items
+    merged = {item.id or f"\0{at}": item for at, item in enumerate(before)}
+    for at, item in enumerate(items):
+        known = merged.get(item.id) if item.id else None
+        merged[item.id or f"\0\0{at}"] = item._replace(text=item.text or known.text) if known else item
+    return tuple(item for item in merged.values() if item.text)
 
 
 def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
-    """The plan that the result of a call tells: a list, or an object that holds one; None for any other."""
+    """Return the plan that the result of a call tells: a list, or an object that holds one; None for any other."""
     parsed = _parsed(result)
     if isinstance(parsed, dict):
         parsed = next((parsed[key] for key in keys if isinstance(parsed.get(key), list)), None)
@@ -81,17 +70,17 @@ def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
 
 
 def changes_one(keys: Sequence[str]) -> bool:
-    """Whether calls with these arguments make or change one item, and the others stand."""
-    return not {_SUBJECT, _TASK_ID}.isdisjoint(keys)
+    """Return whether calls with these arguments make or change one item, and the others stand."""
+    return "subject" in keys or "taskId" in keys
 
 
 def _with_task(call: Mapping[str, Any], before: Sequence[Item]) -> tuple[Item, ...] | None:
-    """The plan with one task more, or one changed by its id; None where the call does neither."""
-    subject, state = call.get(_SUBJECT), call.get("status")
+    """Return the plan with one task more, or one changed by its id; None where the call does neither."""
+    subject, state = call.get("subject"), call.get("status")
     words = subject.strip() if isinstance(subject, str) else ""
-    if _TASK_ID not in call:
+    if "taskId" not in call:
         return (*before, Item(words, _TO_DO)) if words and len(before) < _MOST else None
-    known = next((item for item in before if item.id == str(call[_TASK_ID])), None)
+    known = next((item for item in before if item.id == str(call["taskId"])), None)
     if known is None:
         return None
     mark = _MARKS.get(state, _TO_DO) if isinstance(state, str) else known.mark
@@ -100,7 +89,7 @@ def _with_task(call: Mapping[str, Any], before: Sequence[Item]) -> tuple[Item, .
 
 
 def numbered_task(result: str, before: Sequence[Item]) -> tuple[Item, ...] | None:
-    """The plan with the id that a result tells of the newest item without one; None where it tells none."""
+    """Return the plan with the id that a result tells of the newest item without one; None where it tells none."""
     found = _NUMBERED.match(result)
     at = next((at for at, item in enumerate(before) if not item.id), None)
     if found is None or at is None:
@@ -124,25 +113,17 @@ def _items(value: object) -> tuple[Item, ...] | None:
         return (Item(value.strip()),) if value.strip() else None
     if not isinstance(value, list) or len(value) > _MOST:
         return None
-    items = tuple(map(_item, value))
-    return None if None in items else tuple(item for item in items if item is not None)
-
-
-def _item(value: object) -> Item | None:
-    if isinstance(value, str):
-        return Item(value.strip(), _TO_DO)
-    if not isinstance(value, Mapping):
-        return None
-    words = next((text for key in _WORDS if isinstance(text := value.get(key), str)), "")
-    state = next((str(value[key]).lower() for key in _STATES if key in value), "")
-    id = str(value.get("id", ""))
-    return Item(words.strip(), _MARKS.get(state, _TO_DO), id) if words.strip() or id else None
-
-
-def _merged(before: Sequence[Item], items: Sequence[Item]) -> tuple[Item, ...]:
-    """The plan that stood with some items changed, and new ones behind it."""
-    merged = {item.id or f"\0{at}": item for at, item in enumerate(before)}
-    for at, item in enumerate(items):
-        known = merged.get(item.id) if item.id else None
-        merged[item.id or f"\0\0{at}"] = item._replace(text=item.text or known.text) if known else item
-    return tuple(item for item in merged.values() if item.text)
+    items: list[Item] = []
+    for each in value:
+        if isinstance(each, str):
+            items.append(Item(each.strip(), _TO_DO))
+            continue
+        if not isinstance(each, Mapping):
+            return None
+        words = next((text for key in _WORDS if isinstance(text := each.get(key), str)), "").strip()
+        state = next((str(each[key]).lower() for key in _STATES if key in each), "")
+        id = str(each.get("id", ""))
+        if not words and not id:
+            return None
+        items.append(Item(words, _MARKS.get(state, _TO_DO), id))
+    return tuple(items)

@@ -8,29 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
-_VERBS = {
-    **dict.fromkeys(("edit", "multiedit", "replace", "insert", "patch", "str"), "edited"),
-    "update": "updated",
-    "modify": "modified",
-    "write": "wrote",
-    "create": "created",
-    "delete": "deleted",
-    "drop": "dropped",
-    "close": "closed",
-    "archive": "archived",
-    "remove": "removed",
-    "move": "moved",
-    "rename": "renamed",
-    "save": "saved",
-    "undo": "undid",
-}
+_VERBS = dict.fromkeys(("edit", "multiedit", "replace", "insert", "patch", "str"), "edited") | {
+    "update": "updated", "modify": "modified", "write": "wrote", "create": "created", "delete": "deleted",
+    "drop": "dropped", "close": "closed", "archive": "archived", "remove": "removed", "move": "moved",
+    "rename": "renamed", "save": "saved", "undo": "undid",
+}  # fmt: skip
 
 _LOOKING = frozenset(
     (
@@ -46,24 +35,20 @@ CHANGES = re.compile(
 
 
 def looks_only(tool: str) -> bool:
-    """Whether a tool's name says that it only looks at something."""
+    """Return whether a tool's name says that it only looks at something."""
     return any(word in _LOOKING for word in _name_words(tool)[:2]) and not verb_of(tool)
 
 
 def verb_of(name: str) -> str:
-    """What a tool of this name has done to a file, in the past tense; "" if nothing."""
+    """Return what a tool of this name has done to a file, in the past tense; "" if nothing."""
     return next((_VERBS[word] for word in _name_words(name) if word in _VERBS), "")
 
 
-@lru_cache(maxsize=512)
 def _name_words(name: str) -> list[str]:
     return [word.lower() for word in _NAME_WORD.findall(name)]
 
 
 _READ = 4_000  # characters of a command that are looked at
-
-_TRIED = 600  # characters of a command that say what it tries
-
 _MOST = 24  # file operations of one command
 
 _CHANGE_DIRECTORY = re.compile(
@@ -84,25 +69,15 @@ COMMITS = re.compile(
 )
 
 _HEREDOC = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,40})\1([^\n]{0,400})\n.*?(?:\n\s{0,8}\2(?=\W|\Z)|\Z)", re.DOTALL)
-
 _COMMENT = re.compile(r"^[ \t]{0,40}#[^\n]{0,1000}", re.MULTILINE)
-
 _HINT = re.compile(r"\b(?:rm|mv|cp|touch|mkdir|tee|unlink|rmdir|sed -[a-z]{0,3}i)\b|>")
-
 _TOKEN = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||[0-9&]?>>?(?:&\d)?|[;|\n&<()]|(?:[^\s;|&<>()'\"\\]|\\.)+|\\")
-
 _ENDS = frozenset({"&&", "||", ";", "|", "\n", "&", "(", ")"})
-
 _PLAIN = re.compile(r"[\w./~+@%:=,-]{1,400}\Z")
-
 _OPERATIONS = {"rm": "deleted", "unlink": "deleted", "rmdir": "deleted", "touch": "touched", "mkdir": "created"}
-
 _BEFORE = frozenset({"sudo", "command", "env", "time", "then", "do", "else", "!"})
-
 _PIPED = re.compile(r"\s{0,9}(?:2>&1\s{0,9})?\|\s{0,9}(?:tail|head|grep|cat|tee|less|wc|sort)\b[^\"']{0,200}\Z")
-
 _REDIRECT = re.compile(r"\s\d?>{1,2}\s?&?[\w./-]{1,200}")
-
 _OPTION = re.compile(r"\s-{1,2}[\w-]{1,40}(?:=\S{0,200})?(?=\s|\Z)")
 
 
@@ -115,7 +90,7 @@ class FileOperation(NamedTuple):
 
 
 def bare_command(command: str) -> str:
-    """The command without a shell around it and a change of folder in front."""
+    """Return the command without a shell around it and a change of folder in front."""
     start = _without_shell(command)
     return _CHANGE_DIRECTORY.sub("", start, count=1) if start.startswith("cd ") else start
 
@@ -127,38 +102,42 @@ def _without_shell(command: str) -> str:
 
 
 def only_looks(command: str) -> bool:
-    """Whether a bare command begins by looking, and commits nothing."""
+    """Return whether a bare command begins by looking, and commits nothing."""
     return LOOKS.match(command) is not None and not COMMITS.search(command)
 
 
 def tried(command: str) -> str:
-    """What a bare command tries, whatever its options and the readers of its output: two runs of it are alike."""
-    line = command.split("\n", 1)[0][:_TRIED]
+    """Return what a bare command tries, whatever its options and the readers of its output: two runs of it are
+    alike."""
+    line = command.split("\n", 1)[0][:600]
     line = _PIPED.sub("", line) if "|" in line else line
     line = _REDIRECT.sub("", line) if ">" in line else line
     return " ".join((_OPTION.sub("", line) if " -" in line else line).split())[:200]
 
 
 def files_of(command: str) -> list[FileOperation]:
-    """The files that a command obviously creates, changes, moves or deletes, in order."""
+    """Return the files that a command obviously creates, changes, moves or deletes, in order."""
     if not _HINT.search(command[:_READ]):
         return []
     start = _without_shell(command)
     folder = _CHANGE_DIRECTORY.match(start)
     found: list[FileOperation] = []
-    for words, written in _simple_commands(_without_text(start)):
+    start = _COMMENT.sub("", start) if "#" in start else start
+    start = _HEREDOC.sub(r"<<\2\3 ", start) if "<<" in start else start
+    for words, written in _simple_commands(start):
         found += [FileOperation(path, "wrote", "sh") for path in written]
         found += _operations(words)
         if len(found) >= _MOST:
             break
     base = (folder[1] or folder[2] or folder[3]) if folder else ""
-    return [_within(base, operation) for operation in found[:_MOST] if _is_plain(operation.path)]
-
-
-def _without_text(command: str) -> str:
-    """The command without comments and the bodies of here-documents."""
-    bare = _COMMENT.sub("", command) if "#" in command else command
-    return _HEREDOC.sub(r"<<\2\3 ", bare) if "<<" in bare else bare
+    listed = [one for one in found[:_MOST] if _is_plain(one.path)]
+    if not base or not _is_plain(base):
+        return listed
+    inside = f"{base.rstrip('/')}/"
+    return [
+        one if one.path.startswith(("/", "~")) else one._replace(path=inside + one.path.removeprefix("./"))
+        for one in listed
+    ]
 
 
 def _simple_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -182,7 +161,7 @@ def _simple_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def _operations(words: Sequence[str]) -> list[FileOperation]:
-    """What one simple command does to which files."""
+    """Return what one simple command does to which files."""
     at = 0
     while at < len(words) and words[at] in _BEFORE:
         at += 1
@@ -196,23 +175,14 @@ def _operations(words: Sequence[str]) -> list[FileOperation]:
     if program == "tee":
         return [FileOperation(name, "wrote", program) for name in names]
     if program in ("mv", "cp") and len(names) == 2:
-        gone = [FileOperation(names[0], "moved", program)] if program == "mv" else []
-        return [*gone, FileOperation(_target(names), "created", program)]
+        source, target = names
+        if target.endswith("/"):  # within a folder it keeps its name
+            target += source.rstrip("/").rpartition("/")[2]
+        gone = [FileOperation(source, "moved", program)] if program == "mv" else []
+        return [*gone, FileOperation(target, "created", program)]
     if program == "sed" and any(option.startswith("-i") or option == "--in-place" for option in options):
         return [FileOperation(name, "edited", program) for name in names[1:] if "/" in name or "." in name]
     return []
-
-
-def _target(names: Sequence[str]) -> str:
-    """Where a file comes to stand: within a folder it keeps its name."""
-    source, target = names
-    return f"{target}{source.rstrip('/').rpartition('/')[2]}" if target.endswith("/") else target
-
-
-def _within(base: str, operation: FileOperation) -> FileOperation:
-    if not base or not _is_plain(base) or operation.path.startswith(("/", "~")):
-        return operation
-    return operation._replace(path=f"{base.rstrip('/')}/{operation.path.removeprefix('./')}")
 
 
 def _is_plain(path: str) -> bool:
@@ -224,23 +194,12 @@ def _unquoted(token: str) -> str:
 
 
 PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
-
 PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
-
 _DIFF = re.compile(r"(?:\A|\n)--- ([^\t\n]{1,400})[^\n]{0,100}\n\+\+\+ ([^\t\n]{1,400})")
-
-_DIFF_KEYS = ("patch", "diff", "")
-
-_NOWHERE = "/dev/null"
-
 _PARSED = 1_000_000  # characters of arguments; in larger ones names are looked for at both ends
-
 _END = 4_000  # characters
-
 _VALUES, _DEPTH = 200, 4  # of the arguments of one call
-
 _HEAD = 300  # characters of a result's beginning and end, whose words tell how it went
-
 _ERROR = re.compile(r"\s{0,9}(?:<tool_use_error>|(?:[A-Z]\w{0,30})?[Ee]rror: |Traceback \()")
 
 _REFUSED = re.compile(
@@ -261,9 +220,7 @@ _EXIT = re.compile(
 )
 
 _TOOK = re.compile(r"\s{0,3}(?:\(\d[\d.]{0,12}\s?m?s\)|in \d[\d.]{0,12}\s?m?s)[ =]{0,80}\Z")
-
 _URL = re.compile(r"https?://[^\s\"'<>`)\]},\\|]{3,400}")
-
 _ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,63}\Z")
 
 _ID_IN_RESULT = re.compile(
@@ -272,11 +229,9 @@ _ID_IN_RESULT = re.compile(
 
 _NAMED = re.compile(r'"([\w-]{1,40})"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 
-_URLS, _IDS = 4, 8  # of one result or message
-
 
 def read_arguments(text: str) -> list[tuple[str, str]]:
-    """The arguments as names and texts, nested ones too; a text that is no JSON has no name."""
+    """Return the arguments as names and texts, nested ones too; a text that is no JSON has no name."""
     if len(text) > _PARSED:
         return [(key, value) for part in (text[:_END], text[-_END:]) for key, value in _NAMED.findall(part)]
     try:
@@ -308,8 +263,10 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """(path, operation) of each file of a patch among the arguments."""
     found: list[tuple[str, str]] = []
     for name, text in values:
-        if name in _DIFF_KEYS and "+++ " in text:
-            found += [_diffed(old.strip(), new.strip()) for old, new in _DIFF.findall(text[:_PARSED])]
+        if name in ("patch", "diff", "") and "+++ " in text:
+            for old, new in ((old.strip(), new.strip()) for old, new in _DIFF.findall(text[:_PARSED])):
+                done = "deleted" if new == "/dev/null" else "created" if old == "/dev/null" else "edited"
+                found.append((old.removeprefix("a/") if done == "deleted" else new.removeprefix("b/"), done))
         if "*** " not in text:
             continue
         for verb, path, target in PATCHED.findall(text[:_PARSED]):
@@ -319,41 +276,25 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return found
 
 
-def _diffed(old: str, new: str) -> tuple[str, str]:
-    """What a file's heading in a unified diff does to it."""
-    if new == _NOWHERE:
-        return old.removeprefix("a/"), "deleted"
-    return new.removeprefix("b/"), "created" if old == _NOWHERE else "edited"
-
-
 def refuses(result: str, *, looks: bool) -> bool:
-    """Whether a result says that the call did nothing. What was looked at may itself begin with such words."""
+    """Return whether a result says that the call did nothing. What was looked at may itself begin with such words."""
     if _ERROR.match(result[:_HEAD]) or denies(result):
         return True
     if looks:
         return False
-    fields = _object(result)
-    return _REFUSED.match(result[:_HEAD]) is not None if fields is None else _reports_failure(fields)
+    if result.lstrip()[:1] == "{" and len(result) <= _PARSED:
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return _reports_failure(msgspec.json.decode(result))
+    return _REFUSED.match(result[:_HEAD]) is not None
 
 
 def denies(result: str) -> bool:
-    """Whether a result says that the call was not even begun: somebody forbade or stopped it."""
+    """Return whether a result says that the call was not even begun: somebody forbade or stopped it."""
     return _DENIED.match(result[:_HEAD]) is not None
 
 
-def _object(result: str) -> dict[str, Any] | None:
-    """A result that is one JSON object."""
-    if result.lstrip()[:1] != "{" or len(result) > _PARSED:
-        return None
-    try:
-        fields: dict[str, Any] = msgspec.json.decode(result)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-    return fields
-
-
 def _reports_failure(fields: dict[str, Any]) -> bool:
-    """Whether an object says so in one of the usual fields, or its `output` does."""
+    """Return whether an object says so in one of the usual fields, or its `output` does."""
     went_well, failed = fields.get("success", fields.get("ok")), fields.get("is_error", fields.get("isError"))
     if went_well is False or failed is True or (went_well is not True and bool(fields.get("error"))):
         return True
@@ -362,7 +303,7 @@ def _reports_failure(fields: dict[str, Any]) -> bool:
 
 
 def exit_code(text: str) -> str:
-    """The exit status that a result tells at its beginning or its end; "" if it tells none."""
+    """Return the exit status that a result tells at its beginning or its end; "" if it tells none."""
     for part in (text[:_HEAD], text[_HEAD:][-_HEAD:]):
         if ("xit" in part or "return" in part) and (found := _EXIT.search(part)):
             return found[1]
@@ -370,7 +311,7 @@ def exit_code(text: str) -> str:
 
 
 def is_id(value: str) -> bool:
-    """Whether an argument is one word with a digit in it, and more than a number."""
+    """Return whether an argument is one word with a digit in it, and more than a number."""
     return (
         len(value) <= 64
         and _ID.match(value) is not None
@@ -380,33 +321,33 @@ def is_id(value: str) -> bool:
 
 
 def signature(line: str) -> str:
-    """An error's line without the time that it took, which is another one each time."""
+    """Return an error's line without the time that it took, which is another one each time."""
     return _TOOK.sub("", line)
 
 
 def ids_in_result(text: str) -> list[str]:
-    """The ids that a result names as such, the first few."""
-    return list(dict.fromkeys(id for id in _ID_IN_RESULT.findall(text) if is_id(id)))[:_IDS]
+    """Return the ids that a result names as such, the first few."""
+    return list(dict.fromkeys(id for id in _ID_IN_RESULT.findall(text) if is_id(id)))[:8]
 
 
 def urls_in(text: str) -> list[str]:
-    """The addresses in a text, the first few."""
+    """Return the addresses in a text, the first few."""
     if "://" not in text:
         return []
     found: dict[str, None] = {}
     for match in _URL.finditer(text):
         found[match[0].rstrip(".,;:!?)'")] = None
-        if len(found) == _URLS:
+        if len(found) == 4:
             break
     return list(found)
 
 
 def both_ends(text: str) -> str:
-    """A text, or of a huge one its beginning and its end."""
+    """Return a text, or of a huge one its beginning and its end."""
     return text if len(text) <= 2 * _PARSED else f"{text[:_PARSED]}\n{text[-_PARSED:]}"
 
 
 def one_line(text: str, most: int) -> str:
-    """A text on one line of at most so many characters."""
+    """Return a text on one line of at most so many characters."""
     line = " ".join(text[: 4 * most].split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

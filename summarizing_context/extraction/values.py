@@ -17,9 +17,7 @@ _EXTENSIONS = (
 )
 
 URL = re.compile(r"https?://[^\s\"'<>`)\]},\\]{3,400}")
-
 MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,32}){1,4}")
-
 FILE = re.compile(rf"(?<![\w/.-])[\w-]{{1,80}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_EXTENSIONS})\b(?![/\w])")
 
 _VALUE = re.compile(
@@ -42,7 +40,6 @@ _NO_VALUE = re.compile(  # the numbers of a listing's lines, line ends in JSON o
 )
 
 _LONGEST = 100_000  # characters of a text that are looked through
-
 _TRAILING = ".,:;-_*#$%/!?'"
 
 
@@ -63,22 +60,16 @@ def exact_values(text: str) -> list[str]:
 
 
 MOST_DROPS = 12
-
 _LONGEST_HINT = 80  # characters; a longer value is no hint
-
 _READ = 2_000  # characters of a message; further down stand the bodies of files
-
 _BETWEEN = (" ", "\n", '"', "\\")  # no value goes on behind these
-
 _BLOCK = re.compile(r"^### ", re.MULTILINE)
-
 _ARGUMENT_NAME = re.compile(r"\"\w{1,60}\":|\\u001b\[[0-9;?]{0,16}[A-Za-z]|\\u[0-9a-f]{4}|\\[nrt\"\\]")  # or an escape
-
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def find_drops(source: str, summary: str) -> tuple[str, ...]:
-    """Values of a rendered source that its summary lacks: the most used first, of these the newest.
+    """Return values of a rendered source that its summary lacks: the most used first, of these the newest.
 
     What is said counts three times, what a tool is called with twice. What only results hold is left out: few of their
     many values are ever needed. A number says nothing without the word beside it.
@@ -103,7 +94,7 @@ def find_drops(source: str, summary: str) -> tuple[str, ...]:
 
 
 def _stands_in(value: str, text: str) -> bool:
-    """Whether a value stands there whole: `HAT-21` does not where `HAT-215` does."""
+    """Return whether a value stands there whole: `HAT-21` does not where `HAT-215` does."""
     at = text.find(value)
     while at >= 0:
         end = at + len(value)

@@ -20,7 +20,7 @@ from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_tr
 from summarizing_context.extraction.rules import Rule, RuleExtractor
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
-from summarizing_context.messages.reading import Reading, charges, read_message
+from summarizing_context.messages.reading import Reading, read_message, unpaid_frame
 from summarizing_context.messages.validation import LONG_TEXT, Message, canonical_json, decode_message, encode_message
 from summarizing_context.stores.base import StoredEntry, StoredRules
 
@@ -172,12 +172,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 def make_entry(message: Message, count: Callable[[str], int], counter: str, data: bytes | None = None) -> Entry:
     """The entry of a checked message, and of its bytes if they are known; counted by `count`, named `counter`."""
     reading, data = read_message(message), data or encode_message(message)
-    charged, metadata = charges(message, reading), message.get("metadata")
+    texts, metadata = reading.texts, message.get("metadata")
     if counter == ESTIMATE:
-        both = list(map(estimates, charged.texts))
+        both = list(map(estimates, texts))
         estimate, read = sum(cut for cut, _ in both), sum(budget for _, budget in both)
     else:
-        estimate, read = estimate_texts(charged.texts), sum(map(count, charged.texts))
+        estimate, read = estimate_texts(texts), sum(map(count, texts))
     facts = Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
@@ -187,8 +187,8 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,
         size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
-        text_tokens=read + sum(map(count, charged.unread)),
-        media=charged.media,
+        text_tokens=read + sum(map(count, [*reading.unread, *unpaid_frame(message)])),
+        media=reading.media,
         content=content_digest(reading),
         traits=read_traits(reading, reading.typed),
         human=reading.human,

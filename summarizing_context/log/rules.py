@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from summarizing_context.extraction.ledger import SAID, Fact
-from summarizing_context.extraction.rule_topics import rule_topic
-from summarizing_context.extraction.rules import Rule
+from summarizing_context.extraction.rules import Rule, rule_topic
 from summarizing_context.log.entries import Verdict
 
 

@@ -12,28 +12,19 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from summarizing_context.messages.fences import OURS, Tag, find_line_tags, find_tags, folded, is_blank
+from summarizing_context.messages.fences import OURS, Tag, find_tags, folded, is_blank
 
 _REMINDER = frozenset({"systemreminder"})
-
 _ATTACHED = frozenset({"file", "files", "context", "attachment", "attachments", "document", "documents"})
 
-_BESIDE = (
-    _REMINDER
-    | _ATTACHED
-    | {  # what hosts put beside a person's words, in one text with them
-        *("ideopenedfile", "ideselection", "idediagnostics", "environmentcontext", "environmentdetails"),
-    }
+# What hosts put beside a person's words, in one text with them.
+_BESIDE = (_REMINDER | _ATTACHED).union(
+    ("ideopenedfile", "ideselection", "idediagnostics", "environmentcontext", "environmentdetails")
 )
 
-_NAMES = (  # of one word; a tag called by several is always a host's
-    OURS | _ATTACHED | {"skill", "instructions", "permissions"}
-)
-
+# Of one word; a tag called by several is always a host's.
+_NAMES = OURS | _ATTACHED | {"skill", "instructions", "permissions"}
 _MARKS = ("isMeta", "isCompactSummary", "synthetic")
-
-_TYPES = ("context_summary", "compact_summary")
-
 _LATER_MARKS = ("isVisibleInTranscriptOnly", "isSynthetic", "isSidechain", "bashExecution")  # no key knows of these
 
 _BEGINNINGS = (  # folded, of texts that hosts write without a tag
@@ -68,8 +59,6 @@ _BEGINNINGS = (  # folded, of texts that hosts write without a tag
     "warning: apply_patch was requested via ",
 )
 
-_WHOLE = ("what did we do so far?",)  # what OpenCode says in a person's place where it has compacted; folded
-
 _SAID_BY_HOOKS = re.compile(  # folded
     r"(?:(?:pre|post)(?:tooluse|compact)|userpromptsubmit|session(?:start|end)|(?:sub[a-z]+)?stop|notification)"
     r"(?::\S+)? hook (?:feedback|additional context|success|blocking error)\b"
@@ -90,8 +79,6 @@ _FILES = re.compile(  # around files that Gemini puts beside a person's words
     re.MULTILINE,
 )
 
-_BEGINNING = 400  # characters in which these are looked for
-
 _OUTPUT = re.compile(  # what hosts without tool rows write when a command has run
     r"\s*(?:\[[a-z]+(?:_[a-z]+)+(?: for '[^\n]*')?\] Result:|Ran `[^`\n]+`\n+```|#{3}[A-Z_]+#{3}\s*\Z)"
 )
@@ -100,24 +87,22 @@ _COMMAND = re.compile(
     r"(?s)\A\s*(?:<(command-(?:name|message))>[^<]*</\1>\s*)+<command-args>(?P<typed>.*)</command-args>\s*\Z"
 )
 
-_EDITOR = "# context from my ide setup:"  # folded
-
 _REQUEST = re.compile(r"(?m)^## My request for Codex:[^\S\n]*\n")
 
 
 def is_injected(message: Mapping[str, Any]) -> bool:
-    """Whether a host marks the row as its own: of a hook, a command, a skill or a summary.
+    """Return whether a host marks the row as its own: of a hook, a command, a skill or a summary.
 
     It decides where a turn begins, which enters keys, and stays as it was first defined; `is_put_in` knows more marks.
     """
     metadata = message.get("metadata")
     flags: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
     marked = any(holder.get(mark) is True for holder in (message, flags) for mark in _MARKS)
-    return marked or flags.get("source") == "hook" or flags.get("type") in _TYPES
+    return marked or flags.get("source") == "hook" or flags.get("type") in ("context_summary", "compact_summary")
 
 
 def is_put_in(holder: Mapping[str, Any]) -> bool:
-    """Whether a host marks a row, or a block of its content, as nothing that a person typed."""
+    """Return whether a host marks a row, or a block of its content, as nothing that a person typed."""
     metadata, origin = holder.get("metadata"), holder.get("origin")
     flags: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
     kind = origin.get("kind", "human") if isinstance(origin, dict) else "human"
@@ -140,13 +125,8 @@ class Piece(NamedTuple):
     typed: bool
 
 
-def typed_words(text: str) -> str:
-    """What a person typed of a text."""
-    return split_words(text).typed
-
-
 def split_words(text: str) -> Words:
-    """What a person typed of a text, and what the host did."""
+    """Return what a person typed of a text, and what the host did."""
     pieces = split_pieces(text)
     if len(pieces) == 1:
         return Words(text, "") if pieces[0].typed else Words("", text)
@@ -155,7 +135,8 @@ def split_words(text: str) -> Words:
 
 
 def stand_between(texts: Sequence[str]) -> list[bool]:
-    """Which texts of a row stand whole between a host's tag that opens in one before and closes in one behind."""
+    """Return which texts of a row stand whole between a host's tag that opens in one before and closes in one
+    behind."""
     tags = [sorted(find_tags(_as_tags(text), _BESIDE)) for text in texts]
     between = [False] * len(texts)
     holders = [at for at, found in enumerate(tags) if found]
@@ -166,7 +147,7 @@ def stand_between(texts: Sequence[str]) -> list[bool]:
 
 
 def split_pieces(text: str) -> list[Piece]:
-    """A text in the order in which it stands, parted where its author changes; together the pieces are the text.
+    """Return a text in the order in which it stands, parted where its author changes; together the pieces are the text.
 
     A text that begins as a host's does is the host's, whole. A tag that is never closed reaches to the end, and one
     that was never opened from the beginning.
@@ -187,21 +168,22 @@ def split_pieces(text: str) -> list[Piece]:
 
 
 def _spans_put_in(text: str) -> Sequence[tuple[int, int]]:
-    """Where the words that a host put in stand, from first to last."""
-    beginning = " ".join(folded(text[:_BEGINNING]).split())
+    """Return where the words that a host put in stand, from first to last."""
+    beginning = " ".join(folded(text[:400]).split())
     begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
-    if beginning in _WHOLE or any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
+    if any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
+        return [(0, len(text))]
+    if beginning == "what did we do so far?":  # what OpenCode says in a person's place where it has compacted
         return [(0, len(text))]
     if _OUTPUT.match(text) or _INSTRUCTIONS.match(text):
         return [(0, len(text))]
+    start, stop = 0, len(text)
     if command := _COMMAND.match(text):
         start, stop = command.span("typed")
-        inside = _spans_of_tags(text[start:stop])
-        return [(0, start), *((start + first, start + last) for first, last in inside), (stop, len(text))]
-    if beginning.startswith(_EDITOR) and (request := _REQUEST.search(text)):
-        at = request.end()
-        return [(0, at), *((at + first, at + last) for first, last in _spans_of_tags(text[at:]))]
-    return _spans_of_tags(text)
+    elif beginning.startswith("# context from my ide setup:") and (request := _REQUEST.search(text)):
+        start = request.end()
+    inside = [(start + first, start + last) for first, last in _spans_of_tags(text[start:stop])]
+    return [*([(0, start)] if start else []), *inside, *([(stop, len(text))] if command else [])]
 
 
 def _spans_of_tags(text: str) -> Sequence[tuple[int, int]]:
@@ -209,7 +191,7 @@ def _spans_of_tags(text: str) -> Sequence[tuple[int, int]]:
         return []  # no tag could begin anywhere
     read = _as_tags(text)
     beside = sorted(find_tags(read, _BESIDE))
-    lines = set(find_line_tags(text, _NAMES))
+    lines = set(find_tags(text, _NAMES, in_lines=True))
     if beside and lines.issubset(beside) and (blocks := _whole_blocks(text, beside)):
         return blocks
     tags = sorted({*lines, *find_tags(read, _REMINDER)})
@@ -221,7 +203,8 @@ def _spans_of_tags(text: str) -> Sequence[tuple[int, int]]:
 
 
 def _as_tags(text: str) -> str:
-    """A text of the same length: references of brackets are brackets, and a host's lines around files are tags."""
+    """Return a text of the same length: references of brackets are brackets, and a host's lines around files are
+    tags."""
     if "&" in text:
         text = _BRACKET.sub(lambda it: "<".ljust(len(it[0])) if it[1] else ">".rjust(len(it[0])), text)
     if "--- " in text:
@@ -231,8 +214,8 @@ def _as_tags(text: str) -> str:
 
 
 def _whole_blocks(text: str, tags: Sequence[Tag]) -> list[tuple[int, int]]:
-    """The outermost blocks, if each is opened once and closed once, and stands in lines of its own where there are
-    more; none otherwise: then a text that the host has put in may quote a tag, and nobody knows where it ends."""
+    """Return the outermost blocks, if each is opened once and closed once, and stands in lines of its own where there
+    are more; none otherwise: then a text that the host has put in may quote a tag, and nobody knows where it ends."""
     blocks: list[tuple[int, int]] = []
     depth = start = 0
     for tag in tags:
@@ -243,10 +226,7 @@ def _whole_blocks(text: str, tags: Sequence[Tag]) -> list[tuple[int, int]]:
             return []
         if depth == 0:
             blocks.append((start, tag.stop))
-    whole = depth == 0 and (len(blocks) == 1 or all(_fills_lines(text, *block) for block in blocks))
-    return blocks if whole else []
-
-
-def _fills_lines(text: str, start: int, stop: int) -> bool:
-    before, after = text[:start].rpartition("\n")[2], text[stop:].partition("\n")[0]
-    return not before.strip() and not after.strip()
+    for start, stop in blocks if len(blocks) > 1 else ():
+        if text[:start].rpartition("\n")[2].strip() or text[stop:].partition("\n")[0].strip():
+            return []
+    return blocks if depth == 0 else []

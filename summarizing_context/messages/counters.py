@@ -33,11 +33,8 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
 ENCODING = "o200k_base"
-
 RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"  # of the official file
-
 RANKS_CACHE_NAME = "fb374d419588a4632f3f557e76b4b70aebbca790"  # under which tiktoken keeps it
 
 _PATTERN = "|".join(  # tiktoken's own definition of the encoding
@@ -52,12 +49,8 @@ _PATTERN = "|".join(  # tiktoken's own definition of the encoding
     )
 )
 
-_SPECIAL_TOKENS = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
-
 PIECE_CHARACTERS = 400_000  # tiktoken fails on runs of about a million blanks
-
 _loading = threading.Lock()
-
 _loaded: list[Encoding] = []  # at most one, for the whole process: it takes 80 MB and half a second
 
 
@@ -70,21 +63,22 @@ class TiktokenCounter:
         self._encoding = encoding
 
     def count(self, text: str) -> int:
-        """Tokens in `text`; exact up to `PIECE_CHARACTERS`, beyond that a token or so too many at each cut."""
-        starts = range(0, len(text), PIECE_CHARACTERS)
-        return sum(self._count_piece(text[start : start + PIECE_CHARACTERS]) for start in starts)
-
-    def _count_piece(self, piece: str) -> int:
-        try:
-            return len(self._encoding.encode(piece, disallowed_special=()))
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            return budget_tokens(piece)
+        """Return tokens in `text`; exact up to `PIECE_CHARACTERS`, beyond that a token or so too many at each cut."""
+        tokens = 0
+        for start in range(0, len(text), PIECE_CHARACTERS):
+            piece = text[start : start + PIECE_CHARACTERS]
+            try:
+                tokens += len(self._encoding.encode(piece, disallowed_special=()))
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
+                tokens += budget_tokens(piece)
+        return tokens
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether counting failed, rather than being interrupted. A panic in tiktoken's Rust part is no `Exception`."""
+    """Return whether counting failed, rather than being interrupted. A panic in tiktoken's Rust part is no
+    `Exception`."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
@@ -95,33 +89,39 @@ def load_offline() -> Encoding | None:
     """
     with _loading:
         if not _loaded:
-            encoding = _find_encoding()
-            if encoding is None:
-                return None
-            _loaded.append(encoding)
-        return _loaded[0]
+            _loaded.extend(filter(None, [_find_encoding()]))
+        return _loaded[0] if _loaded else None
 
 
 async def load_in_thread() -> Encoding | None:
     """`load_offline` off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
+
+    def load() -> Encoding | None:
+        encoding = load_offline()
+        if encoding is not None:
+            encoding.encode("the first text takes a tenth of a second", disallowed_special=())
+        return encoding
+
     thread = ThreadPoolExecutor(1, thread_name_prefix="tiktoken ranks")
     try:
-        return await asyncio.wrap_future(thread.submit(_load_warm))
+        return await asyncio.wrap_future(thread.submit(load))
     finally:
         thread.shutdown(wait=False)
 
 
-def _load_warm() -> Encoding | None:
-    encoding = load_offline()
-    if encoding is not None:
-        encoding.encode("the first text takes a tenth of a second", disallowed_special=())
-    return encoding
-
-
 async def download(seconds: float) -> Encoding | None:
     """Let tiktoken fetch its ranks into its own cache, off the event loop; None when that fails or takes longer."""
+
+    def fetch() -> None:
+        import tiktoken
+
+        try:
+            tiktoken.get_encoding(ENCODING)
+        except Exception as error:
+            logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
+
     # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
-    fetching = threading.Thread(target=_fetch, name="tiktoken download", daemon=True)
+    fetching = threading.Thread(target=fetch, name="tiktoken download", daemon=True)
     fetching.start()
     with anyio.move_on_after(seconds):
         while fetching.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
@@ -129,26 +129,23 @@ async def download(seconds: float) -> Encoding | None:
     return None if fetching.is_alive() else await load_in_thread()
 
 
-def _fetch() -> None:
-    import tiktoken
-
-    try:
-        tiktoken.get_encoding(ENCODING)
-    except Exception as error:
-        logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
-
-
 def _find_encoding() -> Encoding | None:
+    import tiktoken
     from tiktoken import registry
 
     if ENCODING in registry.ENCODINGS:  # somebody else in this process has loaded it
         return registry.ENCODINGS[ENCODING]
     data = _cached_ranks() or _supplied_ranks()
-    return None if data is None else _encoding(data)
+    if data is None:
+        return None
+    words = iter(data.split())  # a token, its rank, a token, its rank, ...
+    ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
+    special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
+    return tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
 
 
 def _cached_ranks() -> bytes | None:
-    """The rank file from the folder where tiktoken keeps its downloads, if it is there and whole."""
+    """Return the rank file from the folder where tiktoken keeps its downloads, if it is there and whole."""
     default = os.path.join(tempfile.gettempdir(), "data-gym-cache")
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
     if not folder:  # tiktoken's way to switch its cache off
@@ -157,37 +154,23 @@ def _cached_ranks() -> bytes | None:
         data = Path(folder, RANKS_CACHE_NAME).read_bytes()
     except OSError:
         return None
-    return data if _is_official(data) else None
+    return data if hashlib.sha256(data).hexdigest() == RANKS_SHA256 else None
 
 
 def _supplied_ranks() -> bytes | None:
-    """The rank file that bpe-openai brings along, if it is installed."""
+    """Return the rank file that bpe-openai brings along, if it is installed."""
     package = importlib.util.find_spec("bpe_openai")  # found, not imported: only its data is wanted
     folders = package.submodule_search_locations if package is not None else None
-    if not folders:
-        return None
-    path = Path(folders[0], "data", f"{ENCODING}.tiktoken.gz")
-    if not path.exists():
+    path = Path(folders[0], "data", f"{ENCODING}.tiktoken.gz") if folders else None
+    if path is None or not path.exists():
         return None
     try:
         data = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, ValueError) as error:
         raise SettingsError(f"{path} cannot be read ({error}); install bpe-openai again") from error
-    if not _is_official(data):
+    if hashlib.sha256(data).hexdigest() != RANKS_SHA256:
         raise SettingsError(f"{path} does not hold the official ranks of {ENCODING}; install bpe-openai 0.1.4")
     return data
-
-
-def _is_official(data: bytes) -> bool:
-    return hashlib.sha256(data).hexdigest() == RANKS_SHA256
-
-
-def _encoding(data: bytes) -> Encoding:
-    import tiktoken
-
-    words = iter(data.split())  # a token, its rank, a token, its rank, ...
-    ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
-    return tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL_TOKENS)
 
 
 class TokenCounter(Protocol):
@@ -199,11 +182,7 @@ class TokenCounter(Protocol):
         """Tokens in `text`, at least 0. Never raises, whatever the text."""
 
 
-__all__ = ["Calibration", "CallableCounter", "EstimateCounter", "TiktokenCounter", "choose_counter", "usage_total"]
-
 _MOST = 1_000_000_000  # tokens of one text
-
-_PROBES = ("", "hello world", "def f(x):\n    return x + 1\n", "Grüße, 世界 🌍", "ab" * 500)
 
 
 class EstimateCounter:
@@ -220,13 +199,21 @@ class CallableCounter:
     """
 
     def __init__(self, function: Callable[[str], int]) -> None:
-        counts = [_probed(function, text) for text in _PROBES]
+        if not callable(function):
+            raise SettingsError(f"count_tokens must be a function of a text, not {type(function).__name__}")
+        counts: list[int] = []
+        for text in ("", "hello world", "def f(x):\n    return x + 1\n", "Grüße, 世界 🌍", "ab" * 500):
+            tokens, problem = _asked(function, text)
+            if problem is not None:
+                asked = f"asked for {text[:20]!r}, {problem}"
+                raise SettingsError(f"count_tokens must give an int from 0 to {_MOST:,}; {asked}")
+            counts.append(tokens)
         self.name = f"custom/{hashlib.sha256(repr(counts).encode()).hexdigest()[:8]}"
         self.bad_counts = 0
         self._function = function
 
     def count(self, text: str) -> int:
-        """Tokens in `text` as the function says, or the estimate if it fails."""
+        """Return tokens in `text` as the function says, or the estimate if it fails."""
         tokens, problem = _asked(self._function, text)
         if problem is None:
             return tokens
@@ -255,19 +242,18 @@ class Calibration:
         return Calibration(self.ratio + weight * (ratio - self.ratio), self.samples + 1)
 
     def own_tokens(self, provider: int) -> int:
-        """How many tokens of this counter fit into `provider` tokens. Never more than as many: what made a
+        """Return how many tokens of this counter fit into `provider` tokens. Never more than as many: what made a
         provider count less, such as images that it has for less, may have left the next view."""
         return int(provider / max(1.0, self.ratio))
 
 
 def usage_total(*counts: object) -> int:
-    """The sum of what a provider counted, or `SettingsError` for figures that are no counts."""
+    """Return the sum of what a provider counted, or `SettingsError` for figures that are no counts."""
     total = 0
     for count in counts:
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise SettingsError(
-                f"observe_usage was told {briefly(count)}; usage is counted in tokens, ints of at least 0"
-            )
+            told = f"observe_usage was told {briefly(count)}"
+            raise SettingsError(f"{told}; usage is counted in tokens, ints of at least 0")
         total += count
     return total
 
@@ -279,7 +265,7 @@ async def choose_counter(
     allow_download: bool = False,
     download_timeout: float = 20.0,
 ) -> TokenCounter:
-    """The session's counter: the user's function if there is one, else what the setting asks for.
+    """Return the session's counter: the user's function if there is one, else what the setting asks for.
 
     `auto` is tiktoken when its ranks are on this machine (or may be downloaded, and are in time), else the estimate,
     which a warning tells once.
@@ -294,7 +280,12 @@ async def choose_counter(
     if encoding is not None:
         return TiktokenCounter(encoding)
     if token_counter == "tiktoken":
-        raise SettingsError(_unavailable(allow_download, download_timeout))
+        tried = f", nor could be downloaded within {download_timeout:g} s" if allow_download else ""
+        raise SettingsError(
+            f"token_counter = 'tiktoken' is refused: its rank file is not on this machine{tried}; "
+            "install summarizing-context[offline-tokens], set TIKTOKEN_CACHE_DIR to a folder that holds the file, "
+            f"{'' if allow_download else 'set allow_download, '}or use token_counter = 'estimate'"
+        )
     _tell_of_estimate()
     return EstimateCounter()
 
@@ -308,27 +299,8 @@ def _tell_of_estimate() -> None:
     )
 
 
-def _unavailable(allow_download: bool, seconds: float) -> str:
-    tried = f", nor could be downloaded within {seconds:g} s" if allow_download else ""
-    other = "" if allow_download else "set allow_download, "
-    return (
-        f"token_counter = 'tiktoken' is refused: its rank file is not on this machine{tried}; "
-        "install summarizing-context[offline-tokens], set TIKTOKEN_CACHE_DIR to a folder that holds the file, "
-        f"{other}or use token_counter = 'estimate'"
-    )
-
-
-def _probed(function: Callable[[str], int], text: str) -> int:
-    if not callable(function):
-        raise SettingsError(f"count_tokens must be a function of a text, not {type(function).__name__}")
-    tokens, problem = _asked(function, text)
-    if problem is not None:
-        raise SettingsError(f"count_tokens must give an int from 0 to {_MOST:,}; asked for {text[:20]!r}, {problem}")
-    return tokens
-
-
 def _asked(function: Callable[[str], Any], text: str) -> tuple[int, str | None]:
-    """What the function counts, and what was wrong with it: never the text, nor an error's own words."""
+    """Return what the function counts, and what was wrong with it: never the text, nor an error's own words."""
     try:
         tokens = function(text)
     except BaseException as error:

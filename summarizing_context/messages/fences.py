@@ -14,15 +14,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 _OPENERS = "<≮‹«〈《⟨⟪˂ᐸᚲ❬❮❰⦉⦑⧼≺⋖𝈶"
-
 _CLOSERS = ">≯›»〉》⟩⟫˃ᐳ❭❯❱⦊⦒⧽≻⋗𝈷"
-
 _SLASHES = "/\\∕⁄⧸⧹⟋⟍╱╲⧵"
-
 _FILLERS = "\u115f\u1160\u2800\U0001d159"  # letters and signs without ink
-
 _INVISIBLE = frozenset(("Mn", "Mc", "Me", "Cf", "Cc", "Cs", "Co", "Cn"))
-
 _ALIKE = dict.fromkeys(_OPENERS, "<") | dict.fromkeys(_CLOSERS, ">") | dict.fromkeys(_SLASHES, "/")
 
 for _letter, _others in {
@@ -33,16 +28,9 @@ for _letter, _others in {
     _ALIKE |= dict.fromkeys(_others, _letter)
 
 _OPENING = f"{_OPENERS}＜﹤\u2329"
-
 _COMPOUND = re.compile(r"[^\W\d_][^\W_]*[-_][^\W_]")
-
 _CLOSER = re.compile(f"[{_CLOSERS}＞﹥\u232a]")
-
 _GAPS = re.compile(r"[-_ ]+")
-
-_LONGEST = 40  # characters of a name
-
-_FARTHEST = 200  # characters from a name to its closing bracket
 
 
 class Tag(NamedTuple):
@@ -59,13 +47,12 @@ class _Looks(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        parts = filter(_has_ink, unicodedata.normalize("NFKD", char))  # before their case: U+0345 would become a letter
-        self[code] = " " if char.isspace() else "".join(_look(one) for part in parts for one in part.casefold())
+        look = ""
+        for part in unicodedata.normalize("NFKD", char):
+            if unicodedata.category(part) not in _INVISIBLE and part not in _FILLERS:
+                look += "".join(map(_look, part.casefold()))  # now only: U+0345 would become a letter
+        self[code] = " " if char.isspace() else look
         return self[code]
-
-
-def _has_ink(char: str) -> bool:
-    return unicodedata.category(char) not in _INVISIBLE and char not in _FILLERS
 
 
 def _look(char: str) -> str:
@@ -84,62 +71,37 @@ def folded(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a reader sees nothing in `text`."""
+    """Return whether a reader sees nothing in `text`."""
     return not any(_looks[ord(char)].strip() for char in text)
 
 
-def find_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
-    """The tags in `text` that are called by one of `names`, which are spelled without gaps."""
-    if not _may_open(text):
-        return
-    for opener in _openers(names).finditer(text):
+def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> Iterator[Tag]:
+    """Yield the tags in `text` that are called by one of `names`, which are spelled without gaps; `in_lines`, of
+    those with which a line begins, also the ones that are called by several words."""
+    if "<" not in text and (text.isascii() or not any(opening in text for opening in _OPENING)):
+        return  # seen at once, where looking for names takes long
+    for opener in _openers(names, in_lines).finditer(text):
         tag = _read_tag(text, opener.end())
-        if _is_called(tag, names):
+        is_named = any(name in names for name in accumulate(_GAPS.split(tag.words)))
+        if is_named or (in_lines and _COMPOUND.match(tag.words)):
             yield tag
 
 
-def find_line_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
-    """The tags with which a line of `text` begins and that are called so, or by several words."""
-    if not _may_open(text):
-        return
-    for opener in _line_openers(names).finditer(text):
-        tag = _read_tag(text, opener.end())
-        if _COMPOUND.match(tag.words) or _is_called(tag, names):
-            yield tag
-
-
-def _may_open(text: str) -> bool:
-    """Whether a tag could begin anywhere: seen at once, where looking for names takes long."""
-    return "<" in text or (not text.isascii() and any(opening in text for opening in _OPENING))
-
-
-def _is_called(tag: Tag, names: frozenset[str]) -> bool:
-    return any(name in names for name in accumulate(_GAPS.split(tag.words)))
-
-
-# What is looked for first: quick, right about names in ASCII, and generous with all others.
-
-
 @lru_cache
-def _openers(names: frozenset[str]) -> re.Pattern[str]:
-    return re.compile(rf"[{_OPENING}](?=[\s/\\]*+(?:{_beginnings(names)}))", re.IGNORECASE)
-
-
-@lru_cache
-def _line_openers(names: frozenset[str]) -> re.Pattern[str]:
-    starts = rf"[a-z][a-z0-9]*+(?:[-_]|[^ -~\s])|{_beginnings(names)}"
-    indent = rf"[^!-~\n{_OPENING}]*+"  # quotation marks, as in «a_name», begin no tag here
-    return re.compile(rf"^{indent}[<≮＜﹤](?=[\s/\\]*+(?:{starts}))", re.MULTILINE | re.IGNORECASE)
-
-
-def _beginnings(names: frozenset[str]) -> str:
+def _openers(names: frozenset[str], in_lines: bool) -> re.Pattern[str]:
+    """Return what is looked for first: quick, right about names in ASCII, and generous with all others."""
     starts = {f"{name[0]}(?:[-_ ]?{name[1]}|[^ -~])" for name in names}
-    return "|".join((*sorted(starts), r"[^ -~\s]"))
+    named = "|".join((*sorted(starts), r"[^ -~\s]"))
+    if not in_lines:
+        return re.compile(rf"[{_OPENING}](?=[\s/\\]*+(?:{named}))", re.IGNORECASE)
+    starts_of_several = r"[a-z][a-z0-9]*+(?:[-_]|[^ -~\s])"
+    indent = rf"[^!-~\n{_OPENING}]*+"  # quotation marks, as in «a_name», begin no tag here
+    return re.compile(rf"^{indent}[<≮＜﹤](?=[\s/\\]*+(?:{starts_of_several}|{named}))", re.MULTILINE | re.IGNORECASE)
 
 
 def _read_tag(text: str, at: int) -> Tag:
     start, words, closes = at - 1, "", False
-    while at < len(text) and len(words) < _LONGEST:
+    while at < len(text) and len(words) < 40:
         look = _looks[ord(text[at])]
         if words == "" and look in ("/", " "):
             closes = closes or look == "/"
@@ -148,7 +110,7 @@ def _read_tag(text: str, at: int) -> Tag:
         elif look:
             break
         at += 1
-    closer = _CLOSER.search(text, at, at + _FARTHEST)
+    closer = _CLOSER.search(text, at, at + 200)
     return Tag(start, closer.end() if closer else at, words, closes)
 
 
@@ -169,7 +131,7 @@ def fence(tag: str, text: str, **attributes: object) -> str:
 
 
 def within_fence(fenced: str, change: Callable[[str], str]) -> str:
-    """A fenced text with its inside changed; the fence stays whole."""
+    """Return a fenced text with its inside changed; the fence stays whole."""
     opening, _, rest = fenced.partition("\n")
     inside, _, closing = rest.rpartition("\n")
     return f"{opening}\n{change(inside)}\n{closing}"

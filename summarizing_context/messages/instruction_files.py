@@ -13,21 +13,14 @@ from typing import NamedTuple
 from summarizing_context.messages.authorship import split_pieces
 from summarizing_context.messages.reading import Reading
 
-_MARKS = tuple(  # without any of these in its bytes a message holds no such file
-    mark.encode()
-    for mark in (
-        *("Contents of ", "AGENTS.md instructions", "<user_instructions>", "Instructions from: ", "--- Context from: "),
-        "<context_file",
-        *("# CLAUDE.md", "# AGENTS.md", "# GEMINI.md"),
-    )
+_MARKS = (  # without any of these in its bytes a message holds no such file
+    *(b"Contents of ", b"AGENTS.md instructions", b"<user_instructions>", b"Instructions from: "),
+    *(b"--- Context from: ", b"<context_file", b"# CLAUDE.md", b"# AGENTS.md", b"# GEMINI.md"),
 )
 
 FILE_ROLES = ("user", "system", "developer")  # of messages that may hold a file
-
 _READ = 400_000  # characters of a text
-
 _NAMED = r"[^\n]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md"
-
 _TOLD = r"\((?=[^\n)]{0,200}(?:instructions|memory))[^\n)]{0,200}\)"  # behind a path, what the file is
 
 _HEADS = re.compile(
@@ -43,7 +36,6 @@ _HEADS = re.compile(
 )
 
 _PATH = re.compile(r"(?<![^\s\"',;→])[^\s\"',;→]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md\b")
-
 _TITLE = re.compile(r"\s*#+ ((?:CLAUDE|AGENTS|GEMINI)\.md)[^\S\n]*(?:\n|\Z)")  # of a file that stands there bare
 
 _END = re.compile(  # what hosts write behind the last file
@@ -69,7 +61,7 @@ def may_hold_files(message: bytes) -> bool:
 
 
 def instruction_files(reading: Reading) -> list[InstructionFile]:
-    """The instruction files in a message, in their order; none in what a person typed or a tool said."""
+    """Return the instruction files in a message, in their order; none in what a person typed or a tool said."""
     if reading.role not in FILE_ROLES:
         return []
     found: list[InstructionFile] = []
@@ -97,7 +89,7 @@ def _files(text: str) -> Iterator[InstructionFile]:
 
 
 def _name(head: re.Match[str], body: str) -> str:
-    """The path of a file; empty for a file of Amplifier's context that holds no instructions."""
+    """Return the path of a file; empty for a file of Amplifier's context that holds no instructions."""
     if amplifier := head["amplifier"]:
         title = _TITLE.match(body)
         paths: list[str] = _PATH.findall(amplifier)

@@ -21,42 +21,22 @@ from summarizing_context.messages.provider_bindings import LOADED_TOOLS, THINKIN
 from summarizing_context.messages.validation import Message, canonical_json
 
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
-
-_KINDS = frozenset({"role", "type"})  # without them a message means another thing
-
 IDS = frozenset({"id", "tool_call_id", "tool_use_id", "call_id", "item_id", "file_id"})
 
-FRAME = (
-    _KINDS
-    | IDS
-    | {
-        *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
-        *("format", "detail", "media_type", "mime_type", "mimeType"),
-    }
-)
+FRAME = IDS | {
+    *("role", "type"),  # without them a message means another thing
+    *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
+    *("format", "detail", "media_type", "mime_type", "mimeType"),
+}
 
 _LONG_ID, _LONG_WORD = 8, 24  # characters from which a part of the frame counts
-
 _FEW = 32  # fields of small numbers, or of nothing, that the framing pays for
-
-_LONG_ADDRESS = 2_000
-
 _BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
-
 _CODED = re.compile(r"[A-Za-z0-9+/=_.:-]+")
-
-_LINES = str.maketrans("", "", "\r\n")
-
 _WORDS = frozenset({"thinking", "text", "summary", "reasoning"})  # of thinking, what is meant to be read
-
 _SEALS = frozenset({"signature", "data", "encrypted_content"})
-
 _NAMES = FRAME | _WORDS | _SEALS | {"title", "context", "source", "url", "image_url", "file_data"}
-
-PartKind = Literal["text", "call", "result", "thinking", "media", "opaque", "extra"]
-
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text"})
-
 CALL_TYPES = frozenset({"tool_use", "tool_call"})
 
 MEDIA_TYPES = frozenset(
@@ -67,16 +47,8 @@ MEDIA_TYPES = frozenset(
 )
 
 THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
-
 BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model reads after all else
-
 KNOWN = NEVER_SENT | {"content", "tool_calls", *BESIDE_CONTENT}
-
-_KNOWN_FIELDS = {  # of a message, by the field of its content, and whether it is a result: that has no thinking
-    (key, is_result): KNOWN | {key, *(("tool_call_id",) if is_result else THINKING_FIELDS)}
-    for key in ("content", "parts")
-    for is_result in (False, True)
-}
 
 
 class Sent(NamedTuple):
@@ -86,28 +58,10 @@ class Sent(NamedTuple):
     sealed: tuple[str, ...] = ()
 
 
-class ListedCall(NamedTuple):
-    """What a listed call says."""
-
-    name: str
-    arguments: str
-    odd: Sent  # what stands in fields that no call has
-
-
-class _Places(NamedTuple):
-    """Where it says it."""
-
-    holder: str  # the field that holds the call; empty where it stands by itself
-    inner: Mapping[str, Any]
-    known: frozenset[str]
-    name: str
-    arguments: str
-
-
 class Part(NamedTuple):
     """One thing that a model reads in a message."""
 
-    kind: PartKind
+    kind: Literal["text", "call", "result", "thinking", "media", "opaque", "extra"]
     texts: tuple[str, ...] = ()
     name: str = ""  # of the tool, for calls
     id: str = ""  # of the call, for calls and results
@@ -124,98 +78,77 @@ class Part(NamedTuple):
         return self.texts + self.sealed
 
 
-def read_listed_call(call: Mapping[str, Any]) -> ListedCall:
-    """A call of the list, whatever its shape."""
-    holder, inner, known, name, arguments = call_places(call)
-    odd = odd_fields(inner, known)
-    if holder:
-        outer = odd_fields(call, {"id", holder})
-        odd = Sent(outer.texts + odd.texts, outer.sealed + odd.sealed)
-    return ListedCall(str(inner.get(name) or ""), arguments_text(inner.get(arguments, {})), odd)
-
-
 def arguments_text(arguments: object) -> str:
-    """Arguments as a model wrote them, or as JSON."""
+    """Return arguments as a model wrote them, or as JSON."""
     return arguments if isinstance(arguments, str) else canonical_json(arguments)
 
 
 def mean_the_same(one: str, other: str) -> bool:
-    """Whether two texts of arguments hold the same, whatever the spelling of their JSON."""
+    """Return whether two texts of arguments hold the same, whatever the spelling of their JSON."""
     try:
         return one == other or bool(json.loads(one) == json.loads(other))
     except (ValueError, RecursionError):
         return False
 
 
-def call_places(call: Mapping[str, Any]) -> _Places:
+def call_places(call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str, str]:
+    """Return where a listed call says what it says, whatever its shape: the field that holds it, empty where it
+    stands by itself, and what that holds; and the fields of its name and its arguments in there."""
     holder = next((key for key in ("function", "custom") if call.get(key) and isinstance(call[key], dict)), "")
     inner = call[holder] if holder else call
-    name = "name" if inner.get("name") else "tool"
     arguments = next((key for key in ("arguments", "input", "args") if key in inner), "arguments")
-    return _Places(holder, inner, frozenset({"id", name, arguments}), name, arguments)
+    return holder, inner, "name" if inner.get("name") else "tool", arguments
 
 
 def is_result(message: Message) -> bool:
-    """Whether the whole content of a message is the result of one call."""
+    """Return whether the whole content of a message is the result of one call."""
     return message["role"] == "tool" or ("tool_call_id" in message and message["role"] != "assistant")
 
 
 def call_id(value: object) -> str:
-    """The id of a call as text, whatever JSON value it is."""
+    """Return the id of a call as text, whatever JSON value it is."""
     return value if isinstance(value, str) else "" if value is None else canonical_json(value)
 
 
 def content_key(message: Message) -> Literal["content", "parts"]:
-    """The field that a message's content stands in; Gemini's own is `parts`."""
+    """Return the field that a message's content stands in; Gemini's own is `parts`."""
     return "parts" if not message.get("content") and isinstance(message.get("parts"), list) else "content"
 
 
 def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """The parts of a message, and what its fields say once more."""
-    key = content_key(message)
-    content = message.get(key)
+    """Return the parts of a message, and what its fields say once more."""
+    content, metadata = message.get(content_key(message)), message.get("metadata")
     parts: list[Part] = []
-    again: tuple[str, ...] = ()
-    known = known_fields(message)
+    again: list[str] = []
     if is_result(message):
-        texts, sealed, media = _flat_texts(content)
-        id = call_id(message.get("tool_call_id"))
-        parts.append(Part("result", texts, "", id, -1, media, _failed(message), sealed=(*sealed, *long_frame(id))))
+        parts.append(_result(content, message.get("tool_call_id"), message, -1))
     else:
-        thoughts, again = _thinking_fields(message, content)
-        parts += [*thoughts, *_content_parts(content)]
+        parts, again = _thinking_fields(message, content)
+        if isinstance(content, list):
+            for index, block in enumerate(content):
+                parts.append(_block_part(block, index))
+                if isinstance(block, dict):
+                    parts += _extra(odd_fields(block, known_keys(block)), index)
+        elif isinstance(content, str):
+            parts += [Part("text", (content,))] if content else []
+        elif content is not None:
+            parts.append(_opaque(content, -1))
     parts += _listed_calls(message, content)
     for field in BESIDE_CONTENT:
         if value := message.get(field):
             parts.append(Part("text", (value,)) if isinstance(value, str) else _opaque(value, -1))
-    return (*parts, *_extra(odd_fields(message, known), -1)), (*again, *_loaded(message))
+    parts += _extra(odd_fields(message, known_fields(message)), -1)
+    if isinstance(metadata, dict) and metadata.get(LOADED_TOOLS):  # the one thing in it that a provider is sent
+        again.append(canonical_json(metadata[LOADED_TOOLS]))
+    return tuple(parts), tuple(again)
 
 
 def known_fields(message: Message) -> frozenset[str]:
-    """The fields that the parts of a message hold. A list of calls that is no list is a field like any unknown one."""
+    """Return the fields that the parts of a message hold. A list of calls that is no list is a field like any unknown
+    one."""
+    known = KNOWN.union([content_key(message)], ["tool_call_id"] if is_result(message) else THINKING_FIELDS)
     calls = message.get("tool_calls")
-    known = _KNOWN_FIELDS[content_key(message), is_result(message)]
     return known if isinstance(calls, list) or not calls else known - {"tool_calls"}
-
-
-def _loaded(message: Message) -> Iterator[str]:
-    """Definitions of tools loaded on the way: the one thing in `metadata` that a provider sends beside the message."""
-    metadata = message.get("metadata")
-    if isinstance(metadata, dict) and metadata.get(LOADED_TOOLS):
-        yield canonical_json(metadata[LOADED_TOOLS])
-
-
-def _content_parts(content: object) -> Iterator[Part]:
-    if isinstance(content, str):
-        if content:
-            yield Part("text", (content,))
-    elif isinstance(content, list):
-        for index, block in enumerate(content):
-            yield _block_part(block, index)
-            if isinstance(block, dict):
-                yield from _extra(odd_fields(block, known_keys(block)), index)
-    elif content is not None:
-        yield _opaque(content, -1)
 
 
 def _block_part(block: object, index: int) -> Part:
@@ -231,9 +164,8 @@ def _block_part(block: object, index: int) -> Part:
         name = str(block.get("name") or "")
         return Part("call", (arguments,), name, id, index, shape=kind, sealed=long_frame(id))
     if kind == "tool_result":
-        texts, sealed, media = _flat_texts(block.get("content", block.get("output")))
-        id = call_id(block.get("tool_use_id", block.get("tool_call_id")))
-        return Part("result", texts, "", id, index, media, _failed(block), sealed=(*sealed, *long_frame(id)))
+        content = block.get("content", block.get("output"))
+        return _result(content, block.get("tool_use_id", block.get("tool_call_id")), block, index)
     if kind in THINKING_TYPES:
         thoughts = read_thinking(block)
         return Part("thinking", thoughts.texts, block=index, sealed=thoughts.sealed)
@@ -243,8 +175,16 @@ def _block_part(block: object, index: int) -> Part:
     return _opaque(block, index)
 
 
+def _result(content: object, answered: object, holder: Mapping[str, Any], index: int) -> Part:
+    """Return the result of a call that some content is, in a block or a message."""
+    texts, sealed, media = _flat_texts(content)
+    id = call_id(answered)
+    failed = holder.get("is_error") is True or holder.get("status") == "error"
+    return Part("result", texts, "", id, index, media, failed, sealed=(*sealed, *long_frame(id)))
+
+
 def known_keys(block: Mapping[str, Any]) -> frozenset[str]:
-    """The fields of a block that its part holds; all of them, but for texts, calls and results."""
+    """Return the fields of a block that its part holds; all of them, but for texts, calls and results."""
     kind = kind_of(block)
     if key := text_key(block):
         return frozenset({key})
@@ -257,19 +197,18 @@ def known_keys(block: Mapping[str, Any]) -> frozenset[str]:
 
 
 def text_key(block: Mapping[str, Any]) -> str:
-    """The field of a text block that holds its text; empty for other blocks. Gemini's have no type."""
+    """Return the field of a text block that holds its text; empty for other blocks. Gemini's have no type."""
     kind = kind_of(block)
     key = "refusal" if kind == "refusal" else "text" if kind in _TEXT_TYPES or "type" not in block else ""
     return key if isinstance(block.get(key), str) else ""
 
 
-def _extra(odd: Sent, index: int) -> Iterator[Part]:
-    if any(odd):
-        yield Part("extra", odd.texts, block=index, sealed=odd.sealed)
+def _extra(odd: Sent, index: int) -> list[Part]:
+    return [Part("extra", odd.texts, block=index, sealed=odd.sealed)] if any(odd) else []
 
 
 def _listed_calls(message: Message, content: object) -> Iterator[Part]:
-    """Calls in `tool_calls`; a host may list there once more what already stands as blocks."""
+    """Yield calls in `tool_calls`; a host may list there once more what already stands as blocks."""
     listed = message.get("tool_calls")
     if not isinstance(listed, list):
         return
@@ -279,20 +218,26 @@ def _listed_calls(message: Message, content: object) -> Iterator[Part]:
         if not isinstance(call, dict):
             yield _opaque(call, -1)
             continue
-        id, listing = call_id(call.get("id")), read_listed_call(call)
+        holder, inner, named, argued = call_places(call)
+        id, name = call_id(call.get("id")), str(inner.get(named) or "")
+        arguments = arguments_text(inner.get(argued, {}))
         if id not in shown:
-            yield Part("call", (listing.arguments,), listing.name, id, sealed=long_frame(id))
-        elif listing.name and listing.name != shown[id].name:
-            yield Part("extra", (listing.name, listing.arguments))  # another call under the same id
-        elif not mean_the_same(listing.arguments, shown[id].texts[0]):
-            yield Part("extra", (listing.arguments,))
-        yield from _extra(listing.odd, -1)
+            yield Part("call", (arguments,), name, id, sealed=long_frame(id))
+        elif name and name != shown[id].name:
+            yield Part("extra", (name, arguments))  # another call under the same id
+        elif not mean_the_same(arguments, shown[id].texts[0]):
+            yield Part("extra", (arguments,))
+        odd = odd_fields(inner, {"id", named, argued})
+        if holder:
+            outer = odd_fields(call, {"id", holder})
+            odd = Sent(outer.texts + odd.texts, outer.sealed + odd.sealed)
+        yield from _extra(odd, -1)
 
 
-def _thinking_fields(message: Message, content: object) -> tuple[list[Part], tuple[str, ...]]:
-    """Thinking that stands beside the content, each word of it once, and what is said or sealed again there."""
+def _thinking_fields(message: Message, content: object) -> tuple[list[Part], list[str]]:
+    """Return thinking that stands beside the content, each word of it once, and what is said or sealed again there."""
     if message.keys().isdisjoint(THINKING_FIELDS):
-        return [], ()
+        return [], []
     blocks = content if isinstance(content, list) else []
     said = {text for block in blocks if kind_of(block) in THINKING_TYPES for text in read_thinking(block).texts}
     parts: list[Part] = []
@@ -306,11 +251,11 @@ def _thinking_fields(message: Message, content: object) -> tuple[list[Part], tup
             parts.append(Part("thinking", new, sealed=sealed))
         else:
             again += sealed
-    return parts, tuple(again)
+    return parts, again
 
 
 def _flat_texts(content: object) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Texts of a result's content, whatever its nesting; what is sealed in it; and digests of its media."""
+    """Return texts of a result's content, whatever its nesting; what is sealed in it; and digests of its media."""
     if content is None or content == "":
         return (), (), ()
     if isinstance(content, str):
@@ -341,13 +286,9 @@ def kind_of(block: object) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _failed(holder: Mapping[str, Any]) -> bool:
-    return holder.get("is_error") is True or holder.get("status") == "error"
-
-
 def odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """The fields beside those that a shape knows in which there is anything to send, in one order. Small numbers and
-    empty fields are none, but where there are many."""
+    """Return the fields beside those that a shape knows in which there is anything to send, in one order. Small
+    numbers and empty fields are none, but where there are many."""
     told: list[str] = []
     small: list[str] = []
     for key, value in holder.items():
@@ -357,7 +298,7 @@ def odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
 
 
 def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
-    """What stands in the fields beside those that a shape knows, each with its name."""
+    """Return what stands in the fields beside those that a shape knows, each with its name."""
     if not (odd := odd_keys(holder, known)):
         return Sent()
     texts: list[str] = []
@@ -373,7 +314,7 @@ def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
 
 
 def read_value(value: object) -> Sent:
-    """A JSON value as one text, itself or its canonical JSON, with `…` for each run of base64."""
+    """Return a JSON value as one text, itself or its canonical JSON, with `…` for each run of base64."""
     text = value if isinstance(value, str) else canonical_json(value)
     sealed = tuple(_BINARY.findall(text))
     rest = _BINARY.sub("…", text) if sealed else text
@@ -381,7 +322,7 @@ def read_value(value: object) -> Sent:
 
 
 def read_thinking(value: object) -> Sent:
-    """Readable thinking, of a block, a list of them or a text; signatures and encrypted data are sealed."""
+    """Return readable thinking, of a block, a list of them or a text; signatures and encrypted data are sealed."""
     texts: list[str] = []
     sealed: list[str] = []
     for key, text in _leaves(value, "text"):
@@ -391,7 +332,7 @@ def read_thinking(value: object) -> Sent:
 
 
 def read_media(block: Mapping[str, Any]) -> Sent:
-    """Words that travel with an image, a sound or a file; itself it is charged as a whole.
+    """Return words that travel with an image, a sound or a file; itself it is charged as a whole.
 
     They are its title, its context, its text if it is a text document, and whatever else is no payload.
     """
@@ -404,17 +345,17 @@ def read_media(block: Mapping[str, Any]) -> Sent:
 
 
 def long_frame(id: str) -> tuple[str, ...]:
-    """An id, where it is too long to be paid for by the framing."""
+    """Return an id, where it is too long to be paid for by the framing."""
     return () if is_short("id", id) else (id,)
 
 
 def long_word(text: str) -> tuple[str, ...]:
-    """A role, or the name of a field, where it is too long to be paid for by the framing."""
+    """Return a role, or the name of a field, where it is too long to be paid for by the framing."""
     return (text,) if len(text) > _LONG_WORD or not text.isascii() else ()
 
 
 def is_short(key: str, text: str) -> bool:
-    """Whether a part of the frame is no text of its own."""
+    """Return whether a part of the frame is no text of its own."""
     most = _LONG_ID if key in IDS else _LONG_WORD
     return len(text) <= most and text.isascii()
 
@@ -429,7 +370,7 @@ def is_told(key: str, value: object) -> bool:
 
 
 def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """The strings inside a value that are no part of a frame, each with the key that it stands under."""
+    """Yield the strings inside a value that are no part of a frame, each with the key that it stands under."""
     if isinstance(value, str):
         if value and not (key in FRAME and is_short(key, value)):
             yield key, value
@@ -444,38 +385,36 @@ def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbers(value: object) -> tuple[str, ...]:
-    """What is no text inside a value, with its names, as one text: numbers, and where there are many, flags, nothing,
-    numbers of a frame, and names that no shape knows."""
+    """Return what is no text inside a value, with its names, as one text: numbers, and where there are many, flags,
+    nothing, numbers of a frame, and names that no shape knows."""
     found: list[str] = []
     small: list[str] = []
-    for is_small, said in _scalars(value):
-        (small if is_small else found).append(said)
+
+    def walk(value: object, key: str) -> None:
+        if value and isinstance(value, list):
+            for at, item in enumerate(value):
+                walk(item, "" if at else key)
+        elif value and isinstance(value, dict):
+            for name, item in value.items():
+                if not name.startswith("_"):
+                    walk(item, name)
+        elif value and isinstance(value, str):
+            small.extend([key] if key and key not in _NAMES else [])
+        else:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            said = f'"{key}":{canonical_json(value)}' if key else canonical_json(value)
+            (found if is_number and key not in FRAME else small).append(said)
+
+    walk(value, "")
     if len(small) > _FEW:
         found += small
     return (",".join(found),) if found else ()
 
 
-def _scalars(value: object, key: str = "") -> Iterator[tuple[bool, str]]:
-    """Each value that is no text, with the name that it stands under, and whether it counts only where many do."""
-    if value and isinstance(value, list):
-        for at, item in enumerate(value):
-            yield from _scalars(item, "" if at else key)
-    elif value and isinstance(value, dict):
-        for name, item in value.items():
-            if not name.startswith("_"):
-                yield from _scalars(item, name)
-    elif value and isinstance(value, str):
-        if key and key not in _NAMES:
-            yield True, key
-    else:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        yield not is_number or key in FRAME, f'"{key}":{canonical_json(value)}' if key else canonical_json(value)
-
-
 def _is_payload(text: str) -> bool:
-    """Whether a text is a medium itself: encoded, or its address."""
+    """Return whether a text is a medium itself: encoded, or its address."""
     if text.startswith(("http://", "https://")):
-        return len(text) <= _LONG_ADDRESS
+        return len(text) <= 2_000
     head, found, _ = text[:200].partition(";base64,")
     data = text[len(head) + len(found) :] if found else text
-    return _CODED.fullmatch(data.translate(_LINES)) is not None
+    return _CODED.fullmatch(data.translate(str.maketrans("", "", "\r\n"))) is not None

@@ -11,17 +11,14 @@ from typing import Any, NamedTuple
 
 from summarizing_context.messages.validation import Message
 
-CHAIN_KEYS = ("openai:response_id",)  # in metadata
+_CHAIN = "openai:response_id"  # in metadata
 
-THINKING_FIELDS = (  # beside the content, in the order in which they are read
+# Beside the content, in the order in which they are read.
+THINKING_FIELDS = (
     *("reasoning_content", "thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_details"),
 )
 
 LOADED_TOOLS = "openai:tool_search_items"  # in metadata; without it calls of these tools are unknown
-
-_SIGNED = ("thinking", "redacted_thinking")
-
-_LEFT_OUT = {"type": "text", "text": "[thinking left out]"}
 
 
 class Bounds(NamedTuple):
@@ -32,46 +29,54 @@ class Bounds(NamedTuple):
 
 
 def has_signed_thinking(message: Message) -> bool:
-    """Whether a provider has signed, or encrypted, thinking of this message."""
+    """Return whether a provider has signed, or encrypted, thinking of this message. OpenAI's state, which no prefix
+    binds, has neither a signature nor that type."""
     content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    beside = [message[key] for key in THINKING_FIELDS if message.get(key)]
-    return any(map(_is_signed, blocks)) or any(map(_holds_signed, beside))
+    held: list[object] = list(content) if isinstance(content, list) else []
+    for field in map(message.get, THINKING_FIELDS):
+        held += field if isinstance(field, list) else [field]
+    blocks = (block for block in held if isinstance(block, dict))
+    return any(
+        block.get("type") == "redacted_thinking" or (isinstance(block.get("signature"), str) and block["signature"])
+        for block in blocks
+    )
 
 
 def without_thinking(message: Message) -> Message:
-    """The message without its thinking, wherever a host keeps it; never without any content."""
+    """Return the message without its thinking, wherever a host keeps it; never without any content."""
     kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
     content = kept.get("content")
     if isinstance(content, list):
-        kept["content"] = [block for block in content if not _thinks(block)] or [dict(_LEFT_OUT)]
+        left_out = {"type": "text", "text": "[thinking left out]"}
+        kept["content"] = [block for block in content if not _thinks(block)] or [left_out]
     return _with_wire_content(kept, lambda blocks: [block for block in blocks if not _thinks(block)])
 
 
 def without_wire_content(message: Message) -> Message:
-    """The message without the exact copy of its blocks that a host may keep beside them, and would send instead."""
+    """Return the message without the exact copy of its blocks that a host may keep beside them, and would send
+    instead."""
     return _with_wire_content(message, None)
 
 
 def has_chain(message: Message) -> bool:
-    """Whether the next request could go on from the response that this message was."""
+    """Return whether the next request could go on from the response that this message was."""
     metadata = message.get("metadata")
-    return isinstance(metadata, Mapping) and any(key in metadata for key in CHAIN_KEYS)
+    return isinstance(metadata, Mapping) and _CHAIN in metadata
 
 
 def is_bound(message: Message) -> bool:
-    """Whether a provider ties it to the beginning of its conversation."""
+    """Return whether a provider ties it to the beginning of its conversation."""
     return has_signed_thinking(message) or has_chain(message)
 
 
 def without_chain(message: Message) -> Message:
-    """The message as one that no chain goes on from."""
-    kept = {key: value for key, value in message["metadata"].items() if key not in CHAIN_KEYS}
-    return {**message, "metadata": kept}
+    """Return the message as one that no chain goes on from."""
+    return {**message, "metadata": {key: value for key, value in message["metadata"].items() if key != _CHAIN}}
 
 
 def loaded_tools(message: Message) -> Message | None:
-    """What is left of a covered message that loaded tools: a row that still loads them. None for other messages."""
+    """Return what is left of a covered message that loaded tools: a row that still loads them. None for other
+    messages."""
     metadata = message.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get(LOADED_TOOLS):
         return None
@@ -83,7 +88,7 @@ def loaded_tools(message: Message) -> Message | None:
 
 
 def _with_wire_content(message: Message, change: Any) -> Message:
-    """The message with its copy changed, or without it where `change` is None."""
+    """Return the message with its copy changed, or without it where `change` is None."""
     metadata = message.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     ours = metadata.get("anthropic")
@@ -95,25 +100,11 @@ def _with_wire_content(message: Message, change: Any) -> Message:
 
 
 def _thinks(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") in _SIGNED
-
-
-def _holds_signed(field: object) -> bool:
-    return any(map(_is_signed, field)) if isinstance(field, list) else _is_signed(field)
-
-
-def _is_signed(block: object) -> bool:
-    """A signature, or encrypted thinking. OpenAI's state, which no prefix binds, has neither."""
-    if not isinstance(block, dict):
-        return False
-    if block.get("type") == "redacted_thinking":
-        return True
-    signature = block.get("signature")
-    return isinstance(signature, str) and bool(signature)
+    return isinstance(block, dict) and block.get("type") in ("thinking", "redacted_thinking")
 
 
 def without_loaded_tools(message: Message) -> Message:
-    """The message without the tools that it loads."""
+    """Return the message without the tools that it loads."""
     metadata = message.get("metadata")
     if not isinstance(metadata, dict) or LOADED_TOOLS not in metadata:
         return message

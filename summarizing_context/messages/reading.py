@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from summarizing_context.messages.authorship import is_injected, is_put_in, stand_between, typed_words
+from summarizing_context.messages.authorship import is_injected, is_put_in, split_words, stand_between
 from summarizing_context.messages.parts import (
     CALL_TYPES,
     FRAME,
@@ -30,10 +30,6 @@ from summarizing_context.messages.parts import (
 )
 from summarizing_context.messages.provider_bindings import LOADED_TOOLS, THINKING_FIELDS
 from summarizing_context.messages.validation import Message, check_message
-
-_REMINDER = "<system-reminder"
-
-_FLAGS = FRAME - {"role"}
 
 _PAID = frozenset({"text", "function", "tool_use", "tool_call", "tool_result", "thinking"})  # types of few tokens
 
@@ -80,14 +76,6 @@ class Reading(NamedTuple):
         return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), again=())
 
 
-class Charges(NamedTuple):
-    """What a message is charged for, beside its framing."""
-
-    texts: list[str]  # that a model reads
-    unread: list[str]  # sent beside them: what is sealed in the parts, and the frame around them
-    media: int  # images, sounds and files
-
-
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
     return read_parts(message, *message_parts(message))
@@ -99,9 +87,14 @@ def read_parts(message: Message, parts: tuple[Part, ...], again: tuple[str, ...]
     turn = human = False
     typed: tuple[str, ...] = ()
     if role == "user":
-        parts = _put_in_between(parts)
+        if sum(part.kind == "text" for part in parts) > 2:  # those between a host's tags in other parts are the host's
+            between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
+            parts = tuple(
+                part._replace(put_in=True) if held else part for part, held in zip(parts, between, strict=True)
+            )
         if not is_injected(message):
-            turn = any(map(_may_be_human, parts))
+            words = (part for part in parts if part.kind in ("text", "media"))
+            turn = any(not any(map(is_reminder, part.texts)) for part in words)
             if not is_put_in(message):
                 typed = typed_texts(parts)
                 human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
@@ -121,19 +114,15 @@ def read_parts(message: Message, parts: tuple[Part, ...], again: tuple[str, ...]
 
 
 def read_content(message: Message) -> Reading:
-    """The parts of a checked message alone: what it says, not what it binds, nor whose it is."""
+    """Return the parts of a checked message alone: what it says, not what it binds, nor whose it is."""
     parts, again = message_parts(message)
     return Reading(message["role"], parts, (), (), False, False, False, False, again)
 
 
 def charged_texts(message: Message, reading: Reading) -> list[str]:
-    """All that is charged as text in a message that is read so: what its parts send, and the frame around them."""
+    """Return all that is charged as text in a message that is read so: what its parts send, and the frame around
+    them."""
     return [*reading.sent, *unpaid_frame(message)]
-
-
-def charges(message: Message, reading: Reading) -> Charges:
-    """What is charged in a message that is read so."""
-    return Charges(reading.texts, [*reading.unread, *unpaid_frame(message)], reading.media)
 
 
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
@@ -147,36 +136,19 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
 
 
 def content_texts(content: object) -> list[str]:
-    """The texts that stand in some content, and what is sealed in it."""
+    """Return the texts that stand in some content, and what is sealed in it."""
     return read_content({"role": "user", "content": content}).sent
 
 
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
-    """What a person typed of the parts of a row that is no host's."""
+    """Return what a person typed of the parts of a row that is no host's."""
     texts = (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts)
-    return tuple(said for text in texts if not is_blank(said := typed_words(text)))
-
-
-def is_blank(text: str) -> bool:
-    """Whether a text holds white space only. Quick, where to strip megabytes would hold every other thread up."""
-    return not text or text.isspace()
+    return tuple(said for text in texts if (said := split_words(text).typed) and not said.isspace())
 
 
 def is_reminder(text: str) -> bool:
-    """Whether a text is a host's reminder rather than somebody's words."""
-    return text.lstrip().startswith(_REMINDER)
-
-
-def _put_in_between(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Parts of which those that stand between a host's tags in other parts are the host's."""
-    if sum(part.kind == "text" for part in parts) < 3:
-        return parts
-    between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
-    return tuple(part._replace(put_in=True) if held else part for part, held in zip(parts, between, strict=True))
-
-
-def _may_be_human(part: Part) -> bool:
-    return part.kind in ("text", "media") and not any(is_reminder(text) for text in part.texts)
+    """Return whether a text is a host's reminder rather than somebody's words."""
+    return text.lstrip().startswith("<system-reminder")
 
 
 def unpaid_frame(message: Message) -> tuple[str, ...]:
@@ -188,22 +160,23 @@ def unpaid_frame(message: Message) -> tuple[str, ...]:
         words += _block_frame(block)
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, dict):
-            holder, inner, known, _, _ = call_places(call)
-            words += frame_words(inner, known)
+            holder, inner, name, arguments = call_places(call)
+            words += frame_words(inner, {"id", name, arguments})
             words += frame_words(call, {holder}) if holder else ()
     if not message.keys().isdisjoint(THINKING_FIELDS) and not is_result(message):
         words += [word for field in THINKING_FIELDS for word in frame_leaves(message.get(field))]
-    return beyond_framing(words) if words else ()
+    if (paid := next((word for word in words if word in _PAID), None)) is not None:
+        words.remove(paid)  # for one type, and for the role, the framing of a message pays
+    return tuple(words)
 
 
 def _block_frame(block: object) -> Iterator[str]:
     if not isinstance(block, dict):
         return
     kind = kind_of(block)
-    if text_key(block) or kind in CALL_TYPES:
+    if text_key(block) or kind in CALL_TYPES or kind == "tool_result":
         yield from frame_words(block, known_keys(block))
-    elif kind == "tool_result":
-        yield from frame_words(block, known_keys(block))
+    if kind == "tool_result":
         inner = block.get("content", block.get("output"))
         for one in inner if isinstance(inner, list) else ():
             yield from _block_frame(one)
@@ -212,55 +185,40 @@ def _block_frame(block: object) -> Iterator[str]:
 
 
 def frame_words(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """Type, short ids and short flags of a holder, which stand in no part. `known` flags do; ids never."""
+    """Return type, short ids and short flags of a holder, which stand in no part. `known` flags do; ids never."""
     words: list[str] = []
     for key, value in holder.items():
-        if key in _FLAGS and (key in IDS or key not in known):
+        if key in FRAME and key != "role" and (key in IDS or key not in known):
             if not isinstance(value, str):
-                words += _strings(value) if not is_told(key, value) else ()
+                words += () if is_told(key, value) else (text for _, text in _strings(value, ""))
             elif value and is_short(key, value):
                 words.append(value)
     return words
 
 
-def frame_leaves(value: object, key: str = "") -> Iterator[str]:
-    """The same of all that is inside a value."""
-    if isinstance(value, str):
-        if value and key in FRAME and is_short(key, value):
-            yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from frame_leaves(item, key)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            yield from frame_leaves(item, name)
+def frame_leaves(value: object) -> Iterator[str]:
+    """Return the same of all that is inside a value."""
+    return (text for key, text in _strings(value, "") if key in FRAME and is_short(key, text))
 
 
-def beyond_framing(words: Iterable[str]) -> tuple[str, ...]:
-    """The words of a frame but for one type: for that and for the role the framing of a message pays."""
-    rest = list(words)
-    if (paid := next((word for word in rest if word in _PAID), None)) is not None:
-        rest.remove(paid)
-    return tuple(rest)
-
-
-def _strings(value: object) -> Iterator[str]:
+def _strings(value: object, key: str) -> Iterator[tuple[str, str]]:
+    """Yield the strings inside a value, each with the name that it stands under."""
     if isinstance(value, str):
         if value:
-            yield value
+            yield key, value
     elif isinstance(value, list | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _strings(item)
+        for name, item in value.items() if isinstance(value, dict) else ((key, item) for item in value):
+            yield from _strings(item, name)
 
 
 def as_blocks(message: Message) -> Message:
-    """A message of Gemini's, whose content is in `parts`, with blocks as `content`."""
+    """Return a message of Gemini's, whose content is in `parts`, with blocks as `content`."""
     blocks = [{"type": "text", **part} if part and _is_text(part) else part for part in message["parts"]]
     return {key: value for key, value in message.items() if key != "parts"} | {"content": blocks}
 
 
 def as_parts(message: Message) -> Message:
-    """What `as_blocks` has made, as it was."""
+    """Return what `as_blocks` has made, as it was."""
     content = message["content"]
     blocks = [{"text": content}] if isinstance(content, str) else content
     parts = [
@@ -274,18 +232,18 @@ def _is_text(block: object) -> bool:
 
 
 def is_wordless_media(block: object) -> bool:
-    """Whether a content block is an image, a sound or a file without words beside it."""
+    """Return whether a content block is an image, a sound or a file without words beside it."""
     return isinstance(block, dict) and kind_of(block) in MEDIA_TYPES and not any(read_media(block))
 
 
 def bare_call(call: Mapping[str, Any]) -> Message:
-    """A call of the list without the fields that no call has."""
-    holder, inner, known, _, _ = call_places(call)
-    bare = without_odd(inner, known)
+    """Return a call of the list without the fields that no call has."""
+    holder, inner, name, arguments = call_places(call)
+    bare = without_odd(inner, {"id", name, arguments})
     return {**without_odd(call, {"id", holder}), holder: bare} if holder else bare
 
 
 def without_odd(holder: Mapping[str, Any], known: Collection[str]) -> Message:
-    """The holder without these fields; who speaks stays, however long."""
+    """Return the holder without these fields; who speaks stays, however long."""
     odd = set(odd_keys(holder, known)) - {"role"}
     return {key: value for key, value in holder.items() if key not in odd}

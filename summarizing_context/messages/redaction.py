@@ -22,39 +22,21 @@ from summarizing_context.messages.reading import Reading, read_message, typed_te
 from summarizing_context.messages.validation import Message
 
 Redact = Callable[[str], str]
-
 LEFT_OUT = "[texts are left out here: a secret may span these texts]"
-
 _UNCHANGED = frozenset({"role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "signature"})  # they bind
-
 _SAME = 4  # characters alike that end a change
-
 _MARK = 128  # characters of what stands in a secret's place
-
 _FARTHEST = 2**15  # characters of a secret; where a longer one ends is not looked for
-
 _RUN = 256  # characters compared at once
-
 _JSON = re.compile(r"\s*[\[{]")
-
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u....)'.replace("..", "[0-9a-fA-F]{2}"))
-
 _SHORT = {f"\\{char}": json.loads(f'"\\{char}"') for char in '"\\/bfnrt'}
-
 _DEPTH = 4  # JSON in a string of JSON, and so on
-
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)\\?(?:"|\Z)', re.DOTALL)  # to the end where it is not closed
 
 
-class _Text(NamedTuple):
-    """A text of a message, and the name that it stands under."""
-
-    name: str
-    text: str
-
-
 def redact_reading(message: Message, reading: Reading, redact: Redact) -> Reading:
-    """What is left of a message to be read. Who speaks stays, for every text keeps its place."""
+    """Return what is left of a message to be read. Who speaks stays, for every text keeps its place."""
     shown = redact_texts(_texts_of(message), redact)
     left = read_message(_with_texts(message, shown))
     held = frozenset(shown)  # what else is read is JSON that was made of values, with names that are texts too
@@ -67,9 +49,8 @@ def redact_reading(message: Message, reading: Reading, redact: Redact) -> Readin
 
 
 def redact_message(message: Message, redact: Redact) -> Message:
-    """A message without what `redact` takes out of it."""
-    shown: Message = _with_texts(message, redact_texts(_texts_of(message), redact))
-    return shown
+    """Return a message without what `redact` takes out of it."""
+    return _with_texts(message, redact_texts(_texts_of(message), redact))
 
 
 def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
@@ -91,34 +72,34 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
     return _left_by_all(plain, readings)
 
 
-def _texts_of(message: Message) -> list[_Text]:
-    found: list[_Text] = []
+def _texts_of(message: Message) -> list[tuple[str, str]]:
+    """Return the texts of a message, each with the name that it stands under."""
+    found: list[tuple[str, str]] = []
 
     def note(name: str, text: str) -> str:
-        found.append(_Text(name, text))
+        found.append((name, text))
         return text
 
     _mapped(message, "", note)
     return found
 
 
-def _with_texts(message: Message, texts: Sequence[str]) -> Any:
+def _with_texts(message: Message, texts: Sequence[str]) -> Message:
     left = iter(texts)
-    return _mapped(message, "", lambda name, text: next(left))
+    changed: Message = _mapped(message, "", lambda name, text: next(left))
+    return changed
 
 
 def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
-    """A message with another text for each of its texts, in the order of the message. What binds it to others, and
-    what no model reads, is not among them."""
+    """Return a message with another text for each of its texts, in the order of the message. What binds it to others,
+    and what no model reads, is not among them."""
     if isinstance(value, str):
         return value if name in _UNCHANGED else take(name, value)
     if isinstance(value, list):
         return [_mapped(item, name, take) for item in value]
     if isinstance(value, dict):
-        is_message = not name and "role" in value
-        return {
-            key: item if is_message and key == "metadata" else _mapped(item, key, take) for key, item in value.items()
-        }
+        kept = "metadata" if not name and "role" in value else None
+        return {key: item if key == kept else _mapped(item, key, take) for key, item in value.items()}
     return value
 
 
@@ -159,22 +140,19 @@ def _without(text: str, taken: list[tuple[int, int, str]]) -> str:
     done = at = 0
     taken.sort(key=lambda change: (change[0], -change[1]))
     while at < len(taken):
-        start, stop, new = first = taken[at]
+        start, stop, new = one = taken[at]
         differ = False
-        while at < len(taken) and (taken[at][0] < stop or taken[at][:2] == first[:2]):
-            differ = differ or taken[at] != first
+        while at < len(taken) and (taken[at][0] < stop or taken[at][:2] == one[:2]):
+            differ = differ or taken[at] != one
             if taken[at][1] > stop:
                 stop, new = taken[at][1], new + taken[at][2]
             at += 1
-        if differ and _shows(new, text[start:stop]):
+        secret, pieces = text[start:stop], (new[first : first + _SAME] for first in range(len(new) - _SAME + 1))
+        if differ and (len(new) > _MARK or any(piece in secret for piece in pieces)):
             new = LEFT_OUT  # a reading shows what another takes out
         shown += (text[done:start], new)
         done = stop
     return "".join((*shown, text[done:]))
-
-
-def _shows(new: str, secret: str) -> bool:
-    return len(new) > _MARK or any(new[at : at + _SAME] in secret for at in range(len(new) - _SAME + 1))
 
 
 def _changes(text: str, left: str) -> Iterator[tuple[int, int, str]]:
@@ -202,7 +180,7 @@ def _meet(text: str, left: str, at: int, to: int) -> tuple[int, int]:
 
 
 def _alike(text: str, left: str, at: int = 0, to: int = 0) -> int:
-    """How many characters two texts go on alike."""
+    """Return how many characters two texts go on alike."""
     start = at
     while (run := text[at : at + _RUN]) and run == left[to : to + _RUN]:
         at, to = at + len(run), to + len(run)
@@ -211,13 +189,14 @@ def _alike(text: str, left: str, at: int = 0, to: int = 0) -> int:
 
 
 def _inside_json(text: str, redact: Redact) -> str:
-    """A text without what stands in JSON in it when escapes are read: in its strings, and in whatever holds escapes."""
+    """Return a text without what stands in JSON in it when escapes are read: in its strings, and in whatever holds
+    escapes."""
     return _without_escapes(_inside_strings(text, redact, _DEPTH), redact, _DEPTH)
 
 
 def _inside_strings(text: str, redact: Redact, depth: int) -> str:
-    """A text without what its JSON strings say. An odd quotation mark before them takes the inside of strings for the
-    outside: so with escapes both are read."""
+    """Return a text without what its JSON strings say. An odd quotation mark before them takes the inside of strings
+    for the outside: so with escapes both are read."""
     if not depth or not ("\\" in text or _JSON.match(text)):
         return text
     for at in (0, text.find('"') + 1) if "\\" in text else (0,):
@@ -227,23 +206,19 @@ def _inside_strings(text: str, redact: Redact, depth: int) -> str:
         lines = _Reading(range(len(inside)), "\n", redact)
         if (left := _left_by_all(inside, [lines])) != inside:
             left = _left_by_all(inside, [*(_Reading([each], "", redact) for each in range(len(inside))), lines])
-        text = _with_strings(text, strings, values, left)
+        kept: list[str] = []
+        done = 0
+        for found, value, new in zip(strings, values, left, strict=True):
+            if new != value:
+                kept += (text[done : found.start(1)], json.dumps(new, ensure_ascii=False)[1:-1])
+                done = found.end(1)
+        text = "".join((*kept, text[done:]))
     return text
 
 
-def _with_strings(text: str, strings: Sequence[re.Match[str]], values: Sequence[str], left: Sequence[str]) -> str:
-    kept: list[str] = []
-    at = 0
-    for found, value, new in zip(strings, values, left, strict=True):
-        if new != value:
-            kept += (text[at : found.start(1)], json.dumps(new, ensure_ascii=False)[1:-1])
-            at = found.end(1)
-    return "".join((*kept, text[at:]))
-
-
 def _without_escapes(text: str, redact: Redact, depth: int) -> str:
-    """A text without what stands in it when its escapes are read, between quotes or not, and when those that then
-    stand there are. From the first place that goes to the last the text stays without its escapes."""
+    """Return a text without what stands in it when its escapes are read, between quotes or not, and when those that
+    then stand there are. From the first place that goes to the last the text stays without its escapes."""
     plain = _unescaped(text)
     if not depth or plain == text:
         return text
@@ -256,7 +231,7 @@ def _without_escapes(text: str, redact: Redact, depth: int) -> str:
 
 
 def _place(text: str, at: int) -> int:
-    """Where in a text the character begins that stands at `at` when escapes are read."""
+    """Return where in a text the character begins that stands at `at` when escapes are read."""
     for escape in _ESCAPE.finditer(text):
         if escape.start() >= at:
             break
@@ -265,12 +240,12 @@ def _place(text: str, at: int) -> int:
 
 
 def _unescaped(text: str) -> str:
-    """A text with its escapes read, each as one character; what is no escape of JSON stays."""
-    return _ESCAPE.sub(_character, text) if "\\" in text else text
+    """Return a text with its escapes read, each as one character; what is no escape of JSON stays."""
 
+    def read(escape: re.Match[str]) -> str:
+        return _SHORT.get(escape[0]) or str(json.loads(f'"{escape[0]}"'))
 
-def _character(escape: re.Match[str]) -> str:
-    return _SHORT.get(escape[0]) or str(json.loads(f'"{escape[0]}"'))
+    return _ESCAPE.sub(read, text) if "\\" in text else text
 
 
 class Redaction:
@@ -298,7 +273,7 @@ class Redaction:
 
 
 def load_redaction(name: str) -> Redaction:
-    """The function that a command line names as `module:function`; the module may be in the current folder."""
+    """Return the function that a command line names as `module:function`; the module may be in the current folder."""
     module, _, function = name.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

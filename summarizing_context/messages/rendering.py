@@ -13,18 +13,13 @@ from collections.abc import Iterator, Sequence
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.authorship import split_pieces, split_words
 from summarizing_context.messages.parts import Part
-from summarizing_context.messages.reading import Reading, is_blank, is_reminder
+from summarizing_context.messages.reading import Reading, is_reminder
 
 RENDERER_VERSION = "1"
-
 TYPED = "user"  # the label of what a human typed
-
 INJECTED = "injected"  # in pages, of what a host put into a row of the user's
-
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-
 _BY_USERS = ("user", "user note")
-
 _MARK = "### "  # of a label, at the beginning of a line
 
 
@@ -35,7 +30,7 @@ def render_messages(
     numbered: bool = False,
     yield_now: YieldNow = never_yield,
 ) -> str:
-    """The messages of a range in log order, every word of them. Exact repeats stand once, with their count.
+    """Return the messages of a range in log order, every word of them. Exact repeats stand once, with their count.
 
     `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
     rollups are written without, as they were first. `numbered`: labels end with the message's place in the range, such
@@ -63,12 +58,13 @@ def render_messages(
 
 
 def render_children(texts: Sequence[str]) -> str:
-    """Summaries to be rolled up, oldest first."""
+    """Return summaries to be rolled up, oldest first."""
     return "\n".join(f"### summary {n} of {len(texts)}\n{_escape(text)}" for n, text in enumerate(texts, 1))
 
 
 def render_typed(rules: Sequence[str], texts: Sequence[str]) -> str:
-    """What humans typed in some messages, each text under its number, and before it a line for each known rule."""
+    """Return what humans typed in some messages, each text under its number, and before it a line for each known
+    rule."""
     lines = ["### rules so far", *rules] if rules else []
     for number, text in enumerate(texts, 1):
         lines += (f"### {TYPED} [{number}]", _escape(text))
@@ -76,7 +72,7 @@ def render_typed(rules: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def render_topic(topic: str, record: str) -> str:
-    """A topic, and a record in which it is to be looked for."""
+    """Return a topic, and a record in which it is to be looked for."""
     return f"### topic\n{_escape(topic)}\n{record}"
 
 
@@ -85,14 +81,14 @@ def _by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, 
         yield ("user note" if label == "user" else label), part.texts
         return
     for typed, put_in in map(split_words, part.texts):
-        if not (put_in and is_blank(typed)):
+        if not put_in or (typed and not typed.isspace()):
             yield TYPED, (typed,)
         if put_in:
             yield "user note", (put_in,)
 
 
 def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, str]]:
-    """A part in pages: its words in their order, each run under what it is, what a host put in as `injected`."""
+    """Yield a part in pages: its words in their order, each run under what it is, what a host put in as `injected`."""
     media = [f"[{len(part.media)} image or file]"] if part.media else []
     if label not in _BY_USERS or part.kind == "extra":
         yield label, "\n".join([*part.texts, *media])
@@ -106,28 +102,24 @@ def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[
 
 
 def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
-    """What a part of a message is; `names` holds the tools of the calls that wait for their results."""
-    role = _one_line(reading.role)
+    """Return what a part of a message is; `names` holds the tools of the calls that wait for their results."""
+    role = " ".join(reading.role.split())
     if part.kind == "call":
-        names[part.id] = _one_line(part.name) or "tool"
+        names[part.id] = " ".join(part.name.split()) or "tool"
         return f"{role} calls {names[part.id]}"
     if part.kind == "result":
         known = names.pop(part.id, None)
         kind = "late result" if known is None else "failed result" if part.failed else "result"
         return f"{kind} of {known or 'tool'}"
-    if part.kind == "thinking":
-        return f"{role} thinks"
-    if part.kind == "media":
-        return f"{role} media"
-    if part.kind == "extra":
-        return f"{role} note"
-    note = role == "user" and (not reading.turn or any(is_reminder(text) for text in part.texts))
-    return f"{role} note" if note else role
+    if part.kind in ("thinking", "media"):
+        return f"{role} thinks" if part.kind == "thinking" else f"{role} media"
+    note = role == "user" and (not reading.turn or any(map(is_reminder, part.texts)))
+    return f"{role} note" if note or part.kind == "extra" else role
 
 
 def _escape(text: str) -> str:
-    """A body in which no line looks like a label. Found by plain searches: one regex over megabytes would hold up
-    every other thread."""
+    """Return a body in which no line looks like a label. Found by plain searches: one regex over megabytes would hold
+    up every other thread."""
     kept: list[str] = []
     done, at = 0, text.find(_MARK)
     while at >= 0:
@@ -139,7 +131,3 @@ def _escape(text: str) -> str:
             done = start
         at = text.find(_MARK, at + len(_MARK))
     return "".join((*kept, text[done:])) if kept else text
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

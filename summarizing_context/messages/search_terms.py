@@ -9,7 +9,6 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 
 from summarizing_context.messages.reading import read_content, read_message
@@ -17,23 +16,10 @@ from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.validation import decode_message
 
 MOST_TERMS = 24  # of a query; a pasted page is searched by its first words
-
 SNIPPET = 200  # characters
-
 _AT_ONCE = 10_000  # characters: spaces between the letters of megabytes, made at once, would hold every thread up
-
 _WORD = re.compile(r"[^\W_]+")
-
-_RUN = re.compile(r"\S+")
-
-_MOST_RUNS = 1_000  # of a query, that are looked at
-
 _STEM = 4  # letters after which the end of a word may differ
-
-_MOST_PLACES = 50  # of a term in a text, that are weighed for a snippet
-
-_MOST_TRIES = 500  # to find them
-
 _WIDE = 4  # times a snippet: of a text, what is shown of it without its spaces
 
 _UNSPACED = re.compile(
@@ -43,7 +29,7 @@ _UNSPACED = re.compile(
 
 
 def searchable(message: bytes, redact: Redact | None = None) -> str:
-    """The texts of a stored message, of what `redact` leaves of it; nothing for bytes that hold none.
+    """Return the texts of a stored message, of what `redact` leaves of it; nothing for bytes that hold none.
 
     The index of a store is written by it, and forgets by it: another one needs another version of the schema.
     """
@@ -61,7 +47,7 @@ def searchable(message: bytes, redact: Redact | None = None) -> str:
 
 
 def indexed_words(text: str) -> str:
-    """A text as it is indexed: with spaces around letters of scripts that have none between words."""
+    """Return a text as it is indexed: with spaces around letters of scripts that have none between words."""
     if text.isascii():
         return text
     pieces = (text[at : at + _AT_ONCE] for at in range(0, len(text), _AT_ONCE))
@@ -69,7 +55,7 @@ def indexed_words(text: str) -> str:
 
 
 def words_of(text: str) -> Iterator[str]:
-    """The words of a text, in small letters; of unspaced scripts each two letters that stand together."""
+    """Yield the words of a text, in small letters; of unspaced scripts each two letters that stand together."""
     for found in _WORD.finditer(text):  # not all in one go, which would hold every other thread up
         if (word := found[0]).isascii():
             yield word.lower()
@@ -78,14 +64,14 @@ def words_of(text: str) -> Iterator[str]:
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text that is short, or a piece of a longer one."""
+    """Return the words of a text that is short, or a piece of a longer one."""
     return frozenset(_WORD.findall(text.lower()) if text.isascii() else words_of(text))
 
 
 def query_terms(query: str, most: int = MOST_TERMS) -> list[str]:
-    """What a query asks for: each run of characters without a space, and its words where it has several."""
+    """Return what a query asks for: each run of characters without a space, and its words where it has several."""
     terms: dict[str, None] = {}
-    for run in islice(_RUN.finditer(unicodedata.normalize("NFC", query)), _MOST_RUNS):
+    for run in islice(re.finditer(r"\S+", unicodedata.normalize("NFC", query)), 1_000):
         words = [piece.lower() for word in _WORD.findall(run[0]) for piece in indexed_words(word).split()]
         if words:
             terms[" ".join(words)] = None
@@ -97,7 +83,7 @@ def query_terms(query: str, most: int = MOST_TERMS) -> list[str]:
 
 
 def coverage(terms: Sequence[str], text: str) -> float:
-    """Which part of the terms a text holds, from 0 to 1; the ends of words may differ."""
+    """Return which part of the terms a text holds, from 0 to 1; the ends of words may differ."""
     if not terms:
         return 0.0
     lowered = text.lower()
@@ -105,29 +91,25 @@ def coverage(terms: Sequence[str], text: str) -> float:
 
 
 def snippet(terms: Sequence[str], text: str) -> str:
-    """Where a text holds most of the terms, on one line."""
+    """Return where a text holds most of the terms, on one line."""
     if len(text) <= _WIDE * SNIPPET and len(whole := " ".join(text.split())) <= SNIPPET:
         return whole
-    start = _best_place(terms, text)
+    lowered = text.lower()
+    start = 0
+    if len(lowered) == len(text):  # else places in one are none in the other
+        found = sorted(place for term in terms for place in _places(term, lowered))
+        within = {at: bisect_left(found, at + SNIPPET * 3 // 4) - bisect_left(found, at) for at in found}
+        best = max(found, key=within.__getitem__, default=0)  # the first of several
+        start = max(0, best - SNIPPET // 4)
+        start = max(start, text.find(" ", start, best) + 1) if start else 0  # at the beginning of a word
     stop = start + _WIDE * SNIPPET
     flat = " ".join(text[start:stop].split())
     has_more = len(flat) > SNIPPET or stop < len(text)
     return ("…" if start else "") + flat[:SNIPPET].strip() + ("…" if has_more else "")
 
 
-def _best_place(terms: Sequence[str], text: str) -> int:
-    """Where a snippet begins."""
-    lowered = text.lower()
-    if len(lowered) != len(text):  # places in one are none in the other
-        return 0
-    found = sorted(place for term in terms for place in _places(term, lowered))
-    best = max(found, key=lambda place: _within(found, place), default=0)  # the first of several
-    start = max(0, best - SNIPPET // 4)
-    return max(start, text.find(" ", start, best) + 1) if start else 0  # at the beginning of a word
-
-
 def _parts(words: Sequence[str]) -> Iterator[str]:
-    """The words of a run; neighbours of an unspaced script by two."""
+    """Yield the words of a run; neighbours of an unspaced script by two."""
     unspaced = [len(word) == 1 and _UNSPACED.match(word) is not None for word in words]
     for at, word in enumerate(words):
         if not unspaced[at]:
@@ -139,32 +121,25 @@ def _parts(words: Sequence[str]) -> Iterator[str]:
 
 
 def _holds(lowered: str, term: str) -> bool:
-    return _stem(term) in lowered if " " not in term else _phrase(term).search(lowered) is not None
-
-
-@lru_cache(maxsize=1_000)
-def _phrase(term: str) -> re.Pattern[str]:
-    """Words one after another, with anything but words between them, or nothing between unspaced letters."""
+    """Return whether a text holds a term: its words one after another, with anything but words between them, or nothing
+    between unspaced letters."""
     *words, last = term.split(" ")
-    between = [r"[\W_]*" if _UNSPACED.match(word) else r"[\W_]+" for word in words]
-    return re.compile(
-        "".join(re.escape(word) + gap for word, gap in zip(words, between, strict=True)) + re.escape(_stem(last))
-    )
-
-
-def _within(places: Sequence[int], start: int) -> int:
-    return bisect_left(places, start + SNIPPET * 3 // 4) - bisect_left(places, start)
+    if not words:
+        return _stem(last) in lowered
+    gaps = [r"[\W_]*" if _UNSPACED.match(word) else r"[\W_]+" for word in words]
+    phrase = "".join(re.escape(word) + gap for word, gap in zip(words, gaps, strict=True)) + re.escape(_stem(last))
+    return re.search(phrase, lowered) is not None
 
 
 def _places(term: str, lowered: str) -> list[int]:
-    """Where words begin as the term does, or its first word; the first places."""
+    """Return where words begin as the term does, or its first word; the first places."""
     is_unspaced = _UNSPACED.match(term) is not None
     begins = term.replace(" ", "") if is_unspaced else _stem(term.split(" ", 1)[0])
     places: list[int] = []
     at = -1
-    for _ in range(_MOST_TRIES):
+    for _ in range(500):
         at = lowered.find(begins, at + 1)
-        if at < 0 or len(places) == _MOST_PLACES:
+        if at < 0 or len(places) == 50:
             break
         if is_unspaced or not at or not _WORD.match(lowered[at - 1]):
             places.append(at)
@@ -174,8 +149,6 @@ def _places(term: str, lowered: str) -> list[int]:
 def _stem(term: str) -> str:
     return term if len(term) <= _STEM else term[: max(_STEM, len(term) - 3)]
 
-
-_LEAST_STEM = 4  # letters that words of one family share
 
 _COMMON_WORDS = """
 a about after again all also an and any are as at be been before but by can could did do does for from
@@ -188,18 +161,17 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def distinctive_words(text: str, most: int) -> list[str]:
-    """The first of a text's words that are not common ones, each once."""
+    """Return the first of a text's words that are not common ones, each once."""
     return list(dict.fromkeys(word for word in words_of(text) if word not in _COMMON))[:most]
 
 
 def stems(text: str) -> frozenset[str]:
-    """Beginnings of a text's words by which their families are known, without common words."""
-    words = (word for word in words_of(text) if word not in _COMMON)
-    return frozenset(word[: max(_LEAST_STEM, len(word) - 3)] for word in words)
+    """Return beginnings of a text's words by which their families are known, without common words."""
+    return frozenset(_stem(word) for word in words_of(text) if word not in _COMMON)
 
 
 def likeness(query: frozenset[str], held: frozenset[str]) -> float:
-    """How many of their words two texts share, by their stems: of the shorter one's, on the scale of cosines between
-    embeddings. From 0 to 1; one word of four is 0.71, two are 0.84."""
+    """Return how many of their words two texts share, by their stems: of the shorter one's, on the scale of cosines
+    between embeddings. From 0 to 1; one word of four is 0.71, two are 0.84."""
     fewest = min(len(query), len(held))
     return (len(query & held) / max(fewest, 4)) ** 0.25 if fewest else 0.0  # of two words, one alike says little

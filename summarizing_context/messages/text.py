@@ -9,17 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 LONGEST = 300  # characters of a shown sentence or line
-
 GONE = "…"
-
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)?|[@-Z\\-_])?")
-
 _EMPTY_LINES = re.compile(r"\n{3,}")
-
 _UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-
 _BULLET = re.compile(r"(?:(?:[-*+•>]|\\{0,9}#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+){1,3}")
 
 _SENTENCE_END = re.compile(
@@ -27,11 +21,7 @@ _SENTENCE_END = re.compile(
 )
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
-
-_NUMBER = re.compile(r"[$€£+~<>=-]{0,3}\d[\d.,]{0,40}")
-
 _ENDS = (", ", "; ", "},", ',"', "|")  # where a long line is cut
-
 _BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
 
 
@@ -51,14 +41,14 @@ def shown(text: str) -> str:
 
 
 def bare(line: str) -> str:
-    """A line without the marks of lists and headings in front."""
+    """Return a line without the marks of lists and headings in front."""
     line = line.strip()
     bullet = _BULLET.match(line)
     return line[bullet.end() :] if bullet else line
 
 
 def split_prose(body: str) -> tuple[list[str], list[str]]:
-    """The sentences of `body`, and its fenced parts. A fence that is never closed is no fence."""
+    """Return the sentences of `body`, and its fenced parts. A fence that is never closed is no fence."""
     if "```" not in body:
         return list(_sentences(body)), []
     parts = body.split("```")
@@ -68,7 +58,7 @@ def split_prose(body: str) -> tuple[list[str], list[str]]:
 
 
 def split_lines(body: str) -> list[str]:
-    """The lines of a log, a listing or a file; a long one in pieces. Empty ones are left out."""
+    """Return the lines of a log, a listing or a file; a long one in pieces. Empty ones are left out."""
     lines: list[str] = []
     for line in body.split("\n"):
         if len(line) <= LONGEST:
@@ -80,7 +70,7 @@ def split_lines(body: str) -> list[str]:
 
 
 def clip(text: str, limit: int) -> str:
-    """The first words of `text`, at most `limit` characters with the mark of what is gone; no word is cut."""
+    """Return the first words of `text`, at most `limit` characters with the mark of what is gone; no word is cut."""
     if len(text) <= limit:
         return text
     cut = max(text.rfind(" ", 0, limit - 1), 0)
@@ -93,7 +83,7 @@ def clip(text: str, limit: int) -> str:
 
 
 def list_whole(names: Iterable[str], limit: int) -> str:
-    """The first names, none of them cut, in about `limit` characters; at least one."""
+    """Return the first names, none of them cut, in about `limit` characters; at least one."""
     listed = ""
     for name in names:
         if listed and len(listed) + len(name) > limit:
@@ -116,7 +106,7 @@ def _sentences(body: str) -> Iterator[str]:
 
 
 def split_line(line: str) -> Iterator[str]:
-    """The sentences of one line."""
+    """Yield the sentences of one line."""
     if ". " not in line and "? " not in line and "! " not in line and ".)" not in line and line.isascii():
         if line:
             yield line
@@ -132,7 +122,7 @@ def split_line(line: str) -> Iterator[str]:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """Parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
+    """Yield parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
     start, stop = 0, len(line)
     while start < stop:
         if stop - start <= LONGEST:
@@ -152,7 +142,6 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 Words = list[bytes]
-
 _KEPT = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 
 _TABLE = bytes(
@@ -164,7 +153,7 @@ LINES_TABLE = _TABLE[:10] + b"\n" + _TABLE[11:]  # the same, line by line
 
 
 def words_of(text: str) -> Words:
-    """The words of `text` in lower case, as bytes; an apostrophe parts no word."""
+    """Return the words of `text` in lower case, as bytes; an apostrophe parts no word."""
     return text.encode("utf-8", "surrogatepass").translate(_TABLE, b"'").split()
 
 
@@ -177,20 +166,15 @@ def inert(text: str) -> str:
     """`text` with its lines, and a dot for all that would move, colour, hide or turn round what is shown."""
     if text.isprintable():
         return text
-    return "".join(map(_shown, text))
-
-
-def _shown(char: str) -> str:
-    if char.isprintable() or char == "\n":
-        return char
-    return " " if char in ("\t", "\xa0", "\u3000") else "·"
+    blank = ("\t", "\xa0", "\u3000")
+    return "".join(char if char.isprintable() or char == "\n" else " " if char in blank else "·" for char in text)
 
 
 _WIDEST = 60  # characters of a cell
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
+    """Return rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
     cells = [list(columns), *([_cell(value, at < len(columns) - 1) for at, value in enumerate(row)] for row in rows)]
     widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
     right = [bool(rows) and all(isinstance(row[at], int | float) for row in rows) for at in range(len(columns))]
@@ -203,7 +187,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def text_facts(rows: Sequence[tuple[str, object]]) -> str:
-    """Names and values, one a line."""
+    """Return names and values, one a line."""
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(f"{name.ljust(width)}  {_cell(value, False)}" for name, value in rows)
 

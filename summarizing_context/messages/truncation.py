@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,20 +15,15 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.estimate import estimate_text
 
 Count = Callable[[str], int]
-
 SHORT_MARK_TOKENS = 6  # reserved for a cut that is a number alone
-
 LEAST_KEPT = 8  # tokens of head and tail below which only the head is kept, with the number of tokens left out
-
 _MARK_TOKENS = 12  # reserved for the words of a cut
-
 LEAST_CUT = LEAST_KEPT + _MARK_TOKENS
-
 _LEAST_HEAD = 4  # characters
 
 
 def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
-    """Head and tail of `text` with a notice between them, in about `cap` tokens.
+    """Return head and tail of `text` with a notice between them, in about `cap` tokens.
 
     Args:
         text: The text to cut.
@@ -51,8 +46,8 @@ def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
 
 
 def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -> tuple[str, int]:
-    """About the longest end of `text` within `cap` tokens, and its tokens. `total` gives the density of the text, so
-    one count is mostly enough."""
+    """Return about the longest end of `text` within `cap` tokens, and its tokens. `total` gives the density of the
+    text, so one count is mostly enough."""
     length = min(len(text), max(0, cap) * len(text) // max(1, total))
     while length > 0:
         piece = text[-length:] if from_end else text[:length]
@@ -68,15 +63,10 @@ CUTTING_VERSION = "1"  # changes whenever the same content would be cut or descr
 # Estimated tokens. Ordinary results are read whole; the few longer ones are half of a tool-heavy log, mostly listings
 # and files that can be read again, and at this size fill three quarters of a segment.
 LONGEST_RESULT = 3_000
-
 HEAD, TAIL = 600, 400
-
 KEY_LINES = 200  # for the lines that stand in place of what is left out
-
 _RESULT_LABEL = re.compile(r"^### (?:failed |late )?result of [^\n]*\n", re.MULTILINE)
-
 _LIKE_A_LABEL = re.compile(r"\\*### ")
-
 _BLOCK = 512  # characters; how finely a large text is measured
 
 
@@ -87,11 +77,15 @@ class Cut(NamedTuple):
     left_out: tuple[str, ...]  # the texts between the kept ones
 
     def join(self, key_lines: Sequence[Sequence[str]]) -> str:
-        """The content for a model. A notice with its key lines replaces each middle."""
+        """Return the content for a model. A notice with its key lines replaces each middle."""
         text = self.kept[0]
         for left_out, lines, after in zip(self.left_out, key_lines, self.kept[1:], strict=True):
             head = text if text.endswith("\n") else f"{text}\n"
-            text = f"{head}{_notice_of_cut(estimate_text(left_out), lines)}\n{_escape_label(after)}"
+            notice = f"[{estimate_text(left_out):,} tokens left out here]"
+            if lines:
+                told = "; errors and exact values among them:]\n" + "\n".join(f"- {line}" for line in lines)
+                notice = f"{notice[:-1]}{told}\n[here it goes on]"
+            text = f"{head}{notice}\n{_escape_label(after)}"
         return text
 
 
@@ -102,11 +96,15 @@ def cut_results(content: str) -> Cut:
     at = 0
     for label in _RESULT_LABEL.finditer(content):
         end = content.find("\n### ", label.end() - 1)
-        start, stop = _middle(content, label.end(), len(content) if end < 0 else end + 1)
-        if start < stop:
-            kept.append(content[at:start])
-            left_out.append(content[start:stop])
-            at = stop
+        body = content[label.end() : len(content) if end < 0 else end + 1]
+        sums = _token_sums(body)
+        if sums[-1] > LONGEST_RESULT:
+            head = label.end() + _between_lines(body, _place(sums, HEAD), len(body) // 8)
+            tail = label.end() + _between_lines(body, _place(sums, sums[-1] - TAIL), len(body) // 8)
+            if head < tail:
+                kept.append(content[at:head])
+                left_out.append(content[head:tail])
+                at = tail
     return Cut((*kept, content[at:]), tuple(left_out))
 
 
@@ -119,7 +117,11 @@ def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list
     sums = _token_sums(text, yield_now)
     places = (_place(sums, sums[-1] * part / parts) for part in range(1, parts))
     stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
-    labels = list(_label_places(text))
+    labels = [0] if text.startswith("### ") else []
+    at = text.find("\n### ")  # a plain search, because a regex over megabytes would block every other thread
+    while at >= 0:
+        labels.append(at + 1)
+        at = text.find("\n### ", at + 1)
     pieces: list[str] = []
     for start, stop in pairwise(stops):
         above = bisect_right(labels, start) - 1
@@ -129,36 +131,8 @@ def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list
     return pieces
 
 
-def _label_places(text: str) -> Iterator[int]:
-    """Where labels begin. A plain search, because a regex over megabytes would block every other thread."""
-    if text.startswith("### "):
-        yield 0
-    at = text.find("\n### ")
-    while at >= 0:
-        yield at + 1
-        at = text.find("\n### ", at + 1)
-
-
-def _middle(content: str, start: int, stop: int) -> tuple[int, int]:
-    """The range to leave out of the body from `start` to `stop`; empty for a body that is short enough."""
-    body = content[start:stop]
-    sums = _token_sums(body)
-    if sums[-1] <= LONGEST_RESULT:
-        return start, start
-    head = _between_lines(body, _place(sums, HEAD), len(body) // 8)
-    tail = _between_lines(body, _place(sums, sums[-1] - TAIL), len(body) // 8)
-    return start + head, start + tail
-
-
-def _notice_of_cut(tokens: int, lines: Sequence[str]) -> str:
-    if not lines:
-        return f"[{tokens:,} tokens left out here]"
-    listed = "\n".join(f"- {line}" for line in lines)
-    return f"[{tokens:,} tokens left out here; errors and exact values among them:]\n{listed}\n[here it goes on]"
-
-
 def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:
-    """Estimated tokens before each block of a text, and of the whole text at the end."""
+    """Return estimated tokens before each block of a text, and of the whole text at the end."""
     sums = [0]
     for at in range(0, len(text), _BLOCK):
         yield_now(_BLOCK)
@@ -167,12 +141,12 @@ def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:
 
 
 def _place(sums: Sequence[int], tokens: float) -> int:
-    """The position at which a text reaches `tokens`, exact to a block."""
+    """Return the position at which a text reaches `tokens`, exact to a block."""
     return bisect_left(sums, tokens) * _BLOCK
 
 
 def _between_lines(text: str, stop: int, reach: int) -> int:
-    """The end of a line, else of a word, at most `reach` characters before `stop`; else `stop`."""
+    """Return the end of a line, else of a word, at most `reach` characters before `stop`; else `stop`."""
     for gap in ("\n", " "):
         found = text.rfind(gap, max(0, stop - reach), stop)
         if found >= 0:

@@ -18,47 +18,40 @@ import msgspec
 from summarizing_context.errors import MessageError, StoreCorruptError
 
 Message = dict[str, Any]
-
 MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below Python's recursion limit
-
 _MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
-
 LONG_TEXT = 200_000  # bytes of a message whose counting would hold up the event loop
 
-_WHERE = 120  # characters of a place in an error
-
-_FIELDS = (
-    "role",
-    "content",
-    "type",
-    "text",
-    "tool_calls",
-    "tool_call_id",
-    "function",
-    "arguments",
-    "input",
-    "metadata",
+_FIELDS = frozenset(  # whose names an error may quote
+    ["role", "content", "type", "text", "tool_calls", "tool_call_id", "function", "arguments", "input", "metadata"]
 )
 
 ROLES = ("system", "developer", "user", "assistant", "model", "tool", "function")
-
 _FRAME = frozenset({"role", "type", "id", "name", "metadata", "timestamp"})  # beside these a message says something
-
 _encoder = msgspec.json.Encoder()
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def check_message(message: object) -> Message:
-    """A deep copy of `message`, made of plain JSON values.
+    """Return a deep copy of `message`, made of plain JSON values.
 
     Raises `MessageError` unless it is a mapping with one of the `ROLES` that says something, for which
     `json.loads(json.dumps(m)) == m`, nested at most `MAX_DEPTH` levels deep.
     """
     try:
-        return _checked(message)
+        if not isinstance(message, Mapping):
+            raise MessageError(f"a message is a mapping with a 'role', not {type(message).__name__}")
+        role = message.get("role")
+        if not isinstance(role, str) or not role:
+            wrong = "is missing" if role is None else f"is {type(role).__name__}, not a string" if role else "is empty"
+            raise MessageError(f"the message's 'role' {wrong}; give it one such as 'user' or 'assistant'")
+        if role not in ROLES:
+            allowed = ", ".join(ROLES)
+            raise MessageError(f"the message's 'role' is none that a provider knows; give it one of {allowed}")
+        if _FRAME.issuperset(message):
+            raise MessageError(f"the {role} message says nothing; give it 'content', or the calls that it makes")
+        return _copied(message, "message", 1)
     except MessageError:
         raise
     except Exception as error:  # a mapping or a value with methods of its own
@@ -91,20 +84,6 @@ def _is_deep(message: Message, data: bytes) -> bool:
         values = (value for each in level for value in (each.values() if type(each) is dict else each))
         level = [value for value in values if type(value) is dict or type(value) is list]
     return bool(level)
-
-
-def _checked(message: object) -> Message:
-    if not isinstance(message, Mapping):
-        raise MessageError(f"a message is a mapping with a 'role', not {type(message).__name__}")
-    role = message.get("role")
-    if not isinstance(role, str) or not role:
-        problem = "is missing" if role is None else f"is {type(role).__name__}, not a string" if role else "is empty"
-        raise MessageError(f"the message's 'role' {problem}; give it one such as 'user' or 'assistant'")
-    if role not in ROLES:
-        raise MessageError(f"the message's 'role' is none that a provider knows; give it one of {', '.join(ROLES)}")
-    if _FRAME.issuperset(message):
-        raise MessageError(f"the {role} message says nothing; give it 'content', or the calls that it makes")
-    return _copied(message, "message", 1)
 
 
 def parse_messages(messages: object) -> list[tuple[Message, bytes]]:
@@ -140,7 +119,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(data: bytes) -> Message:
-    """The message that `encode_message` wrote, as a fresh value. Raises `StoreCorruptError`."""
+    """Return the message that `encode_message` wrote, as a fresh value. Raises `StoreCorruptError`."""
     with suppress(msgspec.DecodeError):
         message: Message = msgspec.json.decode(data)
         return message
@@ -164,7 +143,9 @@ def _copy(value: object, where: str, depth: int) -> Any:
     if value is None or value is True or value is False:
         return value
     if isinstance(value, int):
-        return _integer(value, where)
+        if value.bit_length() > _MAX_INT_BITS:
+            raise _refused(where, f"the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written")
+        return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise _refused(where, f"{value} is not a JSON number")
@@ -189,14 +170,8 @@ def _copied(holder: Mapping[Any, Any], where: str, depth: int) -> Message:
 
 
 def _refused(where: str, why: str) -> MessageError:
-    """The error for a value, by its place: no key or value of a message is quoted, for they may be private."""
-    return MessageError(f"{where if len(where) <= _WHERE else f'{where[:_WHERE]}…'}: {why}")
-
-
-def _integer(value: int, where: str) -> int:
-    if value.bit_length() > _MAX_INT_BITS:
-        raise _refused(where, f"the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written")
-    return int(value)
+    """Return the error for a value, by its place: no key or value of a message is quoted, for they may be private."""
+    return MessageError(f"{where if len(where) <= 120 else f'{where[:120]}…'}: {why}")
 
 
 def _text(value: str, where: str) -> str:

@@ -17,7 +17,7 @@ import anyio.to_thread
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.extraction.memory_items import Item, MemoryItems, decode_items, normal_subject
-from summarizing_context.extraction.rule_topics import rule_topic
+from summarizing_context.extraction.rules import rule_topic
 from summarizing_context.log.entries import prefix_hashes, range_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment, Sources
