@@ -1,21 +1,11 @@
-"""A session whose summaries are a pure function of what they are made of, and in which no rules are read off words.
-
-Two states of the package can then be compared by their views. `without_rules` is the only place that names modules
-whose work is set aside: a state that lacks them lacks the lines there too.
-"""
+"""A model whose summaries are a pure function of what they are made of."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any
-from unittest.mock import patch
 
-from summarizing_context import SummaryJob, assembly
-from summarizing_context.extraction.rules import CueRules
+from summarizing_context import SummaryJob
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.summarizers.extractive.summarizer import Extracts, make_extracts
 from summarizing_context.summarizers.verification.replies import SMALL_SOURCE
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "joint", "knoll", "lemon")
@@ -47,26 +37,3 @@ def scripted(content: str, max_tokens: int) -> str:
         seed = hashlib.sha256(seed).digest()
         text += f"- {' '.join(WORDS[byte % len(WORDS)] for byte in seed[:10])}\n"
     return text[: max(0, most)].rpartition(" ")[0]
-
-
-@contextmanager
-def without_rules() -> Iterator[None]:
-    """Sessions opened within find no rules and decisions in what is said, and have a script for the extractive pass."""
-    with ExitStack() as patches:
-        patches.enter_context(patch.object(CueRules, "rules", lambda self, texts: ()))
-        patches.enter_context(patch.object(assembly, "quotes", lambda text: []))
-        patches.enter_context(patch.object(assembly, "make_extracts", _extracts))
-        yield
-
-
-def _extracts() -> Extracts:
-    """The extractive passes; only the key lines of long results are the real ones."""
-
-    def thorough(content: str, **asked: Any) -> str:
-        return scripted(content, asked["max_tokens"])
-
-    def about(content: str, topic: str, most: int) -> str:
-        return scripted(f"{topic}\n{content}", most)
-
-    made = make_extracts()
-    return made._replace(thorough=thorough, skim=scripted, brief=scripted, about=about, excerpt=about)
