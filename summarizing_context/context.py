@@ -33,8 +33,9 @@ from summarizing_context.sessions.budget import BudgetGauge, BudgetReport
 from summarizing_context.sessions.checkpoints import Checkpoints, PinEditor
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import Session
-from summarizing_context.sessions.statistics import CallFigures, Statistics
+from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
+from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.provider_window import NO_PROVIDER, read_provider
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest
@@ -60,7 +61,7 @@ class SummarizingContext:
         self,
         session: Session,
         *,
-        calls: Callable[[], CallFigures],
+        calls: Callable[[], CallStatistics],
         price: ModelPrice | None,
         redact: Redact | None,
         embedding_search: EmbeddingSearch | None,

@@ -35,7 +35,7 @@ from summarizing_context.sessions.activations import ActivationHistory, last_to_
 from summarizing_context.sessions.announcements import Announce, Announced, Announcements
 from summarizing_context.sessions.memory_learner import MemoryLearner
 from summarizing_context.sessions.notices import Notify
-from summarizing_context.sessions.statistics import CallFigures, Statistics
+from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
     NewActivation,
@@ -46,6 +46,7 @@ from summarizing_context.stores.base import (
     StoredProviderView,
     StoredRules,
 )
+from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.blocks import is_memory_block, memories_in
 from summarizing_context.views.budget import USEFUL_ROOM
@@ -461,7 +462,7 @@ class Session:
     async def _decided(self, decide: _Decide) -> Change | None:
         return await self.views.pace.run(decide, self._in_thread, lambda: self.log.name, self.foreground)
 
-    def statistics(self, calls: CallFigures, cost: float | None, search_error: str | None) -> Statistics:
+    def statistics(self, calls: CallStatistics, cost: float | None, search_error: str | None) -> Statistics:
         """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""
         log, repairs = self.log, self.views.repairs
         missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node.leaf(at))]

@@ -4,44 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
-
-
-class CallFigures(Protocol):
-    """What the calls to a model have come to; all zero where none is called."""
-
-    @property
-    def model_calls(self) -> int: ...
-
-    @property
-    def input_tokens(self) -> int: ...
-
-    @property
-    def output_tokens(self) -> int: ...
-
-    @property
-    def cached_tokens(self) -> int: ...
-
-    @property
-    def refused_replies(self) -> int: ...
-
-    @property
-    def refused_input_tokens(self) -> int: ...
-
-    @property
-    def refused_output_tokens(self) -> int: ...
-
-    @property
-    def dropped_lines(self) -> int: ...
-
-    @property
-    def breaker(self) -> str: ...
-
-    @property
-    def cap_ends_in(self) -> float: ...
-
-    @property
-    def last_error(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)

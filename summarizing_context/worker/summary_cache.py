@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
-from summarizing_context.concurrency import YieldNow
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.segments import Sources, render_entries
+from summarizing_context.log.segments import render_entries
 from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText, stand_ins
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
@@ -40,28 +39,6 @@ _SHORT = 60  # tokens below which a provisional text is skimmed
 _Pass = Literal["thorough", "skim", "rollup"]
 
 
-class _ReadyTexts:
-    """Ready summaries by range hash, as UTF-8: a single character outside Latin-1 would double what a text takes."""
-
-    def __init__(self) -> None:
-        self._packed: dict[str, tuple[bytes, Maker, int]] = {}
-
-    def __contains__(self, hash: str) -> bool:
-        return hash in self._packed
-
-    def get(self, hash: str) -> NodeText | None:
-        """What is ready for a hash."""
-        if (found := self._packed.get(hash)) is None:
-            return None
-        data, made_by, passes = found
-        return NodeText(data.decode("utf-8", "surrogatepass"), made_by, passes)
-
-    def add(self, hash: str, made: NodeText) -> None:
-        """A text is ready. The first for a hash stays."""
-        if hash not in self._packed:
-            self._packed[hash] = made.text.encode("utf-8", "surrogatepass"), made.made_by, made.passes
-
-
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass; `every` is
     after how many messages a piece of the open segment is summarized ahead, if messages are counted."""
@@ -79,11 +56,11 @@ class SummaryCache:
         self._soon = 0  # segments that the next view may cover
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self._tokens: dict[str, int] = {}  # of ready summaries of segments, by range hash
-        self._ready = _ReadyTexts()
+        self._ready: dict[str, NodeText] = {}  # by range hash; the first for a hash stays
         self._given_up: dict[str, NodeText] = {}  # what merges take where no summary could be had, by range hash
         self._made: dict[str, NodeText] = {}  # extractive ones of segments, by range hash, until a summary is ready
         self._merged: dict[Node, tuple[str, NodeText]] = {}  # extractive merges with their hashes, likewise
-        self._read: dict[tuple[str, _Pass], str] = {}  # what was read ahead of need in threads, by range hash
+        self._read: dict[tuple[str, _Pass], str] = {}  # what `reader` has read, by range hash
         self._passes: dict[str, _Pass] = {}  # by which segments are read that have no text yet
         self._nodes: dict[Node, NodeText] = {}  # stand-ins and merges
         self._rollup_hashes: dict[Node, str] = {}
@@ -220,36 +197,13 @@ class SummaryCache:
 
         return read if works else None
 
-    def reader_ahead(self, leaves: Iterable[int], sources: Sources, yield_now: YieldNow) -> Callable[[], None] | None:
-        """Read in a background thread what an activation that covers these segments would read at leisure; None where
-        that is nothing. What it reads changes no text: it is there earlier."""
-        works: dict[str, Callable[[], str]] = {}
-        left = _FULL_READ
-        for leaf in leaves:
-            segment, hash = self._log.segments[leaf], self._log.hashes[leaf]
-            if hash in works or self.is_known(Node.leaf(leaf)):
-                continue
-            left -= segment.size // segment.parts
-            if left < 0:
-                break
-            if segment.parts == 1 and (hash, "thorough") not in self._read:
-                works[hash] = self._log.source(leaf, sources)
-
-        def read() -> None:
-            for hash, source in works.items():
-                self._read[hash, "thorough"] = self._extracts.thorough(
-                    source(), kind="segment", max_tokens=self._cap, yield_now=yield_now
-                )
-
-        return read if works else None
-
     def passes_of_new(self, node: Node) -> int:
         """Through how many summarizations a summary of `node` made now has gone."""
         return 1 + max((self.text_of(child).passes for child in node.children), default=0)
 
     def add(self, node: Node, hash: str, text: NodeText) -> None:
         """A summary has been made, or was found. The first for a hash stays."""
-        self._ready.add(hash, text)
+        self._ready.setdefault(hash, text)
         if self._given_up.pop(hash, None) is not None:  # merges that are not made yet take the summary
             made = {node: known for node, known in self._rollup_hashes.items() if known in self._ready}
             self._rollup_hashes = made
@@ -432,7 +386,7 @@ class SummaryCache:
         self._seen.add(hash)
         if hash not in self._ready:
             text = self._log.render(segment.start, segment.stop, apart=False)
-            self._ready.add(hash, NodeText(text, "verbatim", 0))
+            self._ready[hash] = NodeText(text, "verbatim", 0)
         return True
 
     def _release(self, node: Node, hash: str) -> None:

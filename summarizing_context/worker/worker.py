@@ -21,7 +21,6 @@ from summarizing_context.errors import StoreError, SummarizerError, SummarizerNo
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.missing_summaries import Planner, Want
-from summarizing_context.log.segments import Sources
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
 from summarizing_context.stores.base import Places, Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
@@ -114,13 +113,10 @@ class Worker:
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
-        self._sources = Sources(yield_now=background.yield_now)  # of what the next views may need
-        self._stand_ins: Callable[[], None] | None = None  # reads such segments
         self._activates_soon = False  # a view is near its high water
         self._side_tasks = (  # work that summaries do not wait for: whether there is some, and one piece of it
             _SideTask(self._reads_on, self._read_ahead),
             _SideTask(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
-            _SideTask(lambda: self._stand_ins is not None, self._read_stand_ins),
             _SideTask(lambda: self._unsaved_failure is not None, self._save_failure),
         )
         self._running_side_tasks: set[_SideTask] = set()
@@ -145,16 +141,12 @@ class Worker:
 
     def wake(self, start_tokens: float | None = None, foreseen: Foreseen | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
-        `start_tokens`, if given. What is `foreseen` to be covered is summarized ahead; of whole segments is read what
-        stands in for their summaries."""
+        `start_tokens`, if given. What is `foreseen` to be covered is summarized ahead."""
         if start_tokens is not None:
             self.start_tokens = start_tokens
         if foreseen is not None:
             self._activates_soon = bool(foreseen.segments)
             self._summaries.foresee(foreseen)
-            if foreseen.segments and self._recipe.maker == "model" and self._past_start() and self._stand_ins is None:
-                yield_now = self._background.yield_now
-                self._stand_ins = self._summaries.reader_ahead(foreseen.segments, self._sources, yield_now)
         if self._stopped or not self._has_work():
             return
         if self._owner is None or self._owner.done():
@@ -243,17 +235,6 @@ class Worker:
             if not self._has_logged_unreadable:
                 self._has_logged_unreadable = True
                 logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
-
-    async def _read_stand_ins(self) -> None:
-        """Read segments whose summaries may be missing when a view covers them. A fault in it must not end the worker:
-        the view that needs such a text tells it."""
-        try:
-            if self._stand_ins is not None:
-                await self._background.run(self._stand_ins)
-        except Exception as error:
-            self.last_error = type(error).__name__
-        finally:
-            self._stand_ins = None
 
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
