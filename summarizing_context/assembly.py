@@ -35,7 +35,7 @@ from summarizing_context.retrieval.memory_extraction import (
     ModelMemoryReader,
     UnreadPieces,
 )
-from summarizing_context.sessions.notices import make_notify
+from summarizing_context.sessions.announcements import make_notify
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.addresses import check_scheme, is_address
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules

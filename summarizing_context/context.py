@@ -29,11 +29,10 @@ from summarizing_context.retrieval.pages import Detail, Expander, Page, Place
 from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool
-from summarizing_context.sessions.budget import BudgetGauge, BudgetReport
 from summarizing_context.sessions.checkpoints import Checkpoints, PinEditor
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import Session
-from summarizing_context.sessions.statistics import Statistics
+from summarizing_context.sessions.statistics import BudgetReport, Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.prices import ModelPrice
@@ -75,7 +74,6 @@ class SummarizingContext:
         self._is_cut_short = False  # closing, by a cancellation
         self._last_view: View | None = None
         self._budgets = BudgetPolicy(settings, session.notify)
-        self._gauge = BudgetGauge(session)
         self._checkpoints = Checkpoints(session, store.checkpoints, settings.checkpoint_interval_messages)
         self._makes_checkpoints = settings.checkpoint_interval_messages is not None  # by itself
         self._pins = PinEditor(session, store)
@@ -133,7 +131,7 @@ class SummarizingContext:
         memories = await self._memory.choose() if self._shows_memories else ()
         self._last_view = view = await session.view(key, budget, memories, begin=lead)
         if self._budgets.note(window, budget):
-            await self._gauge.save(budget)
+            await session.save_budget(budget)
         return view
 
     async def get_messages(self) -> list[Message]:
@@ -304,17 +302,17 @@ class SummarizingContext:
         In a reopened session that is the budget of the provider that was named last.
         """
         self._check()
-        return self._gauge.report()
+        return self._session.budget_report()
 
     def has_space(self, message: Message) -> bool:
         """Whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
         self._check()
-        return self._gauge.has_space(message)
+        return self._session.has_space(message)
 
     async def make_space(self, tokens: int) -> ActivationReport:
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
         self._check()
-        return await self._gauge.make_space(tokens, await self._memory.choose())
+        return await self._session.make_space(tokens, await self._memory.choose())
 
     def standing_rules(self) -> list[StandingRule]:
         """The rules that the human has typed, oldest first, those that a later message ends included."""

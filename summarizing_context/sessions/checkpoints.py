@@ -33,7 +33,13 @@ class Checkpoints:
 
     async def save(self, name: str | None = None) -> Checkpoint:
         """Keep the present state."""
-        check_name(name)
+        if name is not None:
+            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+                raise SettingsError(
+                    f"a checkpoint's name is 1-{_LONGEST_NAME} printable characters, or None; not {briefly(name, 60)}"
+                )
+            if CHECKPOINT_ID.fullmatch(name):
+                raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
         async with self._session.changing:
             while True:
                 made = await self._store.save(
@@ -107,18 +113,6 @@ class Checkpoints:
         self._noted = self._session.place
 
 
-def check_name(name: object) -> None:
-    """Raise `SettingsError` unless a checkpoint may be called so."""
-    if name is None:
-        return
-    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise SettingsError(
-            f"a checkpoint's name is 1-{_LONGEST_NAME} printable characters, or None; not {briefly(name, 60)}"
-        )
-    if CHECKPOINT_ID.fullmatch(name):
-        raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
-
-
 def _check_id(id: object) -> None:
     if not isinstance(id, str):
         raise SettingsError(f"a checkpoint's id is a string, as list_checkpoints() tells it; not {type(id).__name__}")
@@ -138,7 +132,14 @@ class PinEditor:
         """Pin a message or a text; the id of the pin."""
         log = self._session.log
         if isinstance(what, str):
-            _check_text(what)
+            if not what.strip() or len(what) > _LONGEST:
+                raise SettingsError(
+                    f"a pinned text has 1-{_LONGEST:,} characters; pin the message it stands in by its index"
+                )
+            try:
+                what.encode()
+            except UnicodeEncodeError:
+                raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
             async with self._session.changing:
                 changed, id = log.pinned.with_text(what)
                 await self._keep(changed)
@@ -178,12 +179,3 @@ class PinEditor:
 
         if changed != session.log.pinned:
             await self._store.save_pins(session.id, encode_pins(changed), committed)
-
-
-def _check_text(text: str) -> None:
-    if not text.strip() or len(text) > _LONGEST:
-        raise SettingsError(f"a pinned text has 1-{_LONGEST:,} characters; pin the message it stands in by its index")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None

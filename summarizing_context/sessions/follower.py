@@ -73,7 +73,10 @@ class Follower:
                 rest = whole[kept:]
             new = []
             for at, message in enumerate(rest, kept):
-                new.append(await self._entry(message, at))
+                try:
+                    new.append(await self._session.intake.one(message))
+                except MessageError as error:
+                    raise MessageError(f"message {at}: {error}") from error
                 if len(new) % _ADDED_BREATH == 0:
                     await asyncio.sleep(0)
             if log.name == name:
@@ -96,12 +99,6 @@ class Follower:
             if at % _BREATH == _BREATH - 1:
                 await asyncio.sleep(0)
         return min(len(history), len(present))
-
-    async def _entry(self, message: object, at: int) -> Entry:
-        try:
-            return await self._session.intake.one(message)
-        except MessageError as error:
-            raise MessageError(f"message {at}: {error}") from error
 
 
 def _listed(messages: object) -> list[object]:

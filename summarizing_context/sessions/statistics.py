@@ -1,9 +1,21 @@
-"""The figures of a session since it was opened."""
+"""The figures of a session: its budget, and counts since it was opened."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReport:
+    """Tokens of the budget that the last request had, and how many of them the view takes as it stands.
+
+    A log that has outgrown the budget takes all of it, until the next view compacts.
+    """
+
+    max_tokens: int
+    used_tokens: int
+    percent_used: float  # from 0 to 1
 
 
 @dataclass(frozen=True, slots=True)

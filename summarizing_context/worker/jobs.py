@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
@@ -65,10 +65,6 @@ class Recipe:
         """Whether this process holds the claim of a key while its summary is made."""
         return self.maker == "model" and not self.asks_pool
 
-    def hash_of(self, prompted: Prompted) -> str:
-        """The recipe hash of what is asked for."""
-        return str(getattr(self, prompted))
-
 
 @asynccontextmanager
 async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object) -> AsyncIterator[None]:
@@ -111,14 +107,14 @@ class Jobs:
             return self._open(want)
         node, entries = want.node, self._summaries.entries(want.node)
         if node.width == 1:
-            return partial(self._segment, want.hash, self._source(node.start), entries)
+            return partial(self._segment, want.hash, self._log.source(node.start, self._sources), entries)
         return partial(self._rollup, want, list(map(self._child, node.children)), entries)
 
     def extract(self, node: Node) -> Callable[[], str]:
         """What reads the text that stands for a node in merges where no summary can be had: made of the same redacted
         text that a model would be given, and the same in every process."""
         if node.width == 1:
-            source = self._source(node.start)
+            source = self._log.source(node.start, self._sources)
             return lambda: self._summaries.extract(source(), "segment")
         children = list(map(self._child, node.children))
         return lambda: self._summaries.extract(render_children([text() for text in children]), "rollup")
@@ -142,8 +138,7 @@ class Jobs:
 
     def _rollup(self, want: Want, children: Sequence[Callable[[], str]], entries: range) -> SummaryJob:
         content = self._redacted(render_children([text() for text in children]))
-        job = self._blank("rollup", want.node.rank, content, want.hash, entries)
-        return replace(job, kind="rollup", rank=want.node.rank)
+        return self._blank("rollup", want.node.rank, content, want.hash, entries)
 
     def _note(self, want: Want) -> Callable[[], SummaryJob]:
         """A note about a topic; for a summarizer it is a segment with instructions of its own."""
@@ -168,41 +163,39 @@ class Jobs:
         source = partial(render_entries, entries, self._recipe.redact, yield_now=self._yield_now)
         return partial(self._segment, want.hash, source, piece)
 
-    def _source(self, leaf: int) -> Callable[[], str]:
-        return self._log.source(leaf, self._sources)
-
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
         text = self._summaries.merged_text(child) or self._summaries.text_of(child)
-        return self._source(child.start) if text.made_by == "verbatim" else partial(self._redacted, text.text)
+        if text.made_by == "verbatim":
+            return self._log.source(child.start, self._sources)
+        return partial(self._redacted, text.text)
 
     def _redacted(self, text: str) -> str:
         return text if self._recipe.redact is None else self._recipe.redact(text)
 
-    def _blank(self, prompted: Prompted, rank: int, content: str, hash: str, entries: range) -> SummaryJob:
-        source = estimate_text(content)
-        is_merge, recipe = prompted == "rollup", self._recipe
+    def _blank(
+        self, prompted: Literal["segment", "rollup", "focus"], rank: int, content: str, hash: str, entries: range
+    ) -> SummaryJob:
+        source, recipe = estimate_text(content), self._recipe
+        is_merge = prompted == "rollup"
         cap, share = (recipe.merge_tokens, _MERGE_SHARE) if is_merge else (recipe.max_tokens, _SHARE)
-        most = self._most(share * source, cap)
+        # tokens that the summary may take: the cap, or less of a short source, for a reply of more than half of it is
+        # refused; in steps, so that requests begin alike and the provider's cache serves them
+        most = cap
+        if recipe.maker == "model":
+            most = next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share * source), cap // 4)
         return SummaryJob(
-            kind="segment",
-            instructions=self._recipe.instructions(prompted, rank, most),
+            kind="rollup" if is_merge else "segment",
+            instructions=recipe.instructions(prompted, rank, most),
             content=content,
             max_tokens=most,
-            rank=0,
+            rank=rank,
             start=entries.start,
             stop=entries.stop,
             source_tokens=source,
             range_hash=hash,
-            recipe_hash=self._recipe.hash_of(prompted),
+            recipe_hash={"segment": recipe.segment, "rollup": recipe.rollup, "focus": recipe.focus}[prompted],
         )
-
-    def _most(self, share: float, cap: int) -> int:
-        """Tokens that a summary may take: the cap, or less of a short source, for a reply of more than half of it is
-        refused. In steps, so that requests begin alike and the provider's cache serves them."""
-        if self._recipe.maker != "model":
-            return cap
-        return next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share), cap // 4)
 
 
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> Recipe:
@@ -233,6 +226,9 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         text = prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
         return f"{text}\n\n{more}" if more and kind in _INSTRUCTED else text
 
+    # segments' caps that other budgets would have, the largest first
+    has_others = not own and settings.summary_max_tokens is None
+    other_caps = sorted(set(DEFAULT_CAPS) - {sizes.leaf}, reverse=True) if has_others else []
     return Recipe(
         maker="extractive" if own else "model",
         segment=hash_of("segment"),
@@ -245,13 +241,6 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         memory=hash_of("memory"),
         memory_tokens=memory_tokens,
         rules=hash_of("rules"),
-        other_caps=() if own else tuple(hash_of("segment", max_tokens=cap) for cap in _other_caps(settings)),
+        other_caps=tuple(hash_of("segment", max_tokens=cap) for cap in other_caps),
         redact=None if own else redact,
     )
-
-
-def _other_caps(settings: Settings) -> list[int]:
-    """The caps of segments that other budgets would have, the largest first."""
-    if settings.summary_max_tokens is not None:
-        return []
-    return sorted(set(DEFAULT_CAPS) - {summary_sizes(settings).leaf}, reverse=True)

@@ -67,7 +67,6 @@ class SummaryCache:
         self._seen: set[str] = set()
         self._unread: dict[str, int] = {}  # tokens cut out of a source that nobody has read
         self._seen_stop = 0  # entries before it were read by provisional passes
-        self._unread_leaf = 0  # leaves before it are seen
         self._allowance = _FULL_READ
         self._drops: dict[Node, tuple[str, tuple[str, ...]]] = {}  # by the text that they are missing from
         self.notes = TopicNotes(log, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
@@ -134,7 +133,7 @@ class SummaryCache:
         self._read.clear()
         self.keep_headers(())
         self._soon = 0
-        self._seen_stop = self._unread_leaf = 0
+        self._seen_stop = 0
         self.notes.reset()
 
     def entries(self, node: Node) -> range:
@@ -208,7 +207,10 @@ class SummaryCache:
             made = {node: known for node, known in self._rollup_hashes.items() if known in self._ready}
             self._rollup_hashes = made
         self._seen.add(hash)
-        self._release(node, hash)
+        self._made.pop(hash, None)  # what stood in for it is not needed any longer
+        self._merged.pop(node, None)
+        for by in get_args(_Pass):
+            self._read.pop((hash, by), None)
         if self.hash_of(node) == hash:
             self._forget(node)
         else:  # the log was replaced meanwhile: the content may stand somewhere else now
@@ -241,11 +243,12 @@ class SummaryCache:
         return cut.join(key_lines)
 
     def text_of(self, node: Node) -> NodeText:
-        if node.width == 1 and (ready := self._ready_leaf(node)) is not None:
-            return ready
-        found = self._nodes.get(node)
-        if found is None:
-            found = self._nodes[node] = self._made_leaf(node) if node.width == 1 else self._merge(node)
+        if node.width == 1:
+            hash = self._log.hashes[node.start]
+            if hash in self._ready or self._is_own_summary(node):
+                return self._ready[hash]
+        if (found := self._nodes.get(node)) is None:
+            found = self._nodes[node] = self._made_leaf(node.start) if node.width == 1 else self._merge(node)
         return found
 
     def known_text(self, leaf: int) -> str:
@@ -261,8 +264,7 @@ class SummaryCache:
         for number in range(len(self._log.segments)):
             node = Node.leaf(number)
             (text, made_by, passes), entries = self.text_of(node), self.entries(node)
-            whole = HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1)
-            found.append(whole)
+            found.append(HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1))
         return found
 
     def extract(self, content: str, kind: Literal["segment", "rollup"]) -> str:
@@ -312,30 +314,19 @@ class SummaryCache:
     def unseen_tokens(self, covered: int) -> int:
         """Tokens of the first `covered` segments that nobody has read."""
         hashes, segments = self._log.hashes, self._log.segments
-        while self._unread_leaf < covered and hashes[self._unread_leaf] in self._seen:
-            self._unread_leaf += 1
-        missed = [at for at in range(self._unread_leaf, covered) if hashes[at] not in self._seen]
+        missed = [at for at in range(covered) if hashes[at] not in self._seen]
         return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
 
-    def _ready_leaf(self, node: Node) -> NodeText | None:
-        hash = self._log.hashes[node.start]
-        if hash in self._ready or self._is_own_summary(node):
-            return self._ready.get(hash)
-        return None
-
-    def _made_leaf(self, node: Node) -> NodeText:
-        hash = self._log.hashes[node.start]
-        if (found := self._made.get(hash)) is None:
-            found = self._made[hash] = self._stand_in(node.start)
+    def _made_leaf(self, leaf: int) -> NodeText:
+        """What the extractive pass makes of a segment."""
+        if (found := self._made.get(self._log.hashes[leaf])) is None:
+            (hash, by), work = self._leaf_reader(leaf)
+            text = self._taken((hash, by), work)
+            del self._passes[hash]
+            own = by == "thorough" and self._maker == "extractive"
+            found = self._made[hash] = NodeText(text, "extractive" if own else "stand-in", 1)
             self._seen.add(hash)
         return found
-
-    def _stand_in(self, leaf: int) -> NodeText:
-        (hash, by), work = self._leaf_reader(leaf)
-        text = self._read_ahead((hash, by), work)
-        del self._passes[hash]
-        own = by == "thorough" and self._maker == "extractive"
-        return NodeText(text, "extractive" if own else "stand-in", 1)
 
     def _leaf_reader(self, leaf: int) -> tuple[tuple[str, _Pass], Callable[[], str]]:
         """What reads a segment: thoroughly as long as the activation's allowance lasts. The pass is chosen once."""
@@ -348,7 +339,7 @@ class SummaryCache:
             return (hash, by), lambda: extracts.skim(source(), min(_SKIM_TOKENS, cap))
         return (hash, by), lambda: extracts.thorough(source(), kind="segment", max_tokens=cap)
 
-    def _read_ahead(self, key: tuple[str, _Pass], work: Callable[[], str]) -> str:
+    def _taken(self, key: tuple[str, _Pass], work: Callable[[], str]) -> str:
         """What a thread has read, or else what is read now."""
         found = self._read.pop(key, None)
         return work() if found is None else found
@@ -362,7 +353,7 @@ class SummaryCache:
             return found
         own = self._maker == "extractive" and all(child.made_by != "stand-in" for child in children)
         made_by: Maker = "extractive" if own else "stand-in"
-        found = NodeText(self._read_ahead(key, work), made_by, 1 + max(child.passes for child in children))
+        found = NodeText(self._taken(key, work), made_by, 1 + max(child.passes for child in children))
         self._merged[node] = key[0], found
         return found
 
@@ -388,13 +379,6 @@ class SummaryCache:
             text = self._log.render(segment.start, segment.stop, apart=False)
             self._ready[hash] = NodeText(text, "verbatim", 0)
         return True
-
-    def _release(self, node: Node, hash: str) -> None:
-        """A summary is ready: what stood in for it is not needed any longer."""
-        self._made.pop(hash, None)
-        self._merged.pop(node, None)
-        for by in get_args(_Pass):
-            self._read.pop((hash, by), None)
 
     def _forget(self, node: Node) -> None:
         """A node says something new: so does every merge of it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -44,18 +43,6 @@ class Origin(NamedTuple):
     made_by: Maker  # "model" or "extractive"
     provider: str | None = None  # where the settings name one
     model: str | None = None  # where the summarizer tells it
-
-
-@dataclass(frozen=True, slots=True)
-class _Busy:
-    """The hashes that are not to be started now; asked one by one, for there may be many."""
-
-    running: Mapping[str, Want]
-    retries: RetrySchedule
-    now: float
-
-    def __contains__(self, hash: object) -> bool:
-        return hash in self.running or (isinstance(hash, str) and self.retries.rests(hash, self.now))
 
 
 class _SideTask(NamedTuple):
@@ -281,9 +268,13 @@ class Worker:
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
             return []
-        busy = _Busy(self._running, self._retries, self._clock.now())
-        first = [want for want in self._wanted() if want.hash not in busy][:limit]
-        return [*first, *self._planner.plan(len(self._log.segments), busy, limit - len(first))]
+        now = self._clock.now()
+
+        def is_busy(hash: str) -> bool:
+            return hash in self._running or self._retries.rests(hash, now)
+
+        first = [want for want in self._wanted() if not is_busy(want.hash)][:limit]
+        return [*first, *self._planner.plan(len(self._log.segments), is_busy, limit - len(first))]
 
     def _wanted(self) -> list[Want]:
         """What is wanted beside the tree: notes, and pieces of the open segment."""
@@ -306,10 +297,9 @@ class Worker:
             key = self._jobs.key(want)
             async with paid_once(self._store, self._recipe, key, self):
                 if not (await self._find([want]) or self._take_made(want)):
-                    job = await self._job(want)
-                    if job is None:
+                    if not self._is_wanted(want):
                         return
-                    await self._summarize(want, job)
+                    await self._summarize(want, await self._background.run(self._jobs.prepare(want)))
             self._retries.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
@@ -324,10 +314,6 @@ class Worker:
             self._running.pop(want.hash, None)
             self._awake.set()
             self._signal()
-
-    async def _job(self, want: Want) -> SummaryJob | None:
-        """What to ask; None where the log was replaced meanwhile. Written down and cut in a thread."""
-        return await self._background.run(self._jobs.prepare(want)) if self._is_wanted(want) else None
 
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
