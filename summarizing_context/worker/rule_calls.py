@@ -31,6 +31,7 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
 from summarizing_context.messages.validation import encodable
+from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
@@ -173,24 +174,23 @@ class RuleCalls:
 
     def __init__(
         self,
+        settings: Settings,
         *,
         log: MessageLog,
         store: Store,
-        session_id: str,
         caller: Caller,
         recipe: Recipe,
         clock: Clock,
-        cooldown: float,
         background: WorkerThread,
     ) -> None:
         self._log = log
         self._store = store
-        self._session_id = session_id
+        self._session_id = settings.session_id
         self._caller = caller
         self._recipe = recipe
         self._clock = clock
         self._background = background
-        self._retries = RetrySchedule(cooldown)
+        self._retries = RetrySchedule(settings.breaker_cooldown)
         self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
     @property
@@ -287,12 +287,26 @@ class RuleCalls:
 
     def _gather(self, waiting: Sequence[tuple[int, Entry]], known: Sequence[tuple[StandingRule, Entry]]) -> _Batch:
         """What is asked: of the oldest messages, as far as a request goes."""
-        rules = self._listed(known)
+        # the newest of the known rules that have room, oldest first; none of which a part may not be told
+        rules: list[StandingRule] = []
+        length = 0
+        for rule, entry in known:
+            length += len(rule.quote) + _LABEL
+            if length > _KNOWN_LENGTH:
+                break
+            if self._recipe.redact is None or rule.quote in _flat(self._typed(entry)):
+                rules.insert(0, rule)
+
+        # the messages; of a very long one its beginning and its end
         lines = [f'- {rule.strength} "{rule.quote}"' for rule in rules]
         length = sum(len(line) + 1 for line in lines) + _LABEL
         messages: list[_Typed] = []
         for index, entry in waiting:
-            text = _cut(self._typed(entry))
+            text = self._typed(entry)
+            if len(text) > _LONGEST:
+                left_out = len(text) - _HEAD - _TAIL
+                text = f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}"
+            text = text.strip()
             length += len(text) + _LABEL
             if messages and length > _REQUEST:
                 break
@@ -300,18 +314,6 @@ class RuleCalls:
         batch = _Batch(messages, [rule.quote for rule in rules], "")
         content: str = encodable(render_typed(lines, [message.text for message in batch.spoken]))
         return batch._replace(content=content if self._recipe.redact is None else self._recipe.redact(content))
-
-    def _listed(self, known: Sequence[tuple[StandingRule, Entry]]) -> list[StandingRule]:
-        """The newest of the known rules that have room, oldest first; none of which a part may not be told."""
-        listed: list[StandingRule] = []
-        length = 0
-        for rule, entry in known:
-            length += len(rule.quote) + _LABEL
-            if length > _KNOWN_LENGTH:
-                break
-            if self._recipe.redact is None or rule.quote in _flat(self._typed(entry)):
-                listed.append(rule)
-        return listed[::-1]
 
     def _typed(self, entry: Entry) -> str:
         """What a human typed in a message, without what `redact` takes out of all of it."""
@@ -351,14 +353,6 @@ class RuleCalls:
             own = tuple(rule for rule in verdict.rules if rule.quote in typed)  # not what stands there since it was cut
             verdicts[message.entry.data] = verdict._replace(rules=own)
         return verdicts
-
-
-def _cut(text: str) -> str:
-    """A text, or the beginning and the end of a very long one."""
-    if len(text) <= _LONGEST:
-        return text.strip()
-    left_out = len(text) - _HEAD - _TAIL
-    return f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}".strip()
 
 
 def _flat(text: str) -> str:

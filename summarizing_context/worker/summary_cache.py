@@ -284,10 +284,6 @@ class SummaryCache:
             found = self._drops[node] = (text, find_drops(source, text))
         return found[1]
 
-    def provisional(self, piece: range, max_tokens: int) -> NodeText:
-        """What stands for groups that fill no segment yet."""
-        return self.ready_piece(piece, max_tokens) or self.piece_reader(piece, max_tokens)()
-
     def ready_piece(self, piece: range, max_tokens: int) -> NodeText | None:
         """A model's summary of groups that fill no segment yet; None where the extractive pass is to read them, by
         `piece_reader`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -21,7 +21,8 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.missing_summaries import Planner, Want
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
-from summarizing_context.stores.base import Places, Store, StoredFailure, StoredSummary, SummaryKey
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.covered_ranges import Foreseen, merges_below
@@ -30,6 +31,7 @@ from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
 _STOP_WITHIN = 1.5  # seconds
+_ASKED_AT_ONCE = 32  # of a pool of workers, by one session
 _MOST_UNSAVED = 256  # summaries kept in memory while the store fails
 
 logger = logging.getLogger(__name__)
@@ -55,47 +57,49 @@ class Worker:
 
     def __init__(
         self,
+        settings: Settings,
         *,
         log: MessageLog,
         summaries: SummaryCache,
         store: Store,
-        session_id: str,
         caller: Caller,
         recipe: Recipe,
         clock: Clock,
-        concurrency: int,
-        cooldown: float,
-        start_messages: int | None,
         foreground: Foreground,
         background: WorkerThread,
-        rollups: bool,
         notify: Callable[[str, dict[str, object]], None],
-        ledger: SessionLedger | None = None,
-        rules: RuleCalls | None = None,
-        makes_summaries: bool = True,
-        origin: Origin | None = None,
+        ledger: SessionLedger,
+        rules: RuleCalls | None,
+        read_only: bool,
+        origin: Origin,
     ) -> None:
         self._log = log
         self._summaries = summaries
         self._store = store
-        self._session_id = session_id
+        self._session_id = settings.session_id
         self._caller = caller
         self._recipe = recipe
         self._jobs = Jobs(log, summaries, recipe, background.yield_now)
         self._clock = clock
-        self._concurrency = concurrency
-        self._makes_summaries = makes_summaries
-        self._origin = origin or Origin(recipe.maker)
-        self._start_messages = start_messages  # in the log, from which on it works in any case
+        self._concurrency = settings.concurrency
+        if settings.workers != "own":
+            self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE)
+        self._makes_summaries = not read_only and settings.strategy != "truncate"
+        self._origin = origin
+        self._start_messages = settings.summarize_threshold  # in the log, from which on it works in any case
+        if self._start_messages is None and settings.max_messages is not None:
+            self._start_messages = int(settings.start_at * settings.max_messages)
         self.start_tokens = 0.0  # of the log, beyond which it works
         self._foreground = foreground
         self._background = background
         self._tell = notify
-        self._ledger = ledger
+        self._ledger = ledger if settings.ledger_share else None
         self._rules = rules  # where a model is asked for them
-        self._planner = Planner(summaries, rollups=rollups, blocks=recipe.maker == "extractive")
+        self._planner = Planner(
+            summaries, rollups=settings.strategy == "hierarchical", blocks=recipe.maker == "extractive"
+        )
         self._running: dict[str, Want] = {}
-        self._retries = RetrySchedule(cooldown)
+        self._retries = RetrySchedule(settings.breaker_cooldown)
         self._owner: asyncio.Task[None] | None = None
         self._awake = anyio.Event()
         self._changed = anyio.Event()
@@ -348,22 +352,16 @@ class Worker:
         if found is None:
             return False
         missing = {key: want for key, want in keys.items() if key not in found}
-        return await self._find_of_other_budgets(missing, places) == len(missing)
 
-    async def _find_of_other_budgets(self, missing: Mapping[SummaryKey, Want], places: Places) -> int:
-        """Take what the store has that was made for another budget; how many of the missing that were."""
+        # what was made for another budget
         others = {key: self._jobs.other_keys(want) for key, want in missing.items()}
-        if not any(others.values()):
-            return 0
-        asked = {other: key for key, keys in others.items() for other in keys}
-        at = {other: places[key] for other, key in asked.items() if key in places}
-        found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), at)) or {}
-        taken = 0
-        for key, want in missing.items():
-            if (text := next((found[other].text for other in others[key] if other in found), None)) is not None:
-                self._keep(want, text)
-                taken += 1
-        return taken
+        if asked := {other: key for key, keys_of in others.items() for other in keys_of}:
+            places = {other: places[key] for other, key in asked.items() if key in places}
+            found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), places)) or {}
+            for key, other_keys in others.items():
+                if (text := next((found[other].text for other in other_keys if other in found), None)) is not None:
+                    self._keep(missing.pop(key), text)
+        return not missing
 
     def _take_made(self, want: Want) -> bool:
         """Take what this session has made of the same messages: a piece may become a segment, and the other way round.
