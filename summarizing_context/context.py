@@ -92,7 +92,8 @@ class SummarizingContext:
 
         Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
         both cases the log is unchanged."""
-        await self._session.add(message)
+        self._check(writes=True)
+        await self._session.append([await self._session.intake.one(message)])
         await self._checkpoint_if_due()
 
     async def get_messages_for_request(

@@ -195,18 +195,14 @@ async def _planned_undo(
 
 def _least_tokens(state: ActivationState, entries: Sequence[Entry], tokens: int) -> int:
     """About what a view takes at least beside its system rows: a long message is shown shrunk, thinking may go."""
-    room = Room(tokens, Shares(), state.squeeze)
-    tail = (min(_said(entry), room.message_cap(0)) for entry in entries[state.stop :])
-    return state.head_tokens + sum(tail)
-
-
-def _said(entry: Entry) -> int:
-    """Tokens of a message without its thinking."""
-    parts = read_message(entry.message()).parts
-    if not any(part.kind == "thinking" for part in parts):
-        return entry.facts.text_tokens
-    said = MESSAGE_TOKENS + sum(estimate_texts(part.texts) for part in parts if part.kind != "thinking")
-    return min(said, entry.facts.text_tokens)
+    most, found = Room(tokens, Shares(), state.squeeze).message_cap(0), state.head_tokens
+    for entry in entries[state.stop :]:
+        said, parts = entry.facts.text_tokens, read_message(entry.message()).parts
+        if any(part.kind == "thinking" for part in parts):
+            without = MESSAGE_TOKENS + sum(estimate_texts(part.texts) for part in parts if part.kind != "thinking")
+            said = min(said, without)
+        found += min(said, most)
+    return found
 
 
 def now() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -55,13 +56,13 @@ def _line(name: str, data: Mapping[str, Any]) -> str:
     return f"{summary} by {data['model'] or data['made_by']} in {data['duration']:.3f} s{tokens}"
 
 
+@dataclass(eq=False)
 class _Announcement:
     """What hooks are told once."""
 
-    def __init__(self, *, is_nested: bool) -> None:
-        self.is_nested = is_nested  # a hook that acts on another one has asked for it
-        self.is_acted_on = True
-        self.is_used = False
+    is_nested: bool  # a hook that acts on another one has asked for it
+    is_acted_on: bool = True
+    is_used: bool = False
 
 
 _acted_on: ContextVar[_Announcement | None] = ContextVar("announcement_acted_on", default=None)

@@ -238,11 +238,6 @@ class Session:
         if writes and self.read_only:
             raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
 
-    async def add(self, message: object) -> None:
-        """Add a message at the end of the log; ephemeral ones are kept in memory only. Raises `MessageError`."""
-        self.check(writes=True)
-        await self.append([await self.intake.one(message)])
-
     async def append(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end of the log, all of them or none."""
         if stored := self.intake.stored([entry for entry in entries if not entry.facts.ephemeral]):
