@@ -382,7 +382,7 @@ class SummarizingContext:
     def pins(self) -> list[Pin]:
         """What is pinned by `pin`, oldest first."""
         self._check()
-        return self._pins.listed()
+        return list(self._session.log.pinned.pins)
 
     async def checkpoint(self, name: str | None = None) -> str:
         """Keep the present log, without ephemeral messages, and what is shown of it; the id to come back with."""

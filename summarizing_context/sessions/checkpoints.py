@@ -10,7 +10,7 @@ from functools import partial
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.pins import Pin, PinList, encode_pins
+from summarizing_context.log.pins import PinList, encode_pins
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, Store, StoredCheckpoint
@@ -161,13 +161,9 @@ class PinEditor:
         async with self._session.changing:
             changed = self._session.log.pinned.without(id)
             if changed is None:
-                has = ", ".join(pin.id for pin in self.listed()) or "none"
+                has = ", ".join(pin.id for pin in self._session.log.pinned.pins) or "none"
                 raise PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
             await self._keep(changed)
-
-    def listed(self) -> list[Pin]:
-        """All pins, oldest first."""
-        return list(self._session.log.pinned.pins)
 
     async def _keep(self, changed: PinList) -> None:
         """Commit first, then show it: with the next view, whose prefix ends before the first pin that changes."""
