@@ -60,9 +60,8 @@ if TYPE_CHECKING:
     from summarizing_context.retrieval.memory import Memory, MemoryEntry
     from summarizing_context.retrieval.pages import Page
     from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
-    from summarizing_context.sessions.budget import BudgetReport
     from summarizing_context.sessions.follower import FollowReport
-    from summarizing_context.sessions.statistics import Statistics
+    from summarizing_context.sessions.statistics import BudgetReport, Statistics
     from summarizing_context.settings.ledger_rules import LedgerRule
     from summarizing_context.settings.values import Settings
     from summarizing_context.stores.base import Checkpoint, SearchHit
@@ -137,7 +136,7 @@ __all__ = [
 _HOMES = {  # where the names stand that are loaded when they are first used
     "ActivationRecord": "views.activation",
     "ActivationReport": "views.activation",
-    "BudgetReport": "sessions.budget",
+    "BudgetReport": "sessions.statistics",
     "Checkpoint": "stores.base",
     "CommandResult": "commands",
     "Fact": "extraction.ledger",

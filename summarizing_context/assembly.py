@@ -35,7 +35,7 @@ from summarizing_context.retrieval.memory_extraction import (
     ModelMemoryReader,
     UnreadPieces,
 )
-from summarizing_context.sessions.notices import make_notify
+from summarizing_context.sessions.announcements import make_notify
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.addresses import check_scheme, is_address
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
@@ -59,8 +59,6 @@ from summarizing_context.worker.worker import Origin, Worker
 if TYPE_CHECKING:  # their packages are installed on demand
     from summarizing_context.pool.client import PoolCaller
     from summarizing_context.stores.postgres.store import PostgresStore
-
-_ASKED_AT_ONCE = 32  # of a pool of workers, by one session
 
 
 @asynccontextmanager
@@ -202,46 +200,30 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), Detectors(error_line, quotes)))
 
         # what makes the summaries, in the background
-        start_messages = settings.summarize_threshold
-        if start_messages is None and settings.max_messages is not None:
-            start_messages = int(settings.start_at * settings.max_messages)
         rule_calls = None
         if recipe.maker == "model":
             rule_calls = RuleCalls(
-                log=log,
-                store=store,
-                session_id=settings.session_id,
-                caller=caller,
-                recipe=recipe,
-                clock=clock,
-                cooldown=settings.breaker_cooldown,
-                background=background,
+                settings, log=log, store=store, caller=caller, recipe=recipe, clock=clock, background=background
             )
         origin = Origin("extractive")
         if not isinstance(caller, ExtractiveSummarizer):
             provider = None if options.summarizer is not None else settings.summarizer
             origin = Origin(recipe.maker, provider, caller.model)
         worker = Worker(
+            settings,
             log=log,
             summaries=summaries,
             store=store,
-            session_id=settings.session_id,
             caller=caller,
             recipe=recipe,
             clock=clock,
-            concurrency=settings.concurrency
-            if settings.workers == "own"
-            else max(settings.concurrency, _ASKED_AT_ONCE),
-            cooldown=settings.breaker_cooldown,
-            start_messages=start_messages,
             foreground=foreground,
             background=background,
-            rollups=settings.strategy == "hierarchical",
             notify=notify,
-            ledger=ledger if settings.ledger_share else None,
+            ledger=ledger,
             rules=rule_calls,
+            read_only=options.read_only,
             origin=origin,
-            makes_summaries=not options.read_only and settings.strategy != "truncate",
         )
         if isinstance(caller, ResilientSummarizer):
             caller.on_trouble = worker.note_trouble

@@ -29,12 +29,12 @@ from summarizing_context.retrieval.pages import Detail, Expander, Page, Place
 from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool
-from summarizing_context.sessions.budget import BudgetGauge, BudgetReport
 from summarizing_context.sessions.checkpoints import Checkpoints, PinEditor
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import Session
-from summarizing_context.sessions.statistics import CallFigures, Statistics
+from summarizing_context.sessions.statistics import BudgetReport, Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
+from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.provider_window import NO_PROVIDER, read_provider
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest
@@ -60,7 +60,7 @@ class SummarizingContext:
         self,
         session: Session,
         *,
-        calls: Callable[[], CallFigures],
+        calls: Callable[[], CallStatistics],
         price: ModelPrice | None,
         redact: Redact | None,
         embedding_search: EmbeddingSearch | None,
@@ -74,7 +74,6 @@ class SummarizingContext:
         self._is_cut_short = False  # closing, by a cancellation
         self._last_view: View | None = None
         self._budgets = BudgetPolicy(settings, session.notify)
-        self._gauge = BudgetGauge(session)
         self._checkpoints = Checkpoints(session, store.checkpoints, settings.checkpoint_interval_messages)
         self._makes_checkpoints = settings.checkpoint_interval_messages is not None  # by itself
         self._pins = PinEditor(session, store)
@@ -93,7 +92,8 @@ class SummarizingContext:
 
         Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
         both cases the log is unchanged."""
-        await self._session.add(message)
+        self._check(writes=True)
+        await self._session.append([await self._session.intake.one(message)])
         await self._checkpoint_if_due()
 
     async def get_messages_for_request(
@@ -132,7 +132,7 @@ class SummarizingContext:
         memories = await self._memory.choose() if self._shows_memories else ()
         self._last_view = view = await session.view(key, budget, memories, begin=lead)
         if self._budgets.note(window, budget):
-            await self._gauge.save(budget)
+            await session.save_budget(budget)
         return view
 
     async def get_messages(self) -> list[Message]:
@@ -303,17 +303,17 @@ class SummarizingContext:
         In a reopened session that is the budget of the provider that was named last.
         """
         self._check()
-        return self._gauge.report()
+        return self._session.budget_report()
 
     def has_space(self, message: Message) -> bool:
         """Whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
         self._check()
-        return self._gauge.has_space(message)
+        return self._session.has_space(message)
 
     async def make_space(self, tokens: int) -> ActivationReport:
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
         self._check()
-        return await self._gauge.make_space(tokens, await self._memory.choose())
+        return await self._session.make_space(tokens, await self._memory.choose())
 
     def standing_rules(self) -> list[StandingRule]:
         """The rules that the human has typed, oldest first, those that a later message ends included."""
@@ -382,7 +382,7 @@ class SummarizingContext:
     def pins(self) -> list[Pin]:
         """What is pinned by `pin`, oldest first."""
         self._check()
-        return self._pins.listed()
+        return list(self._session.log.pinned.pins)
 
     async def checkpoint(self, name: str | None = None) -> str:
         """Keep the present log, without ephemeral messages, and what is shown of it; the id to come back with."""

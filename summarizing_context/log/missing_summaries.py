@@ -6,7 +6,7 @@ Pure but for a pointer that only moves forward, so that planning costs what is m
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from summarizing_context.log.tree import FAN_IN, Node, blocks_ending_at
@@ -50,13 +50,13 @@ class Planner:
         needed = self._readiness.needed_merges() if self._rollups else ()
         return [*needed, *(block for stop in blocks for block in blocks_ending_at(stop))]
 
-    def plan(self, segments: int, busy: Container[str], limit: int) -> list[Want]:
-        """At most `limit` wants whose hash is not in `busy`, each hash once."""
+    def plan(self, segments: int, is_busy: Callable[[str], bool], limit: int) -> list[Want]:
+        """At most `limit` wants whose hash is not busy, each hash once."""
         wants: dict[str, Want] = {}
         for want in self._missing(segments):
             if len(wants) >= limit:
                 break
-            if want.hash not in busy:
+            if not is_busy(want.hash):
                 wants.setdefault(want.hash, want)
         return list(wants.values())
 

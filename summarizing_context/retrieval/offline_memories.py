@@ -144,11 +144,11 @@ def _summary_lines(
         if time.monotonic() > until:
             return
         is_whole = piece.leaf < len(log.segments) and piece.hash == log.hashes[piece.leaf]
-        made = (
-            summaries.text_of(Node.leaf(piece.leaf))
-            if is_whole
-            else summaries.provisional(range(piece.start, piece.stop), cap)
-        )
+        if is_whole:
+            made = summaries.text_of(Node.leaf(piece.leaf))
+        else:
+            entries = range(piece.start, piece.stop)
+            made = summaries.ready_piece(entries, cap) or summaries.piece_reader(entries, cap)()
         yield from ((line, made.made_by == "model") for line in _section_lines(made.text))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -20,7 +20,7 @@ from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text,
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.reading import read_message
 from summarizing_context.stores.base import NewActivation, SessionStore, StoredActivation
-from summarizing_context.views.activation import ActivationRecord, Reason
+from summarizing_context.views.activation import ActivationRecord
 from summarizing_context.views.budget import Room, Shares
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.view import ActivationState, Change, decode_state, encode_state, gone_back
@@ -43,36 +43,10 @@ def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
     return state if fits else None
 
 
-class _Figures(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
-    """What is stored of a record: all that the store does not note itself."""
-
-    time: str
-    reason: Reason
-    tokens_before: int
-    tokens_after: int
-    covered_from: int
-    covered_to: int
-    messages: int
-    blocks: int
-    stand_ins: int
-    prefix_kept: int
-    undoes: int | None = None
-    budget: int = 0
-
-
-def read_records(rows: Iterable[StoredActivation]) -> list[ActivationRecord]:
-    """Records as the store has kept them; one that another version wrote in another way is passed over."""
-    records = []
-    for row in rows:
-        try:
-            figures: dict[str, Any] = msgspec.structs.asdict(msgspec.json.decode(row.figures, type=_Figures))
-        except msgspec.MsgspecError as error:
-            logger.warning("an activation's record is not readable", extra={"cause": type(error).__name__})
-            continue
-        can_undo = bool(row.has_before) and figures["undoes"] is None
-        figures |= {"log_version": row.log_version, "is_undone": bool(row.is_undone), "can_undo": can_undo}
-        records.append(ActivationRecord(number=row.number, provider=row.provider_key, **figures))
-    return records
+_FIGURES = (  # of a record, what the store does not note itself
+    *("time", "reason", "tokens_before", "tokens_after", "covered_from", "covered_to", "messages", "blocks"),
+    *("stand_ins", "prefix_kept", "undoes", "budget"),
+)
 
 
 def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> ActivationRecord:
@@ -98,8 +72,18 @@ class ActivationHistory:
         self._numbers = 0
 
     def load(self, rows: Iterable[StoredActivation]) -> None:
-        """Bring back what the store has kept."""
-        self.records = read_records(rows)
+        """Bring back what the store has kept; what another version wrote in another way is passed over."""
+        for row in rows:
+            try:
+                kept = msgspec.json.decode(row.figures, type=dict[str, Any])
+                figures = {name: kept[name] for name in _FIGURES if name in kept}
+                figures |= {"number": row.number, "provider": row.provider_key, "log_version": row.log_version}
+                figures["is_undone"] = bool(row.is_undone)
+                figures["can_undo"] = bool(row.has_before) and kept.get("undoes") is None
+                record = ActivationRecord(**figures)
+                self.records.append(msgspec.convert(list(record), ActivationRecord))
+            except (msgspec.MsgspecError, TypeError) as error:
+                logger.warning("an activation's record is not readable", extra={"cause": type(error).__name__})
         self._numbers = max((record.number for record in self.records), default=0)
 
     def add(self, record: ActivationRecord) -> None:
@@ -129,46 +113,38 @@ class ActivationHistory:
             budget=state.room + views.system_rows.tokens,
             log_version=log.version,
             undoes=undoes,
-            can_undo=undoes is None and _shapes(before, state),
+            # an activation that only begins the view differently cannot be undone
+            can_undo=undoes is None
+            and (before.stop, before.since, before.nodes) != (state.stop, state.since, state.nodes),
         )
 
 
 def stored_form(record: ActivationRecord, before: bytes) -> NewActivation:
     """A record as the store keeps it, with the state before it where the header or the cut has changed."""
-    figures = _Figures(**{name: getattr(record, name) for name in _Figures.__struct_fields__})
+    figures = {name: getattr(record, name) for name in _FIGURES}
     kept = record.can_undo or record.undoes is not None
     return NewActivation(record.number, msgspec.json.encode(figures).decode(), before if kept else None, record.undoes)
-
-
-def _shapes(before: ActivationState, state: ActivationState) -> bool:
-    """Whether an activation has changed what the view shows of the past; others only begin it differently."""
-    return (before.stop, before.since, before.nodes) != (state.stop, state.since, state.nodes)
 
 
 async def undo_stored(store: SessionStore, session_id: str, budget: int | None = None) -> ActivationRecord:
     """Undo the last activation of a session that nobody has open: the next one who opens it goes on from the view of
     before. `budget` is that of its last request if not given. Raises `SessionInUseError` and `UndoError`."""
     await store.claim(session_id)
-    undo = await _planned(store, session_id, budget)
-    made = stored_form(undo.record, encode_state(undo.present))
-    await store.save_activation(session_id, undo.record.provider, encode_state(undo.back), made)
-    return undo.record
+    present, back, record = await _planned_undo(store, session_id, budget)
+    made = stored_form(record, encode_state(present))
+    await store.save_activation(session_id, record.provider, encode_state(back), made)
+    return record
 
 
 async def undo_outlook(store: SessionStore, session_id: str) -> ActivationRecord:
     """The record that an undo would make now. Nothing is written. Raises `UndoError`."""
-    return (await _planned(store, session_id, None)).record
+    return (await _planned_undo(store, session_id, None))[2]
 
 
-class _Undo(NamedTuple):
-    """What an undo leads from and to, and its record."""
-
-    present: ActivationState
-    back: ActivationState
-    record: ActivationRecord
-
-
-async def _planned(store: SessionStore, session_id: str, budget: int | None) -> _Undo:
+async def _planned_undo(
+    store: SessionStore, session_id: str, budget: int | None
+) -> tuple[ActivationState, ActivationState, ActivationRecord]:
+    """The states that an undo leads from and to, and its record."""
     stored = await store.load(session_id)
     if stored is None:
         raise StoreError(f"{store.name} holds no session {session_id!r} any longer")
@@ -179,12 +155,18 @@ async def _planned(store: SessionStore, session_id: str, budget: int | None) -> 
     present = dict(stored.activations).get(undone.provider)
     if data is None or present is None:
         raise UndoError("the view of before is not kept any longer; restore a checkpoint instead")
+
+    # the view of before, with what was said under its beginning since, as the log itself tells it
     state = decode_state(present)
     entries = [decode_entry(one.message, one.facts, estimate_text, state.counter) for one in stored.entries]
-    back = gone_back(decode_state(data), state, _bounds(entries))
+    last_human = max((at for at, entry in enumerate(entries) if entry.facts.human), default=0)
+    back = gone_back(decode_state(data), state, Bounds(len(entries), last_human))
+
+    # whether it fits
     noted = next(one.budget for one in reversed(history.records) if one.provider == undone.provider)
     system = max(0, noted - state.room)  # tokens of the system rows, which no state holds
-    asked = budget or await _last_budget(store, session_id) or system + state.room
+    last = next((info.budget for info in await store.sessions() if info.session_id == session_id), None)
+    asked = budget or last or system + state.room
     before, after = (system + _least_tokens(one, entries, asked - system) for one in (state, back))
     if after > asked:
         raise UndoError(
@@ -208,33 +190,19 @@ async def _planned(store: SessionStore, session_id: str, budget: int | None) -> 
         log_version=stored.log_version,
         undoes=undone.number,
     )
-    return _Undo(state, back, record)
-
-
-async def _last_budget(store: SessionStore, session_id: str) -> int | None:
-    return next((info.budget for info in await store.sessions() if info.session_id == session_id), None)
-
-
-def _bounds(entries: Sequence[Entry]) -> Bounds:
-    """What was said under the beginning that is rewritten now, as the log itself tells it."""
-    humans = [at for at, entry in enumerate(entries) if entry.facts.human]
-    return Bounds(len(entries), humans[-1] if humans else 0)
+    return state, back, record
 
 
 def _least_tokens(state: ActivationState, entries: Sequence[Entry], tokens: int) -> int:
     """About what a view takes at least beside its system rows: a long message is shown shrunk, thinking may go."""
-    room = Room(tokens, Shares(), state.squeeze)
-    tail = (min(_said(entry), room.message_cap(0)) for entry in entries[state.stop :])
-    return state.head_tokens + sum(tail)
-
-
-def _said(entry: Entry) -> int:
-    """Tokens of a message without its thinking."""
-    parts = read_message(entry.message()).parts
-    if not any(part.kind == "thinking" for part in parts):
-        return entry.facts.text_tokens
-    said = MESSAGE_TOKENS + sum(estimate_texts(part.texts) for part in parts if part.kind != "thinking")
-    return min(said, entry.facts.text_tokens)
+    most, found = Room(tokens, Shares(), state.squeeze).message_cap(0), state.head_tokens
+    for entry in entries[state.stop :]:
+        said, parts = entry.facts.text_tokens, read_message(entry.message()).parts
+        if any(part.kind == "thinking" for part in parts):
+            without = MESSAGE_TOKENS + sum(estimate_texts(part.texts) for part in parts if part.kind != "thinking")
+            said = min(said, without)
+        found += min(said, most)
+    return found
 
 
 def now() -> str:

@@ -1,28 +1,68 @@
-"""Announcements: hooks are told of an activation and act before it. One request at a time announces.
+"""What a session tells: events to an observer, a line in the log for each activation and each summary, announcements.
 
-An announcement holds for the first activation after it, also for one that a hook asks for while it acts.
+Hooks are told of an activation by an announcement and act before it. One request at a time announces. An announcement
+holds for the first activation after it, also for one that a hook asks for while it acts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
+from summarizing_context.concurrency import Events
+
 _MOST_TOLD = 8  # announcements for one request: hooks may use up each of them
 
+logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
+
+Notify = Callable[[str, dict[str, Any]], None]
 Announce = Callable[[dict[str, Any]], Awaitable[None]]
 
 
+def make_notify(events: Events | None, session_id: str) -> Notify:
+    """What logs an event and hands it to the observer; a fault of the observer costs nothing but the event."""
+
+    def notify(name: str, data: dict[str, Any]) -> None:
+        if logger.isEnabledFor(logging.INFO) and (line := _line(name, data)):
+            logger.info("%s: %s", session_id, line)
+        if events is not None:
+            try:
+                events.emit(name, data)
+            except Exception as error:
+                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
+
+    return notify
+
+
+def _line(name: str, data: Mapping[str, Any]) -> str:
+    """The line in the log for an event; empty where it has none."""
+    if name == "activation":
+        return (
+            f"activation ({data['reason']}) in {data['duration']:.3f} s: {data['tokens_before']} tokens to "
+            f"{data['tokens_after']}, {data['messages']} messages, {data['header_blocks']} summaries, "
+            f"{data['stand_ins']} stand-ins"
+        )
+    if name not in ("summary_ready", "summary_failed"):
+        return ""
+    summary = f"summary {data['range_hash'][:8]} of rank {data['rank']}"
+    if name == "summary_failed":
+        return f"{summary} failed after {data['duration']:.3f} s: {data['error']}"
+    tokens = f", {data['input_tokens']} tokens in, {data['output_tokens']} out" if data["made_by"] == "model" else ""
+    return f"{summary} by {data['model'] or data['made_by']} in {data['duration']:.3f} s{tokens}"
+
+
+@dataclass(eq=False)
 class _Announcement:
     """What hooks are told once."""
 
-    def __init__(self, *, is_nested: bool) -> None:
-        self.is_nested = is_nested  # a hook that acts on another one has asked for it
-        self.is_acted_on = True
-        self.is_used = False
+    is_nested: bool  # a hook that acts on another one has asked for it
+    is_acted_on: bool = True
+    is_used: bool = False
 
 
 _acted_on: ContextVar[_Announcement | None] = ContextVar("announcement_acted_on", default=None)

@@ -10,7 +10,7 @@ from functools import partial
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.pins import Pin, PinList, encode_pins
+from summarizing_context.log.pins import PinList, encode_pins
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, Store, StoredCheckpoint
@@ -33,7 +33,13 @@ class Checkpoints:
 
     async def save(self, name: str | None = None) -> Checkpoint:
         """Keep the present state."""
-        check_name(name)
+        if name is not None:
+            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+                raise SettingsError(
+                    f"a checkpoint's name is 1-{_LONGEST_NAME} printable characters, or None; not {briefly(name, 60)}"
+                )
+            if CHECKPOINT_ID.fullmatch(name):
+                raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
         async with self._session.changing:
             while True:
                 made = await self._store.save(
@@ -107,18 +113,6 @@ class Checkpoints:
         self._noted = self._session.place
 
 
-def check_name(name: object) -> None:
-    """Raise `SettingsError` unless a checkpoint may be called so."""
-    if name is None:
-        return
-    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise SettingsError(
-            f"a checkpoint's name is 1-{_LONGEST_NAME} printable characters, or None; not {briefly(name, 60)}"
-        )
-    if CHECKPOINT_ID.fullmatch(name):
-        raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
-
-
 def _check_id(id: object) -> None:
     if not isinstance(id, str):
         raise SettingsError(f"a checkpoint's id is a string, as list_checkpoints() tells it; not {type(id).__name__}")
@@ -138,7 +132,14 @@ class PinEditor:
         """Pin a message or a text; the id of the pin."""
         log = self._session.log
         if isinstance(what, str):
-            _check_text(what)
+            if not what.strip() or len(what) > _LONGEST:
+                raise SettingsError(
+                    f"a pinned text has 1-{_LONGEST:,} characters; pin the message it stands in by its index"
+                )
+            try:
+                what.encode()
+            except UnicodeEncodeError:
+                raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
             async with self._session.changing:
                 changed, id = log.pinned.with_text(what)
                 await self._keep(changed)
@@ -160,13 +161,9 @@ class PinEditor:
         async with self._session.changing:
             changed = self._session.log.pinned.without(id)
             if changed is None:
-                has = ", ".join(pin.id for pin in self.listed()) or "none"
+                has = ", ".join(pin.id for pin in self._session.log.pinned.pins) or "none"
                 raise PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
             await self._keep(changed)
-
-    def listed(self) -> list[Pin]:
-        """All pins, oldest first."""
-        return list(self._session.log.pinned.pins)
 
     async def _keep(self, changed: PinList) -> None:
         """Commit first, then show it: with the next view, whose prefix ends before the first pin that changes."""
@@ -178,12 +175,3 @@ class PinEditor:
 
         if changed != session.log.pinned:
             await self._store.save_pins(session.id, encode_pins(changed), committed)
-
-
-def _check_text(text: str) -> None:
-    if not text.strip() or len(text) > _LONGEST:
-        raise SettingsError(f"a pinned text has 1-{_LONGEST:,} characters; pin the message it stands in by its index")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None

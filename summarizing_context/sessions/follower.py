@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -44,7 +43,7 @@ class Follower:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._turn = anyio.Lock(fast_acquire=True)  # one history after the other
-        self._keys = _FollowedKeys()
+        self._keys: list[str] = []  # of the history that was followed last
         self._name: tuple[int, int, int] | None = None  # of the log that held just that
 
     async def follow(self, messages: object, keys: Sequence[str] | None, prompt: object) -> FollowReport:
@@ -62,7 +61,10 @@ class Follower:
         """Both lists are the host's own: they are read anew after each wait, and never written to."""
         log = self._session.log
         while True:
-            name, same = log.name, 0 if keys is None else self._keys.same(keys, len(history))
+            name = log.name
+            if keys is not None:
+                followed = list(keys)
+                same = _same_keys(followed, self._keys, len(history))
             if keys is not None and self._name == name:
                 kept, rest = same, history[same:]
             else:
@@ -71,7 +73,10 @@ class Follower:
                 rest = whole[kept:]
             new = []
             for at, message in enumerate(rest, kept):
-                new.append(await self._entry(message, at))
+                try:
+                    new.append(await self._session.intake.one(message))
+                except MessageError as error:
+                    raise MessageError(f"message {at}: {error}") from error
                 if len(new) % _ADDED_BREATH == 0:
                     await asyncio.sleep(0)
             if log.name == name:
@@ -83,8 +88,7 @@ class Follower:
         elif new:
             await finish_despite_cancellation(self._session.append(new))
         if keys is not None and len(log) + len(log.ephemeral) == kept + len(new):
-            self._keys.followed()
-            self._name = log.name
+            self._keys, self._name = followed, log.name
         return FollowReport(len(new), kept, kept if lost else None)
 
     async def _kept(self, history: list[object], present: Sequence[Entry]) -> int:
@@ -95,49 +99,6 @@ class Follower:
             if at % _BREATH == _BREATH - 1:
                 await asyncio.sleep(0)
         return min(len(history), len(present))
-
-    async def _entry(self, message: object, at: int) -> Entry:
-        try:
-            return await self._session.intake.one(message)
-        except MessageError as error:
-            raise MessageError(f"message {at}: {error}") from error
-
-
-class _FollowedKeys:
-    """The keys of the history that was followed last, written as one text: thousands of strings take longer to compare,
-    and to free."""
-
-    def __init__(self) -> None:
-        self._count = self._next_count = 0
-        self._text, self._next = bytearray(), bytearray()  # JSON without the bracket at its end
-
-    def same(self, keys: list[str], messages: int) -> int:
-        """How many keys from the first on are those of the history before. Raises `SettingsError` for a wrong new one,
-        and where they are not as many as the messages."""
-        if len(keys) != messages:
-            raise SettingsError(f"keys has {len(keys)} of them for {messages} messages; give one for each")
-        self._write(keys)
-        if self._next.startswith(self._text):  # a string ends with itself, so it is no part of another key
-            same = self._count
-        else:
-            before = json.loads(bytes(self._text) + b"]") if self._count else []
-            differing = (at for at, (key, other) in enumerate(zip(keys, before, strict=False)) if key != other)
-            same = next(differing, min(len(keys), len(before)))
-        _check_keys(keys, same)
-        return same
-
-    def followed(self) -> None:
-        """The history whose keys were compared last is followed now."""
-        self._text, self._next, self._count = self._next, self._text, self._next_count
-
-    def _write(self, keys: list[str]) -> None:
-        try:
-            _encoder.encode_into(keys, self._next)
-        except _NO_BYTES:
-            _check_keys(keys, 0)
-            self._next[:] = json.dumps(keys).encode()  # with halves of characters, or of a class of its own
-        del self._next[-1:]
-        self._next_count = len(keys)
 
 
 def _listed(messages: object) -> list[object]:
@@ -157,10 +118,16 @@ def _listed_keys(keys: Sequence[str]) -> list[str]:
     return list(keys)
 
 
-def _check_keys(keys: list[str], start: int) -> None:
-    for at in range(start, len(keys)):
-        if type(keys[at]) is not str:
-            raise SettingsError(f"keys[{at}] is {briefly(keys[at])}; a key is a string")
+def _same_keys(keys: list[str], before: list[str], messages: int) -> int:
+    """How many keys from the first on are those of `before`. Raises `SettingsError` for one that is no string, and
+    where they are not as many as the messages."""
+    if len(keys) != messages:
+        raise SettingsError(f"keys has {len(keys)} of them for {messages} messages; give one for each")
+    for at, key in enumerate(keys):
+        if type(key) is not str:
+            raise SettingsError(f"keys[{at}] is {briefly(key)}; a key is a string")
+    differing = (at for at, (key, other) in enumerate(zip(keys, before, strict=False)) if key != other)
+    return next(differing, min(len(keys), len(before)))
 
 
 def _is_same(message: object, entry: Entry, at: int) -> bool:

@@ -8,34 +8,35 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import msgspec
 
 from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, running_loop
 from summarizing_context.errors import (
+    BudgetError,
     ContextClosedError,
     DamagedMessageError,
+    SettingsError,
     StoreCorruptError,
     StoreError,
     StoreReadOnlyError,
     UndoError,
     WrongEventLoopError,
+    briefly,
 )
-from summarizing_context.log.entries import Entry, decode_entry
+from summarizing_context.log.entries import Entry, decode_entry, make_entry
 from summarizing_context.log.intake import Intake
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.counters import TokenCounter
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.validation import Message, check_message
 from summarizing_context.sessions.activations import ActivationHistory, last_to_undo, stored_form, usable_state
-from summarizing_context.sessions.announcements import Announce, Announced, Announcements
-from summarizing_context.sessions.memory_learner import MemoryLearner
-from summarizing_context.sessions.notices import Notify
-from summarizing_context.sessions.statistics import CallFigures, Statistics
+from summarizing_context.sessions.announcements import Announce, Announced, Announcements, Notify
+from summarizing_context.sessions.statistics import BudgetReport, Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
     NewActivation,
@@ -46,6 +47,7 @@ from summarizing_context.stores.base import (
     StoredProviderView,
     StoredRules,
 )
+from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.blocks import is_memory_block, memories_in
 from summarizing_context.views.budget import USEFUL_ROOM
@@ -63,6 +65,34 @@ _AT_ONCE = -1.0  # tokens, of which every log has more
 
 logger = logging.getLogger(__name__)
 _Decide = Callable[[], Change | None]
+
+
+class MemoryLearner(Protocol):
+    """What a session asks of the background task that extracts memories."""
+
+    dropped: int  # memories that a model proposed and the log did not bear out
+    last_error: str | None
+
+    def wake(self) -> None:
+        """Go on reading, if there is anything to read."""
+
+    def read_to_end(self) -> None:
+        """Read the log up to its present end."""
+
+    def opened(self, stop: int, updated_at: str) -> None:
+        """The log held so many entries when it was opened, the last of that time."""
+
+    def forget(self) -> None:
+        """The log was replaced: nothing of it has been read."""
+
+    async def settle(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is left to read; False after `timeout` seconds."""
+
+    async def leave(self, within: float) -> None:
+        """The session ends: read the rest, within so many seconds."""
+
+    async def close(self) -> None:
+        """End what is under way."""
 
 
 class Session:
@@ -207,11 +237,6 @@ class Session:
             raise WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self.read_only:
             raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
-
-    async def add(self, message: object) -> None:
-        """Add a message at the end of the log; ephemeral ones are kept in memory only. Raises `MessageError`."""
-        self.check(writes=True)
-        await self.append([await self.intake.one(message)])
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end of the log, all of them or none."""
@@ -399,13 +424,53 @@ class Session:
         while change is not None:
             if self._announcements.announce is None:
                 self.notify("pre_compact", self._event_before(change))
-            made = self._recorded(change)
+            made = self.history.next(change, self.log, self.views)
             form = stored_form(made, change.provider_view.encode(change.before))
             await self._save_state(change.provider_view.key, change.provider_view.encode(change.state), form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide)
         return None
+
+    def budget_report(self) -> BudgetReport:
+        """How much of the budget the view takes as it stands."""
+        used = min(self._used_tokens(), self.budget)
+        return BudgetReport(self.budget, used, used / self.budget)
+
+    def has_space(self, message: object) -> bool:
+        """Whether the whole message fits beside what the view takes."""
+        entry = make_entry(check_message(message), self.counter.count, self.counter.name)
+        return self._used_tokens() + entry.cost(self.settings.image_tokens) <= self.budget
+
+    async def make_space(self, tokens: int, memories: Sequence[str]) -> ActivationReport:
+        """Activate unless so many tokens are free."""
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= self.budget:
+            raise SettingsError(
+                f"make_space was asked for {briefly(tokens)}; it is a number of tokens from 0 to {self.budget}"
+            )
+        now, report = self._used_tokens(), None
+        if now + tokens > self.budget:
+            report = await self.activate(self.key, self.budget, "explicit", memories)
+        return report if report is not None else ActivationReport(False, "explicit", now, now, 0)
+
+    def _used_tokens(self) -> int:
+        """Tokens of the view if nothing more is covered."""
+        try:
+            return self.views.tokens(self.key, self.budget)[0]
+        except BudgetError as error:  # the system rows alone leave no room
+            return error.required_tokens
+
+    async def save_budget(self, budget: int) -> None:
+        """Keep the budget of a request with the session, for those who look at the session later."""
+        if self.read_only:
+            return
+        try:
+            with self.foreground.call():
+                await self.store.save_budget(self.id, budget)
+        except StoreError as error:
+            if self.last_error != str(error):
+                logger.warning("the budget of a session could not be kept with it: %s", error)
+            self.last_error = str(error)
 
     async def undo(self) -> ActivationReport:
         """Take back the last activation. Raises `UndoError`, and `StoreError`, and then nothing is changed."""
@@ -418,17 +483,17 @@ class Session:
             there = None if data is None else usable_state(self.log, data)
             if there is None:
                 raise UndoError("the view of before is not kept any longer, or its log is cut otherwise by now")
-            change = await self._decided(partial(self._undoing, undone.provider, there))
+            key, latest = undone.provider, self.views.latest
+            if latest is not None and (latest.key, latest.provider) == (key, self.key):
+                budget = self.budget
+            else:
+                state = next((one.state for one in self.views.provider_views if one.key == key), there)
+                budget = state.room + self.views.system_rows.tokens
+            change = await self._decided(partial(self.views.undo, key, there, budget))
             if change is None:
                 raise UndoError("the view of before, with what was said since, does not fit; give a larger budget")
-            return await finish_despite_cancellation(self._undone(change, self._recorded(change, undone.number), began))
-
-    def _undoing(self, key: str, there: ActivationState) -> Change | None:
-        latest = next((one.state for one in self.views.provider_views if one.key == key), there)
-        shown = self.views.latest
-        is_asked = shown is not None and (shown.key, shown.provider) == (key, self.key)
-        budget = self.budget if is_asked else latest.room + self.views.system_rows.tokens
-        return self.views.undo(key, there, budget)
+            made = self.history.next(change, self.log, self.views, undone.number)
+            return await finish_despite_cancellation(self._undone(change, made, began))
 
     async def _undone(self, change: Change, made: ActivationRecord, began: float) -> ActivationReport:
         shown = change.provider_view
@@ -439,9 +504,6 @@ class Session:
         if self.log.pinned.pins:
             self.views.refresh_pins()  # what was pinned since
         return change.report
-
-    def _recorded(self, change: Change, undoes: int | None = None) -> ActivationRecord:
-        return self.history.next(change, self.log, self.views, undoes)
 
     def _show(self, change: Change, made: ActivationRecord, began: float) -> bool:
         """An activation is committed: the next view shows it. False if the log was replaced in between."""
@@ -455,13 +517,15 @@ class Session:
         shown = len(views.system_rows.costs()) + len(change.state.head) + len(change.tail.items)
         figures = {"messages": shown, **change.state.header_figures, "duration": self.clock.now() - began}
         self.notify("activation", {**change.report._asdict(), **figures})
-        self._notify_of_memories(change)
+        for message in change.state.after:  # what the view includes now that is no part of the log
+            if is_memory_block(message) and message not in change.before.after:
+                self.notify("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
         return True
 
     async def _decided(self, decide: _Decide) -> Change | None:
         return await self.views.pace.run(decide, self._in_thread, lambda: self.log.name, self.foreground)
 
-    def statistics(self, calls: CallFigures, cost: float | None, search_error: str | None) -> Statistics:
+    def statistics(self, calls: CallStatistics, cost: float | None, search_error: str | None) -> Statistics:
         """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""
         log, repairs = self.log, self.views.repairs
         missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node.leaf(at))]
@@ -509,12 +573,6 @@ class Session:
 
     def _event_before(self, change: Change) -> dict[str, Any]:
         return {"messages": len(self.log), "tokens": change.report.tokens_before}
-
-    def _notify_of_memories(self, change: Change) -> None:
-        """What the view includes now that is no part of the log."""
-        for message in change.state.after:
-            if is_memory_block(message) and message not in change.before.after:
-                self.notify("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
 
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

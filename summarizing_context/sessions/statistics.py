@@ -1,47 +1,21 @@
-"""The figures of a session since it was opened."""
+"""The figures of a session: its budget, and counts since it was opened."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 
-class CallFigures(Protocol):
-    """What the calls to a model have come to; all zero where none is called."""
+@dataclass(frozen=True, slots=True)
+class BudgetReport:
+    """Tokens of the budget that the last request had, and how many of them the view takes as it stands.
 
-    @property
-    def model_calls(self) -> int: ...
+    A log that has outgrown the budget takes all of it, until the next view compacts.
+    """
 
-    @property
-    def input_tokens(self) -> int: ...
-
-    @property
-    def output_tokens(self) -> int: ...
-
-    @property
-    def cached_tokens(self) -> int: ...
-
-    @property
-    def refused_replies(self) -> int: ...
-
-    @property
-    def refused_input_tokens(self) -> int: ...
-
-    @property
-    def refused_output_tokens(self) -> int: ...
-
-    @property
-    def dropped_lines(self) -> int: ...
-
-    @property
-    def breaker(self) -> str: ...
-
-    @property
-    def cap_ends_in(self) -> float: ...
-
-    @property
-    def last_error(self) -> str | None: ...
+    max_tokens: int
+    used_tokens: int
+    percent_used: float  # from 0 to 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
@@ -65,10 +65,6 @@ class Recipe:
         """Whether this process holds the claim of a key while its summary is made."""
         return self.maker == "model" and not self.asks_pool
 
-    def hash_of(self, prompted: Prompted) -> str:
-        """The recipe hash of what is asked for."""
-        return str(getattr(self, prompted))
-
 
 @asynccontextmanager
 async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object) -> AsyncIterator[None]:
@@ -105,20 +101,57 @@ class Jobs:
         The work takes from milliseconds to seconds for a large message. It may run in any thread, and the log may
         change meanwhile.
         """
+        log, summaries, redact = self._log, self._summaries, self._recipe.redact
+
+        # a note about a topic: a segment with instructions of its own
         if want.node == NOTE:
-            return self._note(want)
+            focus = summaries.notes.focus_of(want.hash)
+            if focus is None:
+                raise SummarizerError("the note is not wanted any more")
+            topic, entries = focus.text, range(focus.start, focus.stop)
+            covered = log.entries[focus.start : focus.stop]
+
+            def note() -> SummaryJob:
+                record = render_entries(covered, redact, yield_now=self._yield_now)
+                content = summaries.notes.for_model(self._redacted(topic), record)
+                return self._job("focus", want, content, entries)
+
+            return note
+
+        # a merge
+        if want.node != OPEN and want.node.width > 1:
+            children, entries = list(map(self._child, want.node.children)), summaries.entries(want.node)
+
+            def rollup() -> SummaryJob:
+                content = self._redacted(render_children([text() for text in children]))
+                return self._job("rollup", want, content, entries)
+
+            return rollup
+
+        # a segment, or a piece of one
         if want.node == OPEN:
-            return self._open(want)
-        node, entries = want.node, self._summaries.entries(want.node)
-        if node.width == 1:
-            return partial(self._segment, want.hash, self._source(node.start), entries)
-        return partial(self._rollup, want, list(map(self._child, node.children)), entries)
+            piece = summaries.open.piece_of(want.hash)
+            if piece is None:
+                raise SummarizerError("the piece is not wanted any longer")
+            entries = piece
+            within = log.entries[piece.start : piece.stop]
+            source: Callable[[], str] = partial(render_entries, within, redact, yield_now=self._yield_now)
+        else:
+            entries, source = summaries.entries(want.node), log.source(want.node.start, self._sources)
+
+        def segment() -> SummaryJob:
+            content = source()
+            if self._recipe.maker == "model":
+                content = summaries.cut_for_model(want.hash, content)
+            return self._job("segment", want, content, entries)
+
+        return segment
 
     def extract(self, node: Node) -> Callable[[], str]:
         """What reads the text that stands for a node in merges where no summary can be had: made of the same redacted
         text that a model would be given, and the same in every process."""
         if node.width == 1:
-            source = self._source(node.start)
+            source = self._log.source(node.start, self._sources)
             return lambda: self._summaries.extract(source(), "segment")
         children = list(map(self._child, node.children))
         return lambda: self._summaries.extract(render_children([text() for text in children]), "rollup")
@@ -134,75 +167,40 @@ class Jobs:
         is_segment = want.node == OPEN or want.node.width == 1
         return [SummaryKey(want.hash, recipe) for recipe in self._recipe.other_caps] if is_segment else []
 
-    def _segment(self, hash: str, source: Callable[[], str], entries: range) -> SummaryJob:
-        content = source()
-        if self._recipe.maker == "model":
-            content = self._summaries.cut_for_model(hash, content)
-        return self._blank("segment", 0, content, hash, entries)
-
-    def _rollup(self, want: Want, children: Sequence[Callable[[], str]], entries: range) -> SummaryJob:
-        content = self._redacted(render_children([text() for text in children]))
-        job = self._blank("rollup", want.node.rank, content, want.hash, entries)
-        return replace(job, kind="rollup", rank=want.node.rank)
-
-    def _note(self, want: Want) -> Callable[[], SummaryJob]:
-        """A note about a topic; for a summarizer it is a segment with instructions of its own."""
-        focus = self._summaries.notes.focus_of(want.hash)
-        if focus is None:
-            raise SummarizerError("the note is not wanted any more")
-        covered = self._log.entries[focus.start : focus.stop]
-
-        def make() -> SummaryJob:
-            record = render_entries(covered, self._recipe.redact, yield_now=self._yield_now)
-            content = self._summaries.notes.for_model(self._redacted(focus.text), record)
-            return self._blank("focus", 0, content, want.hash, range(focus.start, focus.stop))
-
-        return make
-
-    def _open(self, want: Want) -> Callable[[], SummaryJob]:
-        """A piece of the open segment, as a segment."""
-        piece = self._summaries.open.piece_of(want.hash)
-        if piece is None:
-            raise SummarizerError("the piece is not wanted any longer")
-        entries = self._log.entries[piece.start : piece.stop]
-        source = partial(render_entries, entries, self._recipe.redact, yield_now=self._yield_now)
-        return partial(self._segment, want.hash, source, piece)
-
-    def _source(self, leaf: int) -> Callable[[], str]:
-        return self._log.source(leaf, self._sources)
-
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
         text = self._summaries.merged_text(child) or self._summaries.text_of(child)
-        return self._source(child.start) if text.made_by == "verbatim" else partial(self._redacted, text.text)
+        if text.made_by == "verbatim":
+            return self._log.source(child.start, self._sources)
+        return partial(self._redacted, text.text)
 
     def _redacted(self, text: str) -> str:
         return text if self._recipe.redact is None else self._recipe.redact(text)
 
-    def _blank(self, prompted: Prompted, rank: int, content: str, hash: str, entries: range) -> SummaryJob:
-        source = estimate_text(content)
-        is_merge, recipe = prompted == "rollup", self._recipe
+    def _job(
+        self, prompted: Literal["segment", "rollup", "focus"], want: Want, content: str, entries: range
+    ) -> SummaryJob:
+        source, recipe = estimate_text(content), self._recipe
+        is_merge = prompted == "rollup"
+        rank = want.node.rank if is_merge else 0
         cap, share = (recipe.merge_tokens, _MERGE_SHARE) if is_merge else (recipe.max_tokens, _SHARE)
-        most = self._most(share * source, cap)
+        # tokens that the summary may take: the cap, or less of a short source, for a reply of more than half of it is
+        # refused; in steps, so that requests begin alike and the provider's cache serves them
+        most = cap
+        if recipe.maker == "model":
+            most = next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share * source), cap // 4)
         return SummaryJob(
-            kind="segment",
-            instructions=self._recipe.instructions(prompted, rank, most),
+            kind="rollup" if is_merge else "segment",
+            instructions=recipe.instructions(prompted, rank, most),
             content=content,
             max_tokens=most,
-            rank=0,
+            rank=rank,
             start=entries.start,
             stop=entries.stop,
             source_tokens=source,
-            range_hash=hash,
-            recipe_hash=self._recipe.hash_of(prompted),
+            range_hash=want.hash,
+            recipe_hash={"segment": recipe.segment, "rollup": recipe.rollup, "focus": recipe.focus}[prompted],
         )
-
-    def _most(self, share: float, cap: int) -> int:
-        """Tokens that a summary may take: the cap, or less of a short source, for a reply of more than half of it is
-        refused. In steps, so that requests begin alike and the provider's cache serves them."""
-        if self._recipe.maker != "model":
-            return cap
-        return next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share), cap // 4)
 
 
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> Recipe:
@@ -233,6 +231,9 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         text = prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
         return f"{text}\n\n{more}" if more and kind in _INSTRUCTED else text
 
+    # segments' caps that other budgets would have, the largest first
+    has_others = not own and settings.summary_max_tokens is None
+    other_caps = sorted(set(DEFAULT_CAPS) - {sizes.leaf}, reverse=True) if has_others else []
     return Recipe(
         maker="extractive" if own else "model",
         segment=hash_of("segment"),
@@ -245,13 +246,6 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         memory=hash_of("memory"),
         memory_tokens=memory_tokens,
         rules=hash_of("rules"),
-        other_caps=() if own else tuple(hash_of("segment", max_tokens=cap) for cap in _other_caps(settings)),
+        other_caps=tuple(hash_of("segment", max_tokens=cap) for cap in other_caps),
         redact=None if own else redact,
     )
-
-
-def _other_caps(settings: Settings) -> list[int]:
-    """The caps of segments that other budgets would have, the largest first."""
-    if settings.summary_max_tokens is not None:
-        return []
-    return sorted(set(DEFAULT_CAPS) - {summary_sizes(settings).leaf}, reverse=True)

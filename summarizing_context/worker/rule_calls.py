@@ -27,11 +27,11 @@ from summarizing_context.extraction.rules import Rule
 from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.rules import StandingRule
-from summarizing_context.log.segments import Segment
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
 from summarizing_context.messages.validation import encodable
+from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
@@ -57,14 +57,7 @@ _ENDS = " .,;:…"
 _QUOTES = "\"'"
 
 
-class SaidRules(NamedTuple):
-    """What a reply says of one message."""
-
-    rules: tuple[Rule, ...] = ()  # quoted as they were typed, but for white space
-    ends: tuple[str, ...] = ()  # quotes of earlier rules, as these are known
-
-
-def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list[SaidRules] | None:
+def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list[Verdict] | None:
     """What a reply says of each message in `typed`; None where it says nothing that can be read.
 
     A quote counts for the message that it names, or else for the nearest in which it stands. `earlier` are the quotes
@@ -72,8 +65,11 @@ def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list
     """
     lines = [found for line in reply.splitlines() if len(line) <= _LONGEST_LINE and (found := _LINE.match(line))]
     if not lines:
-        return [SaidRules()] * len(typed) if _NONE.fullmatch(reply) else None
-    texts = list(map(_Text, typed))
+        return [Verdict()] * len(typed) if _NONE.fullmatch(reply) else None
+    texts = []
+    for text in typed:
+        pairs = list(_plain(text))
+        texts.append((text, "".join(char for char, _ in pairs), [at for _, at in pairs]))
     rules: dict[tuple[int, str], Rule] = {}
     for line in lines:
         said = None if line["what"][0] in "eEtT" else _found(line["quote"], int(line["message"]) - 1, texts)
@@ -87,7 +83,7 @@ def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list
             wanted = _words(line["quote"])
             ends.update(((number, quote), None) for at, quote in known if at < number and _words(quote) == wanted)
     return [
-        SaidRules(
+        Verdict(
             tuple(rule for (at, _), rule in rules.items() if at == number),
             tuple(quote for at, quote in ends if at == number),
         )
@@ -95,45 +91,27 @@ def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list
     ]
 
 
-def last_message(reply: str) -> int:
-    """The greatest place that a line of a reply names; 0 for none."""
-    return max((int(found["message"]) for line in reply.splitlines() if (found := _LINE.match(line))), default=0)
+def _found(quote: str, named: int, texts: Sequence[tuple[str, str, Sequence[int]]]) -> tuple[int, str] | None:
+    """The message in which a quote stands, the nearest to the one that is named, and the quote as it stands there;
+    None where it stands in none, is no phrase, or is a whole document.
 
-
-def _found(quote: str, named: int, texts: Sequence[_Text]) -> tuple[int, str] | None:
-    """The message in which a quote stands, the nearest to the one that is named, and the quote as it stands there."""
-    for place in sorted(range(len(texts)), key=lambda place: (abs(place - named), place)):
-        if said := texts[place].find(quote):
-            return place, said
+    A text is given as it was typed, as `_plain` writes it, and with the place of each character of that. A quote is
+    found whatever its white space, quotation marks and forms of letters.
+    """
+    words = _words(quote)
+    if not words or len(words) > _LONGEST_QUOTE or len(words.split()) < _FEWEST:
+        return None
+    for number in sorted(range(len(texts)), key=lambda number: (abs(number - named), number)):
+        text, plain, places = texts[number]
+        at = plain.find(words)
+        while at >= 0:
+            stop = at + len(words)
+            # no word is cut, in scripts that put spaces between them
+            ends = ((plain[at], plain[max(0, at - 1) : at]), (plain[stop - 1], plain[stop : stop + 1]))
+            if not any(end.isascii() and end.isalnum() and beyond.isalnum() for end, beyond in ends):
+                return number, " ".join(text[places[at] : places[stop - 1] + 1].split())
+            at = plain.find(words, at + 1)
     return None
-
-
-class _Text:
-    """A text in which quotes are found whatever their white space, quotation marks and forms of letters."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        pairs = list(_plain(text))
-        self._plain = "".join(char for char, _ in pairs)
-        self._places = [at for _, at in pairs]
-
-    def find(self, quote: str) -> str:
-        """The quote as it stands here; empty where it does not, is no phrase, or is a whole document."""
-        words = _words(quote)
-        if not words or len(words) > _LONGEST_QUOTE or len(words.split()) < _FEWEST:
-            return ""
-        at = self._plain.find(words)
-        while at >= 0 and not self._is_whole(at, at + len(words)):
-            at = self._plain.find(words, at + 1)
-        if at < 0:
-            return ""
-        return " ".join(self._text[self._places[at] : self._places[at + len(words) - 1] + 1].split())
-
-    def _is_whole(self, start: int, stop: int) -> bool:
-        """Whether no word is cut, in scripts that put spaces between them."""
-        text = self._plain
-        ends = ((text[start], text[max(0, start - 1) : start]), (text[stop - 1], text[stop : stop + 1]))
-        return not any(end.isascii() and end.isalnum() and beyond.isalnum() for end, beyond in ends)
 
 
 def _words(quote: str) -> str:
@@ -196,24 +174,23 @@ class RuleCalls:
 
     def __init__(
         self,
+        settings: Settings,
         *,
         log: MessageLog,
         store: Store,
-        session_id: str,
         caller: Caller,
         recipe: Recipe,
         clock: Clock,
-        cooldown: float,
         background: WorkerThread,
     ) -> None:
         self._log = log
         self._store = store
-        self._session_id = session_id
+        self._session_id = settings.session_id
         self._caller = caller
         self._recipe = recipe
         self._clock = clock
         self._background = background
-        self._retries = RetrySchedule(cooldown)
+        self._retries = RetrySchedule(settings.breaker_cooldown)
         self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
     @property
@@ -251,7 +228,7 @@ class RuleCalls:
 
     def _segment_of(self, index: int) -> int:
         """The segment in which an entry stands."""
-        return bisect_right(self._log.segments, index, key=_stop)
+        return bisect_right(self._log.segments, index, key=lambda segment: segment.stop)
 
     def delays(self) -> list[float]:
         """Seconds until a call that failed may be tried again."""
@@ -286,44 +263,50 @@ class RuleCalls:
         await self._store.save_rules(self._session_id, log.judge(verdicts))  # of messages that are still in the log
 
     async def _verdicts(self, batch: _Batch) -> dict[bytes, Verdict]:
-        """What the model says of a batch, or has said in any session that asked the same."""
+        """What the model says of a batch, or has said in any session that asked the same. A store that fails costs the
+        sharing of a reply, not the reply."""
         job = await self._background.run(partial(self._job, batch))
-        key = SummaryKey(job.range_hash, self._recipe.rules)
+        key, is_shared = SummaryKey(job.range_hash, self._recipe.rules), self._recipe.shared
         async with paid_once(self._store, self._recipe, key, self):
-            if (found := await self._find(key)) is not None:
-                return await self._background.run(partial(self._read, batch, SummaryReply(found.text)))
+            try:
+                known = await self._store.find_summaries(self._session_id, [key]) if is_shared else {}
+            except StoreError as error:
+                logger.warning("replies on standing rules cannot be looked up", exc_info=error)
+                known = {}
+            if key in known:
+                return await self._background.run(partial(self._read, batch, SummaryReply(known[key].text)))
             reply = await self._caller.summarize(job)
             verdicts = await self._background.run(partial(self._read, batch, reply))
-            if not reply.truncated or PASSED in verdicts.values():
-                await self._share(key, reply)
+            if is_shared and (not reply.truncated or PASSED in verdicts.values()):
+                kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
+                try:
+                    await self._store.save_summary(self._session_id, key, kept)
+                except StoreError as error:
+                    logger.warning("a reply on standing rules is not shared", exc_info=error)
         return verdicts
-
-    async def _find(self, key: SummaryKey) -> StoredSummary | None:
-        if not self._recipe.shared:
-            return None
-        try:
-            return (await self._store.find_summaries(self._session_id, [key])).get(key)
-        except StoreError as error:
-            logger.warning("replies on standing rules cannot be looked up", exc_info=error)
-            return None
-
-    async def _share(self, key: SummaryKey, reply: SummaryReply) -> None:
-        """Keep a reply for other sessions; where the store fails these ask for themselves."""
-        if self._recipe.shared:
-            kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-            try:
-                await self._store.save_summary(self._session_id, key, kept)
-            except StoreError as error:
-                logger.warning("a reply on standing rules is not shared", exc_info=error)
 
     def _gather(self, waiting: Sequence[tuple[int, Entry]], known: Sequence[tuple[StandingRule, Entry]]) -> _Batch:
         """What is asked: of the oldest messages, as far as a request goes."""
-        rules = self._listed(known)
+        # the newest of the known rules that have room, oldest first; none of which a part may not be told
+        rules: list[StandingRule] = []
+        length = 0
+        for rule, entry in known:
+            length += len(rule.quote) + _LABEL
+            if length > _KNOWN_LENGTH:
+                break
+            if self._recipe.redact is None or rule.quote in _flat(self._typed(entry)):
+                rules.insert(0, rule)
+
+        # the messages; of a very long one its beginning and its end
         lines = [f'- {rule.strength} "{rule.quote}"' for rule in rules]
         length = sum(len(line) + 1 for line in lines) + _LABEL
         messages: list[_Typed] = []
         for index, entry in waiting:
-            text = _cut(self._typed(entry))
+            text = self._typed(entry)
+            if len(text) > _LONGEST:
+                left_out = len(text) - _HEAD - _TAIL
+                text = f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}"
+            text = text.strip()
             length += len(text) + _LABEL
             if messages and length > _REQUEST:
                 break
@@ -331,18 +314,6 @@ class RuleCalls:
         batch = _Batch(messages, [rule.quote for rule in rules], "")
         content: str = encodable(render_typed(lines, [message.text for message in batch.spoken]))
         return batch._replace(content=content if self._recipe.redact is None else self._recipe.redact(content))
-
-    def _listed(self, known: Sequence[tuple[StandingRule, Entry]]) -> list[StandingRule]:
-        """The newest of the known rules that have room, oldest first; none of which a part may not be told."""
-        listed: list[StandingRule] = []
-        length = 0
-        for rule, entry in known:
-            length += len(rule.quote) + _LABEL
-            if length > _KNOWN_LENGTH:
-                break
-            if self._recipe.redact is None or rule.quote in _flat(self._typed(entry)):
-                listed.append(rule)
-        return listed[::-1]
 
     def _typed(self, entry: Entry) -> str:
         """What a human typed in a message, without what `redact` takes out of all of it."""
@@ -373,25 +344,15 @@ class RuleCalls:
         if said is None:
             return {message.entry.data: PASSED for message in spoken}
         if reply.truncated:  # of the last message that it names more rules may be missing, and of all after it
-            said = said[: max(1, last_message(reply.text) - 1)]
+            lines = filter(None, map(_LINE.match, reply.text.splitlines()))
+            last = max((int(line["message"]) for line in lines), default=0)
+            said = said[: max(1, last - 1)]
         verdicts: dict[bytes, Verdict] = {}
-        for message, rules in zip(spoken, said, strict=False):
-            typed = _flat("\n".join(message.entry.read(0).reading.typed)) if rules.rules else ""
-            own = tuple(rule for rule in rules.rules if rule.quote in typed)  # not what stands there since it was cut
-            verdicts[message.entry.data] = Verdict(own, rules.ends)
+        for message, verdict in zip(spoken, said, strict=False):
+            typed = _flat("\n".join(message.entry.read(0).reading.typed)) if verdict.rules else ""
+            own = tuple(rule for rule in verdict.rules if rule.quote in typed)  # not what stands there since it was cut
+            verdicts[message.entry.data] = verdict._replace(rules=own)
         return verdicts
-
-
-def _stop(segment: Segment) -> int:
-    return segment.stop
-
-
-def _cut(text: str) -> str:
-    """A text, or the beginning and the end of a very long one."""
-    if len(text) <= _LONGEST:
-        return text.strip()
-    left_out = len(text) - _HEAD - _TAIL
-    return f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}".strip()
 
 
 def _flat(text: str) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
-from summarizing_context.concurrency import YieldNow
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.segments import Sources, render_entries
+from summarizing_context.log.segments import render_entries
 from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText, stand_ins
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
@@ -40,28 +39,6 @@ _SHORT = 60  # tokens below which a provisional text is skimmed
 _Pass = Literal["thorough", "skim", "rollup"]
 
 
-class _ReadyTexts:
-    """Ready summaries by range hash, as UTF-8: a single character outside Latin-1 would double what a text takes."""
-
-    def __init__(self) -> None:
-        self._packed: dict[str, tuple[bytes, Maker, int]] = {}
-
-    def __contains__(self, hash: str) -> bool:
-        return hash in self._packed
-
-    def get(self, hash: str) -> NodeText | None:
-        """What is ready for a hash."""
-        if (found := self._packed.get(hash)) is None:
-            return None
-        data, made_by, passes = found
-        return NodeText(data.decode("utf-8", "surrogatepass"), made_by, passes)
-
-    def add(self, hash: str, made: NodeText) -> None:
-        """A text is ready. The first for a hash stays."""
-        if hash not in self._packed:
-            self._packed[hash] = made.text.encode("utf-8", "surrogatepass"), made.made_by, made.passes
-
-
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass; `every` is
     after how many messages a piece of the open segment is summarized ahead, if messages are counted."""
@@ -79,18 +56,17 @@ class SummaryCache:
         self._soon = 0  # segments that the next view may cover
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self._tokens: dict[str, int] = {}  # of ready summaries of segments, by range hash
-        self._ready = _ReadyTexts()
+        self._ready: dict[str, NodeText] = {}  # by range hash; the first for a hash stays
         self._given_up: dict[str, NodeText] = {}  # what merges take where no summary could be had, by range hash
         self._made: dict[str, NodeText] = {}  # extractive ones of segments, by range hash, until a summary is ready
         self._merged: dict[Node, tuple[str, NodeText]] = {}  # extractive merges with their hashes, likewise
-        self._read: dict[tuple[str, _Pass], str] = {}  # what was read ahead of need in threads, by range hash
+        self._read: dict[tuple[str, _Pass], str] = {}  # what `reader` has read, by range hash
         self._passes: dict[str, _Pass] = {}  # by which segments are read that have no text yet
         self._nodes: dict[Node, NodeText] = {}  # stand-ins and merges
         self._rollup_hashes: dict[Node, str] = {}
         self._seen: set[str] = set()
         self._unread: dict[str, int] = {}  # tokens cut out of a source that nobody has read
         self._seen_stop = 0  # entries before it were read by provisional passes
-        self._unread_leaf = 0  # leaves before it are seen
         self._allowance = _FULL_READ
         self._drops: dict[Node, tuple[str, tuple[str, ...]]] = {}  # by the text that they are missing from
         self.notes = TopicNotes(log, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
@@ -157,7 +133,7 @@ class SummaryCache:
         self._read.clear()
         self.keep_headers(())
         self._soon = 0
-        self._seen_stop = self._unread_leaf = 0
+        self._seen_stop = 0
         self.notes.reset()
 
     def entries(self, node: Node) -> range:
@@ -220,41 +196,21 @@ class SummaryCache:
 
         return read if works else None
 
-    def reader_ahead(self, leaves: Iterable[int], sources: Sources, yield_now: YieldNow) -> Callable[[], None] | None:
-        """Read in a background thread what an activation that covers these segments would read at leisure; None where
-        that is nothing. What it reads changes no text: it is there earlier."""
-        works: dict[str, Callable[[], str]] = {}
-        left = _FULL_READ
-        for leaf in leaves:
-            segment, hash = self._log.segments[leaf], self._log.hashes[leaf]
-            if hash in works or self.is_known(Node.leaf(leaf)):
-                continue
-            left -= segment.size // segment.parts
-            if left < 0:
-                break
-            if segment.parts == 1 and (hash, "thorough") not in self._read:
-                works[hash] = self._log.source(leaf, sources)
-
-        def read() -> None:
-            for hash, source in works.items():
-                self._read[hash, "thorough"] = self._extracts.thorough(
-                    source(), kind="segment", max_tokens=self._cap, yield_now=yield_now
-                )
-
-        return read if works else None
-
     def passes_of_new(self, node: Node) -> int:
         """Through how many summarizations a summary of `node` made now has gone."""
         return 1 + max((self.text_of(child).passes for child in node.children), default=0)
 
     def add(self, node: Node, hash: str, text: NodeText) -> None:
         """A summary has been made, or was found. The first for a hash stays."""
-        self._ready.add(hash, text)
+        self._ready.setdefault(hash, text)
         if self._given_up.pop(hash, None) is not None:  # merges that are not made yet take the summary
             made = {node: known for node, known in self._rollup_hashes.items() if known in self._ready}
             self._rollup_hashes = made
         self._seen.add(hash)
-        self._release(node, hash)
+        self._made.pop(hash, None)  # what stood in for it is not needed any longer
+        self._merged.pop(node, None)
+        for by in get_args(_Pass):
+            self._read.pop((hash, by), None)
         if self.hash_of(node) == hash:
             self._forget(node)
         else:  # the log was replaced meanwhile: the content may stand somewhere else now
@@ -287,11 +243,12 @@ class SummaryCache:
         return cut.join(key_lines)
 
     def text_of(self, node: Node) -> NodeText:
-        if node.width == 1 and (ready := self._ready_leaf(node)) is not None:
-            return ready
-        found = self._nodes.get(node)
-        if found is None:
-            found = self._nodes[node] = self._made_leaf(node) if node.width == 1 else self._merge(node)
+        if node.width == 1:
+            hash = self._log.hashes[node.start]
+            if hash in self._ready or self._is_own_summary(node):
+                return self._ready[hash]
+        if (found := self._nodes.get(node)) is None:
+            found = self._nodes[node] = self._made_leaf(node.start) if node.width == 1 else self._merge(node)
         return found
 
     def known_text(self, leaf: int) -> str:
@@ -307,8 +264,7 @@ class SummaryCache:
         for number in range(len(self._log.segments)):
             node = Node.leaf(number)
             (text, made_by, passes), entries = self.text_of(node), self.entries(node)
-            whole = HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1)
-            found.append(whole)
+            found.append(HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1))
         return found
 
     def extract(self, content: str, kind: Literal["segment", "rollup"]) -> str:
@@ -327,10 +283,6 @@ class SummaryCache:
             source = render_children(children) if children else self._log.content(node.start)
             found = self._drops[node] = (text, find_drops(source, text))
         return found[1]
-
-    def provisional(self, piece: range, max_tokens: int) -> NodeText:
-        """What stands for groups that fill no segment yet."""
-        return self.ready_piece(piece, max_tokens) or self.piece_reader(piece, max_tokens)()
 
     def ready_piece(self, piece: range, max_tokens: int) -> NodeText | None:
         """A model's summary of groups that fill no segment yet; None where the extractive pass is to read them, by
@@ -358,30 +310,19 @@ class SummaryCache:
     def unseen_tokens(self, covered: int) -> int:
         """Tokens of the first `covered` segments that nobody has read."""
         hashes, segments = self._log.hashes, self._log.segments
-        while self._unread_leaf < covered and hashes[self._unread_leaf] in self._seen:
-            self._unread_leaf += 1
-        missed = [at for at in range(self._unread_leaf, covered) if hashes[at] not in self._seen]
+        missed = [at for at in range(covered) if hashes[at] not in self._seen]
         return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
 
-    def _ready_leaf(self, node: Node) -> NodeText | None:
-        hash = self._log.hashes[node.start]
-        if hash in self._ready or self._is_own_summary(node):
-            return self._ready.get(hash)
-        return None
-
-    def _made_leaf(self, node: Node) -> NodeText:
-        hash = self._log.hashes[node.start]
-        if (found := self._made.get(hash)) is None:
-            found = self._made[hash] = self._stand_in(node.start)
+    def _made_leaf(self, leaf: int) -> NodeText:
+        """What the extractive pass makes of a segment."""
+        if (found := self._made.get(self._log.hashes[leaf])) is None:
+            (hash, by), work = self._leaf_reader(leaf)
+            text = self._taken((hash, by), work)
+            del self._passes[hash]
+            own = by == "thorough" and self._maker == "extractive"
+            found = self._made[hash] = NodeText(text, "extractive" if own else "stand-in", 1)
             self._seen.add(hash)
         return found
-
-    def _stand_in(self, leaf: int) -> NodeText:
-        (hash, by), work = self._leaf_reader(leaf)
-        text = self._read_ahead((hash, by), work)
-        del self._passes[hash]
-        own = by == "thorough" and self._maker == "extractive"
-        return NodeText(text, "extractive" if own else "stand-in", 1)
 
     def _leaf_reader(self, leaf: int) -> tuple[tuple[str, _Pass], Callable[[], str]]:
         """What reads a segment: thoroughly as long as the activation's allowance lasts. The pass is chosen once."""
@@ -394,7 +335,7 @@ class SummaryCache:
             return (hash, by), lambda: extracts.skim(source(), min(_SKIM_TOKENS, cap))
         return (hash, by), lambda: extracts.thorough(source(), kind="segment", max_tokens=cap)
 
-    def _read_ahead(self, key: tuple[str, _Pass], work: Callable[[], str]) -> str:
+    def _taken(self, key: tuple[str, _Pass], work: Callable[[], str]) -> str:
         """What a thread has read, or else what is read now."""
         found = self._read.pop(key, None)
         return work() if found is None else found
@@ -408,7 +349,7 @@ class SummaryCache:
             return found
         own = self._maker == "extractive" and all(child.made_by != "stand-in" for child in children)
         made_by: Maker = "extractive" if own else "stand-in"
-        found = NodeText(self._read_ahead(key, work), made_by, 1 + max(child.passes for child in children))
+        found = NodeText(self._taken(key, work), made_by, 1 + max(child.passes for child in children))
         self._merged[node] = key[0], found
         return found
 
@@ -432,15 +373,8 @@ class SummaryCache:
         self._seen.add(hash)
         if hash not in self._ready:
             text = self._log.render(segment.start, segment.stop, apart=False)
-            self._ready.add(hash, NodeText(text, "verbatim", 0))
+            self._ready[hash] = NodeText(text, "verbatim", 0)
         return True
-
-    def _release(self, node: Node, hash: str) -> None:
-        """A summary is ready: what stood in for it is not needed any longer."""
-        self._made.pop(hash, None)
-        self._merged.pop(node, None)
-        for by in get_args(_Pass):
-            self._read.pop((hash, by), None)
 
     def _forget(self, node: Node) -> None:
         """A node says something new: so does every merge of it."""

@@ -59,13 +59,6 @@ _EXCERPT = 9  # times the cap of a summary; what a model is given to read
 _MOST_DRAFTS = 5  # one for each provider, and one that is being decided about
 
 
-class _Draft(NamedTuple):
-    """What a note is made from."""
-
-    record: str
-    hash: str  # names topic and record; empty where no model is to write the note
-
-
 class TopicNotes:
     """Notes of one session. `by_model` says whether a model is to write them."""
 
@@ -75,7 +68,7 @@ class TopicNotes:
         self._excerpt = excerpt
         self._by_model = by_model
         self._cap = cap
-        self._drafts: dict[Focus, _Draft] = {}
+        self._drafts: dict[Focus, tuple[str, str]] = {}
         self._shown: tuple[Focus, ...] = ()
         self._ready: dict[str, str] = {}  # a model's notes, by hash
 
@@ -96,11 +89,11 @@ class TopicNotes:
 
     def text_of(self, focus: Focus, max_tokens: int) -> NodeText:
         """What is known about a topic: a model's note if it is there, else lines of the record."""
-        draft = self._draft(focus)
-        if (found := self._ready.get(draft.hash)) is not None:
+        record, hash = self._draft(focus)
+        if (found := self._ready.get(hash)) is not None:
             return NodeText(found, "model", 1)
-        made_by: Maker = "stand-in" if draft.hash else "extractive"
-        return NodeText(self._about(draft.record, focus.text, min(max_tokens, self._cap)), made_by, 1)
+        made_by: Maker = "stand-in" if hash else "extractive"
+        return NodeText(self._about(record, focus.text, min(max_tokens, self._cap)), made_by, 1)
 
     def for_model(self, topic: str, record: str) -> str:
         """What a model reads for a note: no more than a segment, picked from the whole record."""
@@ -116,22 +109,24 @@ class TopicNotes:
 
     def wanted(self) -> list[Want]:
         """Notes that a model has still to write."""
-        hashes = [self._draft(focus).hash for focus in self._shown] if self._by_model else []
+        hashes = [self._draft(focus)[1] for focus in self._shown] if self._by_model else []
         return [Want(NOTE, hash) for hash in hashes if hash and hash not in self._ready]
 
     def focus_of(self, hash: str) -> Focus | None:
         """What a wanted note is about; None where it is not wanted any longer."""
-        return next((focus for focus in self._shown if self._draft(focus).hash == hash), None)
+        return next((focus for focus in self._shown if self._draft(focus)[1] == hash), None)
 
     def add(self, hash: str, text: str) -> None:
         """A model has written a note, or it was found."""
         self._ready.setdefault(hash, text)
 
-    def _draft(self, focus: Focus) -> _Draft:
+    def _draft(self, focus: Focus) -> tuple[str, str]:
+        """The record that a note is made from, and the hash that names topic and record; empty where no model is to
+        write the note."""
         if (found := self._drafts.get(focus)) is None:
             record = self._log.render(focus.start, focus.stop)
             hash = output_hash(render_topic(focus.text, record)) if self._by_model else ""
-            found = self._drafts[focus] = _Draft(record, hash)
+            found = self._drafts[focus] = record, hash
             while len(self._drafts) > _MOST_DRAFTS:
                 del self._drafts[next(iter(self._drafts))]
         return found

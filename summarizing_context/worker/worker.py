@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -21,9 +20,9 @@ from summarizing_context.errors import StoreError, SummarizerError, SummarizerNo
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.missing_summaries import Planner, Want
-from summarizing_context.log.segments import Sources
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
-from summarizing_context.stores.base import Places, Store, StoredFailure, StoredSummary, SummaryKey
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.covered_ranges import Foreseen, merges_below
@@ -32,6 +31,7 @@ from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
 _STOP_WITHIN = 1.5  # seconds
+_ASKED_AT_ONCE = 32  # of a pool of workers, by one session
 _MOST_UNSAVED = 256  # summaries kept in memory while the store fails
 
 logger = logging.getLogger(__name__)
@@ -47,18 +47,6 @@ class Origin(NamedTuple):
     model: str | None = None  # where the summarizer tells it
 
 
-@dataclass(frozen=True, slots=True)
-class _Busy:
-    """The hashes that are not to be started now; asked one by one, for there may be many."""
-
-    running: Mapping[str, Want]
-    retries: RetrySchedule
-    now: float
-
-    def __contains__(self, hash: object) -> bool:
-        return hash in self.running or (isinstance(hash, str) and self.retries.rests(hash, self.now))
-
-
 class _SideTask(NamedTuple):
     is_due: Callable[[], bool]
     run: Callable[[], Awaitable[None]]
@@ -69,58 +57,57 @@ class Worker:
 
     def __init__(
         self,
+        settings: Settings,
         *,
         log: MessageLog,
         summaries: SummaryCache,
         store: Store,
-        session_id: str,
         caller: Caller,
         recipe: Recipe,
         clock: Clock,
-        concurrency: int,
-        cooldown: float,
-        start_messages: int | None,
         foreground: Foreground,
         background: WorkerThread,
-        rollups: bool,
         notify: Callable[[str, dict[str, object]], None],
-        ledger: SessionLedger | None = None,
-        rules: RuleCalls | None = None,
-        makes_summaries: bool = True,
-        origin: Origin | None = None,
+        ledger: SessionLedger,
+        rules: RuleCalls | None,
+        read_only: bool,
+        origin: Origin,
     ) -> None:
         self._log = log
         self._summaries = summaries
         self._store = store
-        self._session_id = session_id
+        self._session_id = settings.session_id
         self._caller = caller
         self._recipe = recipe
         self._jobs = Jobs(log, summaries, recipe, background.yield_now)
         self._clock = clock
-        self._concurrency = concurrency
-        self._makes_summaries = makes_summaries
-        self._origin = origin or Origin(recipe.maker)
-        self._start_messages = start_messages  # in the log, from which on it works in any case
+        self._concurrency = settings.concurrency
+        if settings.workers != "own":
+            self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE)
+        self._makes_summaries = not read_only and settings.strategy != "truncate"
+        self._origin = origin
+        self._start_messages = settings.summarize_threshold  # in the log, from which on it works in any case
+        if self._start_messages is None and settings.max_messages is not None:
+            self._start_messages = int(settings.start_at * settings.max_messages)
         self.start_tokens = 0.0  # of the log, beyond which it works
         self._foreground = foreground
         self._background = background
         self._tell = notify
-        self._ledger = ledger
+        self._ledger = ledger if settings.ledger_share else None
         self._rules = rules  # where a model is asked for them
-        self._planner = Planner(summaries, rollups=rollups, blocks=recipe.maker == "extractive")
+        self._planner = Planner(
+            summaries, rollups=settings.strategy == "hierarchical", blocks=recipe.maker == "extractive"
+        )
         self._running: dict[str, Want] = {}
-        self._retries = RetrySchedule(cooldown)
+        self._retries = RetrySchedule(settings.breaker_cooldown)
         self._owner: asyncio.Task[None] | None = None
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
-        self._sources = Sources(yield_now=background.yield_now)  # of what the next views may need
-        self._stand_ins: Callable[[], None] | None = None  # reads such segments
         self._activates_soon = False  # a view is near its high water
         self._side_tasks = (  # work that summaries do not wait for: whether there is some, and one piece of it
             _SideTask(self._reads_on, self._read_ahead),
             _SideTask(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
-            _SideTask(lambda: self._stand_ins is not None, self._read_stand_ins),
             _SideTask(lambda: self._unsaved_failure is not None, self._save_failure),
         )
         self._running_side_tasks: set[_SideTask] = set()
@@ -145,16 +132,12 @@ class Worker:
 
     def wake(self, start_tokens: float | None = None, foreseen: Foreseen | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
-        `start_tokens`, if given. What is `foreseen` to be covered is summarized ahead; of whole segments is read what
-        stands in for their summaries."""
+        `start_tokens`, if given. What is `foreseen` to be covered is summarized ahead."""
         if start_tokens is not None:
             self.start_tokens = start_tokens
         if foreseen is not None:
             self._activates_soon = bool(foreseen.segments)
             self._summaries.foresee(foreseen)
-            if foreseen.segments and self._recipe.maker == "model" and self._past_start() and self._stand_ins is None:
-                yield_now = self._background.yield_now
-                self._stand_ins = self._summaries.reader_ahead(foreseen.segments, self._sources, yield_now)
         if self._stopped or not self._has_work():
             return
         if self._owner is None or self._owner.done():
@@ -244,17 +227,6 @@ class Worker:
                 self._has_logged_unreadable = True
                 logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
 
-    async def _read_stand_ins(self) -> None:
-        """Read segments whose summaries may be missing when a view covers them. A fault in it must not end the worker:
-        the view that needs such a text tells it."""
-        try:
-            if self._stand_ins is not None:
-                await self._background.run(self._stand_ins)
-        except Exception as error:
-            self.last_error = type(error).__name__
-        finally:
-            self._stand_ins = None
-
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
         self._trouble = text
@@ -300,9 +272,13 @@ class Worker:
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
             return []
-        busy = _Busy(self._running, self._retries, self._clock.now())
-        first = [want for want in self._wanted() if want.hash not in busy][:limit]
-        return [*first, *self._planner.plan(len(self._log.segments), busy, limit - len(first))]
+        now = self._clock.now()
+
+        def is_busy(hash: str) -> bool:
+            return hash in self._running or self._retries.rests(hash, now)
+
+        first = [want for want in self._wanted() if not is_busy(want.hash)][:limit]
+        return [*first, *self._planner.plan(len(self._log.segments), is_busy, limit - len(first))]
 
     def _wanted(self) -> list[Want]:
         """What is wanted beside the tree: notes, and pieces of the open segment."""
@@ -325,10 +301,9 @@ class Worker:
             key = self._jobs.key(want)
             async with paid_once(self._store, self._recipe, key, self):
                 if not (await self._find([want]) or self._take_made(want)):
-                    job = await self._job(want)
-                    if job is None:
+                    if not self._is_wanted(want):
                         return
-                    await self._summarize(want, job)
+                    await self._summarize(want, await self._background.run(self._jobs.prepare(want)))
             self._retries.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
@@ -343,10 +318,6 @@ class Worker:
             self._running.pop(want.hash, None)
             self._awake.set()
             self._signal()
-
-    async def _job(self, want: Want) -> SummaryJob | None:
-        """What to ask; None where the log was replaced meanwhile. Written down and cut in a thread."""
-        return await self._background.run(self._jobs.prepare(want)) if self._is_wanted(want) else None
 
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
@@ -381,22 +352,16 @@ class Worker:
         if found is None:
             return False
         missing = {key: want for key, want in keys.items() if key not in found}
-        return await self._find_of_other_budgets(missing, places) == len(missing)
 
-    async def _find_of_other_budgets(self, missing: Mapping[SummaryKey, Want], places: Places) -> int:
-        """Take what the store has that was made for another budget; how many of the missing that were."""
+        # what was made for another budget
         others = {key: self._jobs.other_keys(want) for key, want in missing.items()}
-        if not any(others.values()):
-            return 0
-        asked = {other: key for key, keys in others.items() for other in keys}
-        at = {other: places[key] for other, key in asked.items() if key in places}
-        found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), at)) or {}
-        taken = 0
-        for key, want in missing.items():
-            if (text := next((found[other].text for other in others[key] if other in found), None)) is not None:
-                self._keep(want, text)
-                taken += 1
-        return taken
+        if asked := {other: key for key, keys_of in others.items() for other in keys_of}:
+            places = {other: places[key] for other, key in asked.items() if key in places}
+            found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), places)) or {}
+            for key, other_keys in others.items():
+                if (text := next((found[other].text for other in other_keys if other in found), None)) is not None:
+                    self._keep(missing.pop(key), text)
+        return not missing
 
     def _take_made(self, want: Want) -> bool:
         """Take what this session has made of the same messages: a piece may become a segment, and the other way round.
