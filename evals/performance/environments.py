@@ -1,7 +1,5 @@
 """Make the environment of a peer: a venv under `.environments/`, filled with the pinned packages."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -10,9 +8,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / ".environments"
 LIMIT = 900  # seconds for one installation
 PINS = {
-    "langchain": "langchain==1.4.7",
-    "deepagents": "deepagents==0.7.32",
-    "pydantic-ai-harness": "pydantic-ai-harness==0.62.0",
+    name: f"{name}=={version}"
+    for name, version in {"langchain": "1.4.7", "deepagents": "0.7.32", "pydantic-ai-harness": "0.62.0"}.items()
 }
 
 
