@@ -101,23 +101,6 @@ async def turns(number: int = 50) -> None:
         await asyncio.sleep(0)
 
 
-async def test_each_compaction_is_told_once_and_before_it() -> None:
-    told: list[int] = []
-
-    async def hook(event: str, data: dict[str, Any]) -> None:
-        told.append(data["message_count"])
-
-    manager, cleanup = await filled(hook, hooks="await")
-    for number in range(60):
-        await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
-        await manager.get_messages_for_request()
-        assert len(told) == await activated(manager)
-    assert len(told) > 3
-    await (await manager.opened()).pin("The port is 6543")
-    assert "6543" in str(await manager.get_messages_for_request()), "also what enters by a pin"
-    await cleanup()
-
-
 @pytest.mark.parametrize("other", [FIRST, SECOND], ids=["same provider", "another provider"])
 @pytest.mark.parametrize("together", [True, False], ids=["together", "later"])
 async def test_other_requests_that_would_compact_wait_until_hooks_have_acted(other: Provider, together: bool) -> None:

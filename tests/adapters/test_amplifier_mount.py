@@ -16,10 +16,9 @@ from amplifier_core.testing import MockCoordinator
 
 import summarizing_context
 from summarizing_context import ContextClosedError, SettingsError, mount, on_session_ready
-from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.adapters.amplifier import manager as amplifier
 from summarizing_context.assembly import open_store
-from summarizing_context.errors import MessageError, WrongEventLoopError
+from summarizing_context.errors import MessageError
 from tests.adapters.host import unstamped
 
 pytestmark = pytest.mark.anyio
@@ -272,19 +271,3 @@ async def test_bad_messages_are_refused_by_our_own_error() -> None:
             await manager.set_messages(bad)
     assert await manager.get_messages() == []
     await cleanup()
-
-
-def test_a_second_event_loop_is_told_so() -> None:
-    manager = SummarizingContextManager()
-
-    async def scenario() -> None:
-        await manager.add_message(HELLO)
-
-        def elsewhere() -> None:
-            with pytest.raises(WrongEventLoopError):
-                asyncio.run(manager.get_messages())
-
-        await asyncio.to_thread(elsewhere)
-        await manager.close()
-
-    asyncio.run(scenario())

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from amplifier_core import ContextLengthError, Message
 
-from summarizing_context import BudgetError, Settings, open_context
+from summarizing_context import BudgetError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.host import Model, session_of, unstamped, until
+from tests.adapters.host import Model, session_of, unstamped
 
 pytestmark = pytest.mark.anyio
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
@@ -56,42 +54,6 @@ async def test_every_request_of_a_long_session_is_valid_and_inside_the_window() 
         assert figures.activations >= 5
         assert figures.history_tokens > 4 * model.window
         assert figures.summaries_ready > 5
-
-
-async def test_between_activations_a_request_begins_with_the_one_before() -> None:
-    model = Model(window=6_000)
-    async with session_of(SMALL, model=model) as session:
-        for turn in range(20):
-            await session.execute(f"Turn {turn}")
-        pairs = list(zip(model.requests, model.requests[1:], strict=False))
-        broken = sum(new[: len(old)] != old for old, new in pairs)
-        assert 3 <= broken == session.coordinator.get("context").statistics().activations
-
-
-async def test_a_session_in_a_file_goes_on_where_it_ended(tmp_path: Path) -> None:
-    config = {**SMALL, "storage_path": str(tmp_path / "run.db")}
-    async with session_of(config, session_id="a1") as session:
-        for turn in range(8):
-            await session.execute(f"Turn {turn}")
-        history = await session.coordinator.get("context").get_messages()
-    async with session_of(config, session_id="a1") as session:
-        await session.coordinator.get("context").set_messages(history)  # as the host does on resume
-        await session.execute("And then?")
-        assert (await session.coordinator.get("context").get_messages())[: len(history)] == history
-    async with open_context(Settings(store=config["storage_path"], session_id="a1"), read_only=True) as context:
-        assert len(await context.get_messages()) == len(history) + 7
-
-
-async def test_no_task_and_no_thread_survives_cleanup(tmp_path: Path) -> None:
-    tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
-    config = {**SMALL, "storage_path": str(tmp_path / "run.db")}
-    async with session_of(config) as session:
-        for turn in range(6):
-            await session.execute(f"Turn {turn}")
-        assert set(threading.enumerate()) > threads
-    await until(lambda: asyncio.all_tasks() == tasks)  # what was cancelled ends in the loop's next rounds
-    await until(lambda: set(threading.enumerate()) == threads)
-    assert [name for name in os.listdir(tmp_path) if name.endswith(".lock")] == []
 
 
 async def test_hooks_that_fail_or_hang_neither_break_nor_delay_a_request() -> None:

@@ -13,7 +13,6 @@ from evals.clients import rules
 from evals.clients.judge import Verdict, judge
 from evals.clients.script import Plan, source_files, wanted_summary
 from evals.clients.scripted import Agent, sdk
-from evals.clients.tokens import kept_items, request_tokens, tokens
 from evals.clients.upstream import UNIQUE, Provider, Seen, provided
 from tests.proxy.clients import proxied, status
 
@@ -108,21 +107,6 @@ def test_what_must_not_be_is_counted():
     requests = [seen(1, [], tokens=101), seen(2, ["a"], problem="no"), seen(3, ["a"], lost=["result-1"])]
     verdict = judged(requests, [record(1), record(2), record(3)])
     assert (verdict.above_budget, verdict.refused, verdict.lost, verdict.holds) == (1, 1, 1, False)
-
-
-def test_a_single_message_without_tools_is_told_apart_from_a_request_that_a_view_could_have_shortened():
-    system, user = json.dumps({"role": "system"}), json.dumps({"role": "user"})
-    one = seen(1, [system, user], tokens=101, kind="compaction", thread="compaction:t")
-    two = seen(2, [user, user], tokens=101, kind="compaction", thread="compaction:t")
-    tools = seen(3, [user], tokens=101)
-    verdict = judged([one, two, tools], [])
-    assert (verdict.alone_above, verdict.above_budget) == (1, 2)
-
-
-def test_tokens_are_those_of_what_a_model_reads():
-    body = {"system": "You fix code.", "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
-    assert request_tokens(body) == tokens("You fix code.") + tokens("hello") + 4
-    assert kept_items(["a", "b"], ["a", "c"]) == 1
 
 
 def test_the_judge_uses_nothing_of_what_it_judges():

@@ -1,15 +1,13 @@
 """Run by `test_context_crash.py`: forks a process for each plan it reads, which grows a session until it is killed.
 
 A plan is a line of JSON, as in `store_crasher`. `model` asks for a summarizer with a recipe in place of the extractive
-one, `early` arms the trap before the session is opened. `step` follows the histories of a host from that one on, and
-adds no messages by itself.
+one, `early` arms the trap before the session is opened.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import json
 import os
 import random
@@ -99,33 +97,6 @@ async def grow(plan: dict[str, Any], arm: Callable[[], None], ack: Ack) -> None:
                 await context.wait_idle(1)
 
 
-def history(step: int) -> list[Message]:
-    """What a host hands over at a step: it goes on, and at times rewinds, edits, or writes a summary of its own."""
-    made: list[Message] = []
-    for number in range(step + 1):
-        made = [*made, *LOG[4 * number : 4 * number + 4]]
-        if number % 9 == 4:
-            made = made[:-6]
-        elif number % 9 == 6:
-            made[-3] = {**made[-3], "note": number}
-        elif number % 27 == 26:
-            made = [made[0], {"role": "user", "content": f"Summary {number}"}, *made[-40:]]
-    return made
-
-
-async def follow(plan: dict[str, Any], arm: Callable[[], None], ack: Ack) -> None:
-    """Follow a host's history for ever, with a view after each."""
-    async with opening(plan["path"], plan.get("model", False), lambda range_hash: ack(began=range_hash)) as context:
-        arm()
-        for step in itertools.count(plan["step"]):
-            await context.follow(history(step))
-            ack(followed=step)
-            view = await context.get_messages_for_request()
-            ack(view=[digest(row) for row in view])
-            if step % 3 == 0:
-                await context.wait_idle(1)
-
-
 async def add(context: Any, message: Message, place: int, ack: Ack) -> None:
     await context.add_message(message)
     ack(added=place + 1)
@@ -156,7 +127,7 @@ def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
         os.write(pipe, json.dumps(fact).encode() + b"\n")
 
     acknowledge_saves(ack, PostgresStore if is_address(plan["path"]) else SqliteStore)
-    asyncio.run((follow if "step" in plan else grow)(plan, trap.arm, ack))
+    asyncio.run(grow(plan, trap.arm, ack))
 
 
 async def warm_up() -> None:

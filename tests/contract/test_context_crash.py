@@ -13,7 +13,7 @@ import pytest
 from summarizing_context.messages.validation import decode_message
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.views.view import ActivationState, decode_state
-from tests.contract.context_crasher import LOG, digest, history, opening
+from tests.contract.context_crasher import LOG, digest, opening
 from tests.contract.crashes import Plan, after_acks, in_statement, in_write, killed, nursery
 from tests.contract.store_builders import opened, sql
 
@@ -155,60 +155,3 @@ async def test_a_session_goes_on_where_it_was_killed(name: str, crasher: subproc
     assert witness.serial > 1
     assert len(witness.summaries) > 2
     await witness.check_resting()
-
-
-FOLLOWS: list[Plan] = [
-    *after_acks(9, 12, of="followed"),
-    *in_statement("insert into entries", 9),
-    *in_statement("insert into checkpoints", 1, 2, steps=3),
-    *in_statement("commit", 6, 14),
-    *in_statement("insert into activations", 1, steps=3),
-    *after_acks(2, of="activation"),
-    *after_acks(5, of="summary"),
-    *after_acks(7, of="view"),
-]
-
-
-@pytest.mark.parametrize("model", [False, True])
-async def test_a_followed_host_goes_on_where_it_was_killed(
-    model: bool, crasher: subprocess.Popen[str], tmp_path: Path
-) -> None:
-    """All of a history is taken, or none; the next view begins as the last one did, and no summary is made again."""
-    path, step = tmp_path / "run.db", 0
-    witness = Witness(path, model)
-    for plan in FOLLOWS:
-        acks = killed(crasher, {**plan, "path": str(path), "model": model, "step": step})
-        last = max((fact["followed"] for fact in acks if "followed" in fact), default=step - 1)
-        ends = (fact for fact in reversed(acks) if {"view", "activation", "followed"} & fact.keys())
-        view = next(ends, {}).get("view")  # of the log as it was followed last, and nothing has changed since
-        for fact in acks:
-            if "summary" in fact:
-                witness.summaries[SummaryKey(*fact["summary"])] = fact["text"]
-            if "began" in fact:
-                witness.hear_beginning(fact["began"])
-        async with opened(path, read_only=True) as store:
-            found = await store.find_summaries("s", list(witness.summaries))
-        assert {key: summary.text for key, summary in found.items()} == witness.summaries
-        async with opening(path, model, witness.hear_beginning) as context:
-            log = await context.get_messages()
-            assert log in (history(last) if last >= 0 else [], history(last + 1))
-            if view is not None and log == history(last):
-                now = [digest(row) for row in await context.get_messages_for_request()]
-                if context.last_view.activation is None:
-                    assert now[: len(view)] == view
-            report = await context.follow(history(last + 1))
-            assert report.appended == 0 or log != history(last + 1)
-            assert await context.get_messages() == history(last + 1)
-            step = last + 2
-    assert len(witness.summaries) > 5
-    views = []
-    for _ in range(2):  # opened again without a new message, it has the view that it had
-        async with opening(path, model, witness.hear_beginning) as context:
-            views.append([digest(row) for row in await context.get_messages_for_request()])
-            await context.wait_idle()
-    assert context.last_view.activation is None
-    assert views[0] == views[1]
-
-
-def test_there_are_fifty_points_of_death() -> None:
-    assert sum(map(len, CHAINS.values())) == 50

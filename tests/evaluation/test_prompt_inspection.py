@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context.evaluation.prompt_inspection import check_prompts, fixed_text
+from summarizing_context.evaluation.prompt_inspection import check_prompts
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.summarizers.prompts import Prompt, prompts_root
+from summarizing_context.summarizers.prompts import prompts_root
 
 FRONT = "---\nname: {name}\nversion: {version}\npurpose: p\nplaceholders: {places}\n---\n"
 
@@ -53,8 +53,3 @@ def test_a_rollup_may_say_something_else_at_each_rank(tmp_path: Path):
     text = (prompts_root() / "rollup" / "v1.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     places = "focus, max_tokens\nfocus_1: the parts\nfocus_2: the whole"
     assert complaints(tmp_path, f"{{{{focus}}}} {text}", file="rollup/v7.md", places=places) == ""
-
-
-def test_the_fixed_text_is_that_of_the_longest_rank():
-    prompt = Prompt("rollup", 1, "p", "{{focus}} {{max_tokens}}", ("a", "a long one", "b"))
-    assert fixed_text(prompt) == "a long one 400"

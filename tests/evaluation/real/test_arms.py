@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from summarizing_context.evaluation.real.arms import ARMS, PENDING
+from summarizing_context.evaluation.real.arms import ARMS
 from summarizing_context.evaluation.real.recording import Recording, Reply, add_case, cut_at
 from summarizing_context.evaluation.real.rendering import (
     instructions_of,
@@ -32,10 +32,6 @@ def test_what_is_summarized_again_begins_with_the_summary_before(tmp_path):
     assert "Summary 1." in seen[1].user
     assert "Summary 2." in seen[2].user
     assert "Summary 1." not in seen[2].user
-
-
-def test_no_request_holds_the_placeholder_of_a_missing_reply(tmp_path):
-    assert all(PENDING not in request.user for request in built(copied(tmp_path)).missing)
 
 
 def test_every_arm_has_the_tokens_of_ours_and_the_system_rows(tmp_path):
