@@ -39,9 +39,6 @@ def test_transcripts_replay_through_the_sdk_and_the_laws_hold(
     out = tmp_path / "figures.json"
     with serving_apart(honestly(bad_weather)) as server:
         arguments = replay_arguments(protocol, server, FILES, "4k")
-        assert main([*arguments, "--jobs", "1", "--dry-run", "--json", str(out)]) == 0
-        forecast: dict[str, Any] = json.loads(out.read_text())["total"]
-        assert server.requests == []
         assert main([*arguments, "--jobs", "1", "--json", str(out)]) == 0
         asked = [request.body for request in server.requests]
         endings = {(answer.status, answer.ending) for answer in server.answers}
@@ -51,7 +48,5 @@ def test_transcripts_replay_through_the_sdk_and_the_laws_hold(
     assert total["activations"] > 20
     assert 20 < len(asked) <= total["model_calls"]
     assert {(429, "whole"), (200, "reset"), (200, "stall"), (500, "whole")} < endings
-    assert forecast["calls"] == pytest.approx(total["model_calls"] - len(FAULTS), abs=3)
-    assert forecast["input_tokens"] == pytest.approx(total["model_input_tokens"], rel=0.1)
     assert 0 < total["model_output_tokens"] < total["model_input_tokens"]
     assert {body["model"] for body in asked} == {"model-of-the-test"}

@@ -1,0 +1,67 @@
+"""A dry run tells what a real run against the server on the loopback then asks for, and asks for nothing itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from summarizing_context import Settings
+from summarizing_context.evaluation.dry_run import forecast_log
+from summarizing_context.evaluation.replay import Plan, replay_log
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.transcripts import Transcript
+from tests.laws.builders import session
+from tests.laws.judge import SMALL
+
+from .protocols import KEY, MODEL, PROTOCOLS, Protocol, spoken_at, system_text, user_text
+from .server import Answer, Request, serving
+
+pytestmark = pytest.mark.anyio
+SDKS = (anthropic, openai)  # imported before the clock of a call runs
+LOG = Transcript("log", "messages", tuple(session(63, 260)), {})
+
+
+def metered(request: Request) -> Answer:
+    """A summary near the cap, or no rules, billed for what was really sent."""
+    read, cap = system_text(request.body), SMALL["summary_max_tokens"]
+    text = "## Done\n" + "\n".join(f"- item {request.number} {n} was made" for n in range(cap // 10))
+    if "standing rules" in read:
+        text = "none"
+    counts = estimate_text(read) + estimate_text(user_text(request.body)), estimate_text(text)
+    spoken = spoken_at(request.path)
+    reply = spoken.reply(text, usage=spoken.usage(*counts))
+    return Answer(body=json.dumps(reply).encode())
+
+
+def plan(protocol: Protocol, root: str | None = None, **changes: Any) -> Plan:
+    place = {} if root is None else {"base_url": protocol.base_url(root), "api_key": KEY}
+    return Plan((2_000,), Settings(summarizer=protocol.name, model=MODEL, **{**SMALL, **place, **changes}))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
+async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol: Protocol, monkeypatch: Any):
+    monkeypatch.delenv(f"{protocol.name.upper()}_API_KEY", raising=False)
+    (told,) = await forecast_log("log", LOG, plan(protocol))
+    async with serving(metered) as server:
+        (real,) = await replay_log("log", LOG, plan(protocol, server.root))
+    assert told.calls == real.model_calls == len(server.requests) > 20
+    assert told.rollup_calls == sum("consecutive parts" in system_text(one.body) for one in server.requests) > 1
+    assert told.input_tokens == pytest.approx(real.model_input_tokens, rel=0.03)
+    assert (told.messages, told.history_tokens) == (real.messages, real.history_tokens)
+
+
+async def test_what_a_store_has_already_is_not_paid_again(tmp_path: Any):
+    protocol, store = PROTOCOLS[0], tmp_path / "run.db"
+    (first,) = await forecast_log("log", LOG, plan(protocol, store=store))
+    assert not store.exists()
+    async with serving(metered) as server:
+        place = {"base_url": protocol.base_url(server.root), "api_key": KEY}
+        await replay_log("log", LOG, plan(protocol, store=store, **place))
+        (again,) = await forecast_log("log", LOG, plan(protocol, store=store, base_url=place["base_url"]))
+    assert again.calls == 0
+    assert again.reused == first.calls > 20
+    assert first.rule_calls > 2
