@@ -1,4 +1,4 @@
-"""The exchange of files with those who act as models: letters, marks, and what is refused."""
+"""The exchange of files with those who act as models: letters, what is refused, and what is set aside."""
 
 from __future__ import annotations
 
@@ -8,19 +8,7 @@ import pytest
 
 from evals.real import exchange
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.real.recording import digest
 from tests.evaluation.real.building import BY, answer, built, copied, replied
-
-
-def test_a_request_is_written_as_text_until_it_has_a_reply(tmp_path):
-    missing = built(copied(tmp_path)).missing
-    assert exchange.write_requests(tmp_path, missing) == len(missing)
-    todo = sorted((tmp_path / "todo" / "heating").iterdir())
-    assert [path.name[4:-4] for path in todo][-1] == missing[-1].key  # the compaction comes last
-    text = todo[0].read_text()
-    assert text == f"=== SYSTEM ===\n{missing[0].system}\n\n=== USER ===\n{missing[0].user}\n"
-    answer(tmp_path, missing[0].purpose, missing[0].key, "heating")
-    assert exchange.write_requests(tmp_path, missing) == len(missing) - 1
 
 
 def test_a_reply_to_a_changed_request_is_refused(tmp_path):
@@ -32,14 +20,6 @@ def test_a_reply_to_a_changed_request_is_refused(tmp_path):
     path.write_text(path.read_text().replace("boiler", "engine"))
     with pytest.raises(TranscriptError, match="changed after it was written"):
         exchange.take_replies(tmp_path, recording, BY)
-
-
-def test_readers_get_questions_without_answers(tmp_path):
-    recording = replied(tmp_path)
-    exchange.write_views(tmp_path, recording.cases[0], built(recording), recording.questions(recording.cases[0]))
-    asked = json.loads((tmp_path / "ask" / "heating.json").read_text())
-    assert [sorted(question) for question in asked["questions"]] == [["id", "question"]] * 5
-    assert (tmp_path / "views" / "heating" / "compact.txt").read_text().startswith("[system]")
 
 
 def read_by(tmp_path, recording, **answers):
@@ -54,14 +34,6 @@ def read_by(tmp_path, recording, **answers):
     exchange.write_judging(tmp_path, recording, case)
 
 
-def test_answers_are_bound_to_the_view_that_was_read(tmp_path):
-    recording = replied(tmp_path)
-    read_by(tmp_path, recording, ours="by day")
-    assert recording.answers["heating", "ours"].view == built(recording).views["ours"].digest
-    text = (tmp_path / "views" / "heating" / "ours.txt").read_bytes().decode()
-    assert digest(text) == recording.answers["heating", "ours"].view
-
-
 def test_the_judge_sees_letters_drawn_anew_for_each_question(tmp_path):
     recording = replied(tmp_path)
     read_by(tmp_path, recording, ours="mine", compact="theirs", tail="else", masking="and more")
@@ -74,33 +46,12 @@ def test_the_judge_sees_letters_drawn_anew_for_each_question(tmp_path):
         assert by_arm == {"ours": "mine", "compact": "theirs", "tail": "else", "masking": "and more"}
 
 
-def test_marks_by_letters_become_marks_by_arms(tmp_path):
-    recording = replied(tmp_path)
-    read_by(tmp_path, recording, ours="mine", tail="else")
-    keys = json.loads((tmp_path / "keys" / "heating.json").read_text())
-    marks = {q: {letter: 2 if arm == "ours" else -1 for letter, arm in row.items()} for q, row in keys.items()}
-    (tmp_path / "marks").mkdir()
-    (tmp_path / "marks" / "heating.json").write_text(json.dumps(marks))
-    assert exchange.take_marks(tmp_path, recording, BY) == 10
-    assert {(mark.arm, mark.mark) for mark in recording.marks.values()} == {("ours", 2), ("tail", -1)}
-
-
 @pytest.mark.parametrize(
     "given", [{"q1": {"A": 2}}, {"q1": {"A": 2, "B": 3}}, {"q1": {"A": 2, "C": 0}}, {"q2": {"A": 2, "B": 0}}]
 )
 def test_marks_that_do_not_fit_the_letters_are_refused(given):
     with pytest.raises(TranscriptError, match="marks of heating"):
         exchange.marks_of("heating", given, {"q1": {"A": "ours", "B": "tail"}}, "m")
-
-
-def test_new_answers_from_an_arm_drop_the_marks_of_its_old_ones(tmp_path):
-    recording = replied(tmp_path)
-    read_by(tmp_path, recording, ours="mine", tail="else")
-    letters = json.loads((tmp_path / "keys" / "heating.json").read_text())
-    given = {question: dict.fromkeys(row, 1) for question, row in letters.items()}
-    recording.add_marks(exchange.marks_of("heating", given, letters, "m"))
-    read_by(tmp_path, recording, ours="another answer", tail="else")
-    assert {arm for _, _, arm in recording.marks} == {"tail"}
 
 
 def test_answers_to_a_view_that_changed_are_set_aside(tmp_path):
