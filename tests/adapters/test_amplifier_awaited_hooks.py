@@ -66,18 +66,6 @@ async def test_a_hook_that_fails_or_hangs_costs_no_view(monkeypatch: pytest.Monk
     assert ended == ["hang", "fail"]
 
 
-async def test_by_default_no_request_waits_for_a_hook() -> None:
-    released = asyncio.Event()
-
-    async def hook(event: str, data: dict[str, Any]) -> None:
-        await released.wait()
-
-    manager, cleanup = await filled(hook)
-    assert len(await manager.get_messages_for_request()) < 80
-    released.set()
-    await cleanup()
-
-
 class Provider:
     """A provider whose window leaves so much room."""
 

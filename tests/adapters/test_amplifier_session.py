@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from pathlib import Path
 from typing import Any
 
 import pytest
-from amplifier_core import ContextLengthError, Message
+from amplifier_core import ContextLengthError
 
 from summarizing_context import BudgetError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.host import Model, session_of, unstamped
+from tests.adapters.host import Model, session_of
 
 pytestmark = pytest.mark.anyio
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
@@ -73,16 +72,6 @@ async def test_hooks_that_fail_or_hang_neither_break_nor_delay_a_request() -> No
     assert len(model.requests) == 36
 
 
-async def test_rows_that_hooks_inject_are_part_of_the_history() -> None:
-    async with session_of({}) as session:
-        context = session.coordinator.get("context")
-        await session.execute("Look.")
-        row = {"role": "system", "content": "Remember.", "metadata": {"source": "hook", "ephemeral": False}}
-        await context.add_message(row)
-        await session.execute("Go on.")
-        assert row in unstamped(await context.get_messages())
-
-
 async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too() -> None:
     async with session_of({}) as session:
         context = session.coordinator.get("context")
@@ -93,17 +82,6 @@ async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too() -> None:
             assert isinstance(error, BudgetError | ContextLengthError)
             assert (error.budget_tokens, error.rows) == (100, caught.value.rows)
             assert str(error) == str(caught.value)
-
-
-async def test_without_a_provider_in_the_call_the_mounted_one_tells_the_budget() -> None:
-    model = Model(window=4_000, output=500)
-    async with session_of(SMALL, model=model) as session:
-        context = session.coordinator.get("context")
-        for number in range(60):
-            await context.add_message({"role": "user", "content": f"{number}: " + "some words of a person " * 20})
-        rows = await context.get_messages_for_request()
-        assert len(rows) < 60
-        assert [Message(**row).role for row in rows]
 
 
 async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_request() -> None:
@@ -118,15 +96,6 @@ async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_r
         assert len(await context.get_messages()) == 60
         assert await session.execute("Go on.") == "Answer 3."
         assert context.statistics().activations == 1
-
-
-async def test_two_sessions_of_one_process_do_not_meet(tmp_path: Path) -> None:
-    config = {"storage_path": str(tmp_path / "run.db")}
-    async with session_of(config, session_id="one") as one, session_of(config, session_id="one_child") as other:
-        await one.execute("First.")
-        await other.execute("Second.")
-        assert (await one.coordinator.get("context").get_messages())[0]["content"] == "First."
-        assert (await other.coordinator.get("context").get_messages())[0]["content"] == "Second."
 
 
 async def test_a_host_that_sets_its_grown_transcript_each_turn_keeps_the_view_that_it_has():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
+from summarizing_context.errors import StoreError, StoreLockedError
 from summarizing_context.stores.base import Place, SessionStore
 from tests.contract import store_builders
 from tests.contract.store_builders import (
@@ -126,15 +126,6 @@ async def test_an_append_queued_behind_the_deletion_fails(path):
             await store.append("s", entries("x"), lambda: called.append("done"))
         assert await task is True
         assert called == []
-
-
-async def test_a_session_that_another_store_has_open_is_not_deleted(path):
-    async with opened(path, "s") as holder, opened(path) as store:
-        await holder.append("s", entries("a"), nothing)
-        with pytest.raises(SessionInUseError):
-            await store.delete_session("s")
-        await holder.append("s", entries("b"), nothing)
-        assert await log_of(store) == ["a", "b"]
 
 
 async def test_a_fork_keeps_what_it_shares_when_its_origin_is_deleted(path):

@@ -46,6 +46,7 @@ async def test_a_long_session_stays_within_its_budget_and_lawful(agent: Any):
     activations = sum(record["activation"] is not None for record in records)
     assert 2 <= activations < 20
     assert breaks(fake) <= activations
+    assert "<summary messages=" in fake.seen[-1]["raw"].decode().replace("\\", "")
     assert len(told["sessions"]) == 1
     assert told["sessions"][0]["tokens"] > 3 * BUDGET  # so much has the client sent
     assert max(len(each["raw"]) for each in fake.seen) < len(str(client.history)) / 3

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import subprocess
 import sys
-import threading
 
-import anyio.lowlevel
-import anyio.to_thread
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.summarizers.extractive.summarizer import (
-    ExtractiveSummarizer,
     brief_of,
     cut_to,
     skim,
     summarize_extractively,
 )
-
-from .scripted import job
 
 Block = tuple[str, str]
 
@@ -386,27 +379,3 @@ def test_any_content_gives_texts_within_their_tokens(blocks: list[Block]):
         assert made
         assert count(made) <= 50
         made.encode()
-
-
-@pytest.mark.anyio
-async def test_jobs_go_one_by_one_in_a_thread_that_ends_with_the_summarizer():
-    reading, go_on = threading.Event(), threading.Event()
-
-    def slow(text: str) -> int:
-        reading.set()
-        go_on.wait(120)
-        return count(text)
-
-    before = threading.active_count()
-    summarizer = ExtractiveSummarizer(count=slow)
-    jobs = [asyncio.ensure_future(summarizer.summarize(job(content=content(*FIXED_BUILD)))) for _ in range(3)]
-    assert await anyio.to_thread.run_sync(reading.wait, 120)
-    closing = asyncio.ensure_future(summarizer.close())
-    await anyio.lowlevel.checkpoint()
-    go_on.set()
-    await closing
-    outcomes = await asyncio.gather(*jobs, return_exceptions=True)
-    assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == [False, True, True]
-    assert threading.active_count() <= before + 1  # the one that has waited
-    with pytest.raises(Exception, match="closed"):
-        await summarizer.summarize(job())
