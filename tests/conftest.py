@@ -46,7 +46,7 @@ def postgres() -> Iterator[str]:
 
 # Modules with tests of several seconds. Every worker begins with some of them, so that none is the last to run.
 LONG = {
-    "test_amplifier_long_session", "test_ask_command", "test_foreground",
+    "test_amplifier_long_session", "test_ask_command", "test_context_crash", "test_foreground",
     "test_newest_message_present", "test_pool", "test_pool_crash", "test_random_faults", "test_random_operations",
     "test_replay", "test_replay_command", "test_same_content_same_key", "test_stopping", "test_wheel",
 }  # fmt: skip

@@ -96,21 +96,3 @@ async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_r
         assert len(await context.get_messages()) == 60
         assert await session.execute("Go on.") == "Answer 3."
         assert context.statistics().activations == 1
-
-
-async def test_a_host_that_sets_its_grown_transcript_each_turn_keeps_the_view_that_it_has():
-    async with session_of({"max_tokens": 2_000}) as session:
-        context = session.coordinator.get("context")
-        for step in range(30):
-            await context.add_message({"role": "user", "content": f"Step {step}: " + "read the next file. " * 30})
-            await context.add_message({"role": "assistant", "content": f"Read {step}."})
-        view = await context.get_messages_for_request()
-        begun = context.statistics().activations
-        for turn in range(10):
-            grown = [*await context.get_messages(), {"role": "user", "content": f"Turn {turn}."}]
-            await context.set_messages(grown)
-            now = await context.get_messages_for_request()
-            assert now[: len(view)] == view
-            assert await context.get_messages() == grown
-            view = now
-        assert context.statistics().activations == begun

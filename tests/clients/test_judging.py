@@ -11,7 +11,7 @@ import pytest
 
 from evals.clients import rules
 from evals.clients.judge import Verdict, judge
-from evals.clients.script import Plan, source_files, wanted_summary
+from evals.clients.script import Plan, source_files
 from evals.clients.scripted import Agent, sdk
 from evals.clients.upstream import UNIQUE, Provider, Seen, provided
 from tests.proxy.clients import proxied, status
@@ -77,30 +77,6 @@ def judged(requests: list[Seen], records: list[dict[str, Any]]) -> Verdict:
     verdict = Verdict("c", "1", "ours", budget=100)
     judge(verdict, requests, records, {"failures": 0, "last_failure": None})
     return verdict
-
-
-def test_a_prefix_may_break_at_an_activation_alone():
-    requests = [seen(1, ["a"]), seen(2, ["a", "b"]), seen(3, ["h", "b"])]
-    assert judged(requests, [record(1), record(2), record(3)]).unexplained == 1
-    assert judged(requests, [record(1), record(2), record(3, "high_water")]).unexplained == 0
-    assert judged(requests, [record(1), record(2), record(None, "high_water")]).unexplained == 0
-    assert judged(requests, [record(1), record(2, "high_water"), record(3)]).unexplained == 1
-
-
-def test_a_history_that_the_client_has_compacted_begins_anew_with_its_summary():
-    asked = seen(2, ["a", "ask"], kind="compaction", thread="compaction:t", ended=True)
-    requests = [seen(1, ["a"]), asked, seen(3, [wanted_summary(2)])]
-    verdict = judged(requests, [record(1), record(2), record(3)])
-    assert (verdict.unexplained, verdict.compactions, verdict.taken_up, verdict.mixed) == (0, 1, 1, 0)
-    requests = [seen(1, ["a"]), asked, seen(3, ["something else"])]
-    assert judged(requests, []).taken_up == 0
-
-
-def test_a_session_of_the_proxy_holds_one_history_of_the_client():
-    requests = [seen(1, ["a"]), seen(2, ["b"], thread="t:agent", kind="child")]
-    apart = judged(requests, [record(1), {**record(2), "session": "s-2"}])
-    assert (apart.sessions, apart.agents, apart.mixed) == (2, 1, 0)
-    assert judged(requests, [record(1), record(2)]).mixed == 1
 
 
 def test_what_must_not_be_is_counted():

@@ -20,7 +20,7 @@ from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.contract import store_builders
-from tests.contract.store_builders import bytes_beside, check_index, make_store, nothing, opened, sql
+from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.contract.store_crasher import after_checkpoint_steps, another, make_state
 
 pytestmark = [
@@ -345,18 +345,3 @@ async def test_a_store_can_be_opened_after_a_kill_during_its_creation(crash, pat
         assert (await reopened(one if is_address(path) else Path(one))).entries == []
         if is_address(path):
             postgres_server.drop(one)
-
-
-@at(in_statement("commit", 3), postgres=[in_statement("select commit_appends", 3)])
-async def test_a_store_is_not_confused_by_what_a_killed_process_left(crash, path, plan):
-    """One store, whose writer is killed again and again."""
-    expected: set[str] = set()
-    for nth in (3, 17, 5):
-        await reopened(path)
-        expected |= set(crash("append", **{**plan, "nth": nth}))
-        store = make_store(path)
-        await store.open()
-        session = await store.load("s")
-        await store.close()
-        assert session is not None
-        assert expected <= {entry.message.partition(b":")[0].decode() for entry in session.entries}
