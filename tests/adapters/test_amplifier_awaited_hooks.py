@@ -134,26 +134,6 @@ async def test_a_request_that_would_not_compact_does_not_wait_for_hooks() -> Non
     await cleanup()
 
 
-async def test_a_request_that_is_given_up_while_hooks_act_holds_up_no_other() -> None:
-    told: list[int] = []
-    acts, may_act = asyncio.Event(), asyncio.Event()
-
-    async def hook(event: str, data: dict[str, Any]) -> None:
-        told.append(data["message_count"])
-        acts.set()
-        await may_act.wait()
-
-    manager, cleanup = await filled(hook, hooks="await")
-    first, second = [asyncio.create_task(manager.get_messages_for_request(provider=FIRST)) for _ in range(2)]
-    await acts.wait()
-    await turns()
-    first.cancel()
-    may_act.set()
-    assert len(await second) < 80
-    assert (len(told), await activated(manager)) == (2, 1)
-    await cleanup()
-
-
 async def test_a_hook_that_always_compacts_comes_to_an_end() -> None:
     told: list[int] = []
 

@@ -115,12 +115,6 @@ async def test_a_claim_that_cannot_be_noted_is_given_up(path):
         await store.claim("t")
 
 
-async def test_memory_stores_know_nothing_of_each_other():
-    async with opened(":memory:", "s") as one, opened(":memory:", "s") as two:
-        await one.append("s", entries("a"), nothing)
-        assert await log_of(two) == []
-
-
 def test_stores_that_create_one_file_at_the_same_time_all_succeed(path):
     errors: list[BaseException] = []
     start = threading.Barrier(6)

@@ -9,8 +9,6 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.summarizers.extractive.summarizer import (
@@ -362,20 +360,3 @@ def test_a_summary_that_nearly_fits_loses_only_its_last_lines_and_stays_as_it_is
     assert cut_to(nested, max_tokens=count(nested) - 1, count=count) == nested.removesuffix("\n  - D 40")
     least = "## Done\n- ran it\n\n## Facts\n- flights:"
     assert cut_to(nested, max_tokens=count(least), count=count) == least
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "result of run", "x"]), st.text()), min_size=1))
-def test_any_content_gives_texts_within_their_tokens(blocks: list[Block]):
-    text = content(*blocks)
-    merged = render_children([body for _, body in blocks])
-    for made in (
-        summarize_extractively(text, max_tokens=50, count=count),
-        skim(text, max_tokens=50, count=count),
-        summarize_extractively(merged, kind="rollup", max_tokens=50, count=count),
-        brief_of(text, max_tokens=50, count=count),
-        cut_to(text, max_tokens=50, count=count),
-    ):
-        assert made
-        assert count(made) <= 50
-        made.encode()
