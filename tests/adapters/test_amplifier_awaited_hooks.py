@@ -66,18 +66,6 @@ async def test_a_hook_that_fails_or_hangs_costs_no_view(monkeypatch: pytest.Monk
     assert ended == ["hang", "fail"]
 
 
-async def test_by_default_no_request_waits_for_a_hook() -> None:
-    released = asyncio.Event()
-
-    async def hook(event: str, data: dict[str, Any]) -> None:
-        await released.wait()
-
-    manager, cleanup = await filled(hook)
-    assert len(await manager.get_messages_for_request()) < 80
-    released.set()
-    await cleanup()
-
-
 class Provider:
     """A provider whose window leaves so much room."""
 
@@ -99,23 +87,6 @@ async def activated(manager: Any) -> int:
 async def turns(number: int = 50) -> None:
     for _ in range(number):
         await asyncio.sleep(0)
-
-
-async def test_each_compaction_is_told_once_and_before_it() -> None:
-    told: list[int] = []
-
-    async def hook(event: str, data: dict[str, Any]) -> None:
-        told.append(data["message_count"])
-
-    manager, cleanup = await filled(hook, hooks="await")
-    for number in range(60):
-        await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
-        await manager.get_messages_for_request()
-        assert len(told) == await activated(manager)
-    assert len(told) > 3
-    await (await manager.opened()).pin("The port is 6543")
-    assert "6543" in str(await manager.get_messages_for_request()), "also what enters by a pin"
-    await cleanup()
 
 
 @pytest.mark.parametrize("other", [FIRST, SECOND], ids=["same provider", "another provider"])
@@ -160,26 +131,6 @@ async def test_a_request_that_would_not_compact_does_not_wait_for_hooks() -> Non
     assert not waiting.done()
     may_act.set()
     await waiting
-    await cleanup()
-
-
-async def test_a_request_that_is_given_up_while_hooks_act_holds_up_no_other() -> None:
-    told: list[int] = []
-    acts, may_act = asyncio.Event(), asyncio.Event()
-
-    async def hook(event: str, data: dict[str, Any]) -> None:
-        told.append(data["message_count"])
-        acts.set()
-        await may_act.wait()
-
-    manager, cleanup = await filled(hook, hooks="await")
-    first, second = [asyncio.create_task(manager.get_messages_for_request(provider=FIRST)) for _ in range(2)]
-    await acts.wait()
-    await turns()
-    first.cancel()
-    may_act.set()
-    assert len(await second) < 80
-    assert (len(told), await activated(manager)) == (2, 1)
     await cleanup()
 
 

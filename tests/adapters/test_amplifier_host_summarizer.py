@@ -214,29 +214,3 @@ async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not
     assert len(taught) == len(model.requests) - 1, "each request but the first, which is too small, and no summary"
     assert abs(taught[-1]["ratio"] - 1.5) < 0.05
     assert model.largest * 1.5 <= 6_000, "the budget follows what the provider counts"
-
-
-class Talk(Model):
-    """A provider that only talks."""
-
-    def _answer(self, request: Any) -> ChatResponse:
-        self.requests.append([message.model_dump() for message in request.messages])
-        return ChatResponse(content=[TextBlock(text=f"Fine, thank you. Answer {len(self.requests)}.")])
-
-
-async def test_small_talk_under_a_count_of_messages_shows_the_models_summaries_from_the_second_activation_on() -> None:
-    model, seen = Talk(window=100_000, summarize=summarize), 0
-    async with session_of({"max_messages": 20, "summarizer": "host"}, model=model) as session:
-        context = session.coordinator.get("context")
-        for turn in range(30):
-            await session.execute(f"How are you in turn {turn}?")
-            assert len(model.requests[-1]) <= 21  # with the prompt of the host
-            if context.statistics().activations >= 2:
-                seen += 1
-                assert context.statistics().stand_ins == 0
-                assert "files are read, one after the other" in str(model.requests[-1]), (
-                    "and the provider is shown them"
-                )
-            await context.wait_idle()  # a person reads and types
-        assert seen > 10
-        assert context.statistics().model_calls == len(model.summaries) > 2

@@ -31,6 +31,7 @@ def manager_of(path: Path, **options: Any) -> SummarizingContextManager:
         json.dumps(ROWS),
         "\ufeff\n " + json.dumps(ROWS, indent=2),
         json.dumps([*ROWS[:1], {**ROWS[1], "cost": float("nan")}]),
+        "[]",
     ],
 )
 async def test_a_list_is_taken_over_once_and_kept(tmp_path: Path, text: str) -> None:
@@ -39,7 +40,7 @@ async def test_a_list_is_taken_over_once_and_kept(tmp_path: Path, text: str) -> 
     threads = set(threading.enumerate())
     for turn in range(3):
         manager = manager_of(path, session_id="s")
-        assert len(await manager.get_messages()) == 2 + turn
+        assert len(await manager.get_messages()) == (0 if text == "[]" else 2) + turn
         await manager.add_message(MORE)
         figures = manager.statistics()
         assert figures is not None
@@ -52,17 +53,6 @@ async def test_a_list_is_taken_over_once_and_kept(tmp_path: Path, text: str) -> 
     await until(lambda: set(threading.enumerate()) <= threads)
 
 
-async def test_a_crash_before_the_messages_were_kept_takes_them_over_again(tmp_path: Path) -> None:
-    path = tmp_path / "context.json"
-    empty = manager_of(tmp_path / "context.json.db", session_id="s")
-    assert await empty.get_messages() == []
-    await empty.close()
-    path.write_text(json.dumps(ROWS))
-    manager = manager_of(path, session_id="s")
-    assert unstamped(await manager.get_messages()) == ROWS
-    await manager.close()
-
-
 def begin(store: str, is_marked: bool) -> None:
     """A store as a crash leaves it: its file, or its file and whose it is."""
     Path(store).touch()
@@ -71,11 +61,16 @@ def begin(store: str, is_marked: bool) -> None:
             connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
 
 
-@pytest.mark.parametrize("is_marked", [False, True])
-async def test_a_crash_while_the_store_was_made_takes_them_over_again(tmp_path: Path, is_marked: bool) -> None:
+@pytest.mark.parametrize("how", ["empty", "marked", "without a message"])
+async def test_a_crash_before_the_messages_were_kept_takes_them_over_again(tmp_path: Path, how: str) -> None:
     path = tmp_path / "context.json"
     path.write_text(json.dumps(ROWS))
-    begin(f"{path}.db", is_marked)
+    if how == "without a message":
+        empty = manager_of(tmp_path / "context.json.db")
+        assert await empty.get_messages() == []
+        await empty.close()
+    else:
+        begin(f"{path}.db", how == "marked")
     manager = manager_of(path)
     assert unstamped(await manager.get_messages()) == ROWS
     figures = manager.statistics()
@@ -98,16 +93,6 @@ async def test_a_list_whose_folder_may_not_be_written_is_read_into_memory(
     assert figures is not None
     assert "in memory only" in figures.store
     await manager.close()
-
-
-async def test_an_empty_list_is_an_empty_session(tmp_path: Path) -> None:
-    path = tmp_path / "context.json"
-    path.write_text("[]")
-    manager = manager_of(path)
-    await manager.add_message(MORE)
-    assert unstamped(await manager.get_messages()) == [MORE]
-    await manager.close()
-    assert path.read_text() == "[]"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Two hundred turns in a real session: parallel tools, hooks that inject, a user who cancels, every summary failing."""
+"""A hundred turns in a real session: parallel tools, hooks that inject, a user who cancels, every summary failing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from amplifier_core import HookResult
 
-from tests.adapters.host import ACT, Loop, Model, Row, cost, session_of, unstamped, until
+from tests.adapters.host import ACT, Loop, Model, Row, session_of, until
 
 pytestmark = pytest.mark.anyio
 
 WINDOW = 12_000
 SMALL = {"segment_min": 400, "segment_target": 1_200, "segment_max": 2_400, "summary_max_tokens": 120}
-CANCELLED = ("Turn 30.", "Turn 130.")
+CANCELLED = ("Turn 30.", "Turn 80.")
 
 
 async def inject(event: str, data: Row) -> HookResult:
@@ -38,9 +38,9 @@ def activations(requests: list[list[Row]]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("summarizer", "summarize", "turns"), [("extractive", None, 200), ("host", fail, 80), ("host", hang, 40)]
+    ("summarizer", "summarize", "turns"), [("extractive", None, 100), ("host", fail, 80), ("host", hang, 40)]
 )
-async def test_up_to_two_hundred_turns(summarizer: str, summarize: Any, turns: int) -> None:
+async def test_up_to_a_hundred_turns(summarizer: str, summarize: Any, turns: int) -> None:
     tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
     model = Model(WINDOW, 1_000, summarize=summarize)
     config = {**SMALL, "summarizer": summarizer, "attempts": 1}
@@ -64,31 +64,6 @@ async def test_up_to_two_hundred_turns(summarizer: str, summarize: Any, turns: i
             assert figures.summaries_failed > 0 or summarize is hang
     await until(lambda: asyncio.all_tasks() == tasks)  # what was cancelled ends in the loop's next rounds
     await until(lambda: set(threading.enumerate()) <= threads)  # one that ran before may have ended
-
-
-async def test_a_transcript_of_three_windows_is_resumed_and_a_child_gets_a_slice() -> None:
-    model = Model(WINDOW, 1_000)
-    async with session_of(SMALL, model=model) as session:
-        for turn in range(40):
-            await session.execute(f"Turn {turn}.")
-        transcript = unstamped(await session.coordinator.get("context").get_messages())
-    assert cost(transcript) > 3 * WINDOW
-    again = Model(WINDOW, 1_000)
-    async with session_of(SMALL, model=again, session_id="resumed") as session:
-        context = session.coordinator.get("context")
-        await context.set_messages(transcript)
-        await session.execute("And then?")
-        assert unstamped(await context.get_messages())[: len(transcript)] == transcript
-        assert len(again.requests) == 3
-        whole = context.statistics()
-        assert whole.activations == 1
-    child = Model(WINDOW, 1_000)
-    async with session_of(SMALL, model=child, session_id="resumed_child") as session:
-        context = session.coordinator.get("context")
-        await context.set_messages(transcript[: len(transcript) // 2])
-        await session.execute("You are a child: count the files.")
-        assert len(await context.get_messages()) == len(transcript) // 2 + 7
-        assert child.requests[0][-1]["content"].startswith("You are a child")
 
 
 async def test_a_child_with_one_huge_message_works_to_its_end() -> None:

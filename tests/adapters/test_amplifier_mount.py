@@ -16,10 +16,8 @@ from amplifier_core.testing import MockCoordinator
 
 import summarizing_context
 from summarizing_context import ContextClosedError, SettingsError, mount, on_session_ready
-from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.adapters.amplifier import manager as amplifier
 from summarizing_context.assembly import open_store
-from summarizing_context.errors import MessageError, WrongEventLoopError
 from tests.adapters.host import unstamped
 
 pytestmark = pytest.mark.anyio
@@ -260,31 +258,3 @@ async def test_system_rows_between_others_are_covered_with_them_where_the_plan_s
         [*(["Be kind."] if preserve else []), *between, "Never push.", "The branch is main. 119"]
     )
     await cleanup()
-
-
-async def test_bad_messages_are_refused_by_our_own_error() -> None:
-    manager, cleanup = await mounted()
-    for bad in ({}, None, 5, "text", [HELLO], {"role": 3}):
-        with pytest.raises(MessageError):
-            await manager.add_message(bad)
-    for bad in (None, 5, "text", {"role": "user"}, [3]):
-        with pytest.raises(MessageError):
-            await manager.set_messages(bad)
-    assert await manager.get_messages() == []
-    await cleanup()
-
-
-def test_a_second_event_loop_is_told_so() -> None:
-    manager = SummarizingContextManager()
-
-    async def scenario() -> None:
-        await manager.add_message(HELLO)
-
-        def elsewhere() -> None:
-            with pytest.raises(WrongEventLoopError):
-                asyncio.run(manager.get_messages())
-
-        await asyncio.to_thread(elsewhere)
-        await manager.close()
-
-    asyncio.run(scenario())

@@ -118,13 +118,6 @@ async def test_what_a_longer_copy_has_is_appended_wherever_the_log_ended(tmp_pat
     await again.close()
 
 
-async def test_another_system_prompt_of_the_hosts_copy_takes_no_row_of_ours(tmp_path: Path) -> None:
-    other = {"role": "system", "content": "Another prompt."}
-    again = await resumed(tmp_path, given=[other, *saved_by_host(LOG), *MORE])
-    assert await log_of(again) == [*LOG, *MORE]
-    await again.close()
-
-
 async def test_a_prompt_of_the_host_leads_a_log_that_has_none(tmp_path: Path) -> None:
     again = await resumed(tmp_path, given=[SYSTEM, *saved_by_host(LOG), *MORE], log=LOG[2:])
     expected = [SYSTEM, *LOG[2:], *MORE]
@@ -152,6 +145,7 @@ COPIES: dict[str, tuple[list[Row], list[Row]]] = {  # what the host gives, what 
     "shorter, with a row of its own": ([*SAVED[:9], INTERRUPTED], [INTERRUPTED]),
     "a row of its own in the middle": ([*SAVED[:9], MORE[2], *SAVED[9:]], [MORE[2]]),
     "a system row of its own in the middle": ([*SAVED[:9], OWN, *SAVED[9:]], [OWN]),
+    "another system prompt": ([{"role": "system", "content": "Another prompt."}, *SAVED, MORE[2]], [MORE[2]]),
     "the last ten": (SAVED[-10:], []),
     "the last ten, and a row that was said long ago": ([*SAVED[-10:], INTERRUPTED], [INTERRUPTED]),
     "an edited row": ([EDITED if row["content"] == "Answer 4." else row for row in SAVED], [EDITED]),

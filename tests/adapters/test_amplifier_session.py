@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
-import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
-from amplifier_core import ContextLengthError, Message
+from amplifier_core import ContextLengthError
 
-from summarizing_context import BudgetError, Settings, open_context
+from summarizing_context import BudgetError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.host import Model, session_of, unstamped, until
+from tests.adapters.host import Model, session_of
 
 pytestmark = pytest.mark.anyio
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
@@ -58,42 +55,6 @@ async def test_every_request_of_a_long_session_is_valid_and_inside_the_window() 
         assert figures.summaries_ready > 5
 
 
-async def test_between_activations_a_request_begins_with_the_one_before() -> None:
-    model = Model(window=6_000)
-    async with session_of(SMALL, model=model) as session:
-        for turn in range(20):
-            await session.execute(f"Turn {turn}")
-        pairs = list(zip(model.requests, model.requests[1:], strict=False))
-        broken = sum(new[: len(old)] != old for old, new in pairs)
-        assert 3 <= broken == session.coordinator.get("context").statistics().activations
-
-
-async def test_a_session_in_a_file_goes_on_where_it_ended(tmp_path: Path) -> None:
-    config = {**SMALL, "storage_path": str(tmp_path / "run.db")}
-    async with session_of(config, session_id="a1") as session:
-        for turn in range(8):
-            await session.execute(f"Turn {turn}")
-        history = await session.coordinator.get("context").get_messages()
-    async with session_of(config, session_id="a1") as session:
-        await session.coordinator.get("context").set_messages(history)  # as the host does on resume
-        await session.execute("And then?")
-        assert (await session.coordinator.get("context").get_messages())[: len(history)] == history
-    async with open_context(Settings(store=config["storage_path"], session_id="a1"), read_only=True) as context:
-        assert len(await context.get_messages()) == len(history) + 7
-
-
-async def test_no_task_and_no_thread_survives_cleanup(tmp_path: Path) -> None:
-    tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
-    config = {**SMALL, "storage_path": str(tmp_path / "run.db")}
-    async with session_of(config) as session:
-        for turn in range(6):
-            await session.execute(f"Turn {turn}")
-        assert set(threading.enumerate()) > threads
-    await until(lambda: asyncio.all_tasks() == tasks)  # what was cancelled ends in the loop's next rounds
-    await until(lambda: set(threading.enumerate()) == threads)
-    assert [name for name in os.listdir(tmp_path) if name.endswith(".lock")] == []
-
-
 async def test_hooks_that_fail_or_hang_neither_break_nor_delay_a_request() -> None:
     async def fail(event: str, data: dict[str, Any]) -> None:
         raise ValueError("a hook of somebody else's")
@@ -111,16 +72,6 @@ async def test_hooks_that_fail_or_hang_neither_break_nor_delay_a_request() -> No
     assert len(model.requests) == 36
 
 
-async def test_rows_that_hooks_inject_are_part_of_the_history() -> None:
-    async with session_of({}) as session:
-        context = session.coordinator.get("context")
-        await session.execute("Look.")
-        row = {"role": "system", "content": "Remember.", "metadata": {"source": "hook", "ephemeral": False}}
-        await context.add_message(row)
-        await session.execute("Go on.")
-        assert row in unstamped(await context.get_messages())
-
-
 async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too() -> None:
     async with session_of({}) as session:
         context = session.coordinator.get("context")
@@ -131,17 +82,6 @@ async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too() -> None:
             assert isinstance(error, BudgetError | ContextLengthError)
             assert (error.budget_tokens, error.rows) == (100, caught.value.rows)
             assert str(error) == str(caught.value)
-
-
-async def test_without_a_provider_in_the_call_the_mounted_one_tells_the_budget() -> None:
-    model = Model(window=4_000, output=500)
-    async with session_of(SMALL, model=model) as session:
-        context = session.coordinator.get("context")
-        for number in range(60):
-            await context.add_message({"role": "user", "content": f"{number}: " + "some words of a person " * 20})
-        rows = await context.get_messages_for_request()
-        assert len(rows) < 60
-        assert [Message(**row).role for row in rows]
 
 
 async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_request() -> None:
@@ -156,30 +96,3 @@ async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_r
         assert len(await context.get_messages()) == 60
         assert await session.execute("Go on.") == "Answer 3."
         assert context.statistics().activations == 1
-
-
-async def test_two_sessions_of_one_process_do_not_meet(tmp_path: Path) -> None:
-    config = {"storage_path": str(tmp_path / "run.db")}
-    async with session_of(config, session_id="one") as one, session_of(config, session_id="one_child") as other:
-        await one.execute("First.")
-        await other.execute("Second.")
-        assert (await one.coordinator.get("context").get_messages())[0]["content"] == "First."
-        assert (await other.coordinator.get("context").get_messages())[0]["content"] == "Second."
-
-
-async def test_a_host_that_sets_its_grown_transcript_each_turn_keeps_the_view_that_it_has():
-    async with session_of({"max_tokens": 2_000}) as session:
-        context = session.coordinator.get("context")
-        for step in range(30):
-            await context.add_message({"role": "user", "content": f"Step {step}: " + "read the next file. " * 30})
-            await context.add_message({"role": "assistant", "content": f"Read {step}."})
-        view = await context.get_messages_for_request()
-        begun = context.statistics().activations
-        for turn in range(10):
-            grown = [*await context.get_messages(), {"role": "user", "content": f"Turn {turn}."}]
-            await context.set_messages(grown)
-            now = await context.get_messages_for_request()
-            assert now[: len(view)] == view
-            assert await context.get_messages() == grown
-            view = now
-        assert context.statistics().activations == begun

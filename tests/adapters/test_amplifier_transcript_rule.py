@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,23 +98,6 @@ async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it() -> None:
         await manager.set_messages(given)
         assert await manager.get_messages() == before
     await manager.close()
-
-
-async def test_a_session_in_a_file_keeps_its_system_rows_and_its_summaries_on_resume(tmp_path: Path) -> None:
-    path = str(tmp_path / "run.db")
-    manager, kept = await filled(storage_path=path)
-    await manager.wait_idle()
-    view = await manager.get_messages_for_request()
-    before = unstamped(await manager.get_messages())
-    await manager.close()
-    again = SummarizingContextManager(SMALL, storage_path=path)
-    await again.set_messages(kept)
-    await again.set_messages([SYSTEM, *kept])  # a host does both
-    assert unstamped(await again.get_messages()) == [row for row in before if row != EPHEMERAL]
-    shown = await again.get_messages_for_request()
-    assert shown[:8] == view[:8], "the header and the pins are the same bytes"
-    assert await activations(again) == 0
-    await again.close()
 
 
 async def test_a_fresh_memory_session_takes_the_transcript_and_then_the_system_row_in_front() -> None:

@@ -11,9 +11,8 @@ import pytest
 
 from evals.clients import rules
 from evals.clients.judge import Verdict, judge
-from evals.clients.script import Plan, source_files, wanted_summary
+from evals.clients.script import Plan, source_files
 from evals.clients.scripted import Agent, sdk
-from evals.clients.tokens import kept_items, request_tokens, tokens
 from evals.clients.upstream import UNIQUE, Provider, Seen, provided
 from tests.proxy.clients import proxied, status
 
@@ -80,49 +79,10 @@ def judged(requests: list[Seen], records: list[dict[str, Any]]) -> Verdict:
     return verdict
 
 
-def test_a_prefix_may_break_at_an_activation_alone():
-    requests = [seen(1, ["a"]), seen(2, ["a", "b"]), seen(3, ["h", "b"])]
-    assert judged(requests, [record(1), record(2), record(3)]).unexplained == 1
-    assert judged(requests, [record(1), record(2), record(3, "high_water")]).unexplained == 0
-    assert judged(requests, [record(1), record(2), record(None, "high_water")]).unexplained == 0
-    assert judged(requests, [record(1), record(2, "high_water"), record(3)]).unexplained == 1
-
-
-def test_a_history_that_the_client_has_compacted_begins_anew_with_its_summary():
-    asked = seen(2, ["a", "ask"], kind="compaction", thread="compaction:t", ended=True)
-    requests = [seen(1, ["a"]), asked, seen(3, [wanted_summary(2)])]
-    verdict = judged(requests, [record(1), record(2), record(3)])
-    assert (verdict.unexplained, verdict.compactions, verdict.taken_up, verdict.mixed) == (0, 1, 1, 0)
-    requests = [seen(1, ["a"]), asked, seen(3, ["something else"])]
-    assert judged(requests, []).taken_up == 0
-
-
-def test_a_session_of_the_proxy_holds_one_history_of_the_client():
-    requests = [seen(1, ["a"]), seen(2, ["b"], thread="t:agent", kind="child")]
-    apart = judged(requests, [record(1), {**record(2), "session": "s-2"}])
-    assert (apart.sessions, apart.agents, apart.mixed) == (2, 1, 0)
-    assert judged(requests, [record(1), record(2)]).mixed == 1
-
-
 def test_what_must_not_be_is_counted():
     requests = [seen(1, [], tokens=101), seen(2, ["a"], problem="no"), seen(3, ["a"], lost=["result-1"])]
     verdict = judged(requests, [record(1), record(2), record(3)])
     assert (verdict.above_budget, verdict.refused, verdict.lost, verdict.holds) == (1, 1, 1, False)
-
-
-def test_a_single_message_without_tools_is_told_apart_from_a_request_that_a_view_could_have_shortened():
-    system, user = json.dumps({"role": "system"}), json.dumps({"role": "user"})
-    one = seen(1, [system, user], tokens=101, kind="compaction", thread="compaction:t")
-    two = seen(2, [user, user], tokens=101, kind="compaction", thread="compaction:t")
-    tools = seen(3, [user], tokens=101)
-    verdict = judged([one, two, tools], [])
-    assert (verdict.alone_above, verdict.above_budget) == (1, 2)
-
-
-def test_tokens_are_those_of_what_a_model_reads():
-    body = {"system": "You fix code.", "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
-    assert request_tokens(body) == tokens("You fix code.") + tokens("hello") + 4
-    assert kept_items(["a", "b"], ["a", "c"]) == 1
 
 
 def test_the_judge_uses_nothing_of_what_it_judges():

@@ -3,8 +3,7 @@
 A plan is a line of JSON: `work` names what is done; the process is killed by SIGKILL in the `nth` statement that
 begins with `statement`, after `steps` steps of SQLite's machine, or once a server has answered it where `is_answered`;
 or by SIGXFSZ in the middle of a write, when a file would grow beyond `size` bytes; or by SIGKILL from here, after
-`acks` acknowledgements, of the kind `of` where that is named, or after so many `seconds`. The answer is a line of JSON
-with the acknowledgements that came through, and the signal.
+`acks` acknowledgements. The answer is a line of JSON with the acknowledgements that came through, and the signal.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import resource
 import signal
 import sqlite3
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from itertools import count, islice
 from pathlib import Path
@@ -264,8 +262,6 @@ def run(plan: dict[str, Any], work: Callable[[dict[str, Any], int], None]) -> di
         finally:
             os._exit(1)
     os.close(writing)
-    if "seconds" in plan:
-        threading.Timer(plan["seconds"], os.kill, (pid, signal.SIGKILL)).start()
     acks: list[Any] = []
     left = plan.get("acks", 0)
     with os.fdopen(reading) as pipe:
@@ -273,7 +269,7 @@ def run(plan: dict[str, Any], work: Callable[[dict[str, Any], int], None]) -> di
             if not line.endswith("\n"):
                 break  # it was killed while it said so
             acks.append(json.loads(line))
-            left -= plan.get("of") is None or plan["of"] in acks[-1]
+            left -= 1
             if left == 0 and "acks" in plan:
                 os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)

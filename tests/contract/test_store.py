@@ -105,16 +105,6 @@ async def test_sessions_are_listed_with_the_newest_change_first(where):
 # Queueing, callbacks and cancellation
 
 
-async def test_appends_are_queued_at_once_and_called_back_in_call_order(where):
-    called: list[int] = []
-    async with opened(where, "s") as store:
-        waiting = [store.append("s", entries(str(i)), lambda i=i: called.append(i)) for i in range(50)]
-        await waiting[-1]
-        assert called == list(range(50))
-        await asyncio.gather(*waiting)
-        assert await log_of(store) == [str(i) for i in range(50)]
-
-
 async def test_the_callback_runs_on_the_event_loop_before_the_caller_goes_on(where):
     threads: list[int] = []
     async with opened(where, "s") as store:
@@ -308,14 +298,6 @@ async def test_the_first_summary_of_a_key_wins_and_is_returned(where):
         assert await store.save_summary("t", key(1, "another recipe"), summary("other")) == summary("other")
         found = await store.find_summaries("t", [key(1), key(1, "another recipe"), key("missing")])
         assert found == {key(1): summary("first"), key(1, "another recipe"): summary("other")}
-
-
-async def test_two_savers_at_once_get_the_same_summary(where):
-    async with opened(where, "s", "t") as store:
-        both = await asyncio.gather(
-            store.save_summary("s", key(1), summary("one")), store.save_summary("t", key(1), summary("two"))
-        )
-        assert both == [summary("one"), summary("one")]
 
 
 async def test_any_text_is_kept_lone_surrogates_too(where):

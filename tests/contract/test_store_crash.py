@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,7 @@ from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.contract import store_builders
-from tests.contract.crashes import Plan, after_acks, answered, in_statement, in_write, killed, nursery
-from tests.contract.store_builders import bytes_beside, check_index, make_store, nothing, opened, sql
+from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.contract.store_crasher import after_checkpoint_steps, another, make_state
 
 pytestmark = [
@@ -27,14 +28,17 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked"),
 ]
 
+Plan = dict[str, Any]
 Crash = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="module")
 def crasher() -> Iterator[subprocess.Popen[str]]:
     """One process that forks all those that are killed."""
-    with nursery("store_crasher.py") as process:
+    command = [sys.executable, str(Path(__file__).with_name("store_crasher.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
+        process.kill()
 
 
 @pytest.fixture
@@ -58,12 +62,38 @@ def crash(crasher: subprocess.Popen[str], path: Path | str) -> Crash:
     """Work on the store until the plan kills it; what was acknowledged before."""
 
     def run(work: str, **plan: Any) -> list[str]:
-        acks = killed(crasher, {"work": work, "path": str(path), **plan})
+        assert crasher.stdin is not None
+        assert crasher.stdout is not None
+        crasher.stdin.write(json.dumps({"work": work, "path": str(path), **plan}) + "\n")
+        crasher.stdin.flush()
+        outcome = json.loads(crasher.stdout.readline())
+        assert outcome["signal"] == (signal.SIGXFSZ if "size" in plan else signal.SIGKILL), (plan, outcome)
         if is_address(path):
             postgres_server.bury(str(path))
+        acks: list[str] = outcome["acks"]
         return acks
 
     return run
+
+
+def in_statement(start: str, *nths: int, steps: int = 0) -> list[Plan]:
+    """Killed in a statement; in SQLite after so many steps of its machine."""
+    return [{"statement": start, "nth": nth, "steps": steps} for nth in nths]
+
+
+def answered(start: str, *nths: int) -> list[Plan]:
+    """Killed when a server has answered a statement, and nobody was told."""
+    return [{"statement": start, "nth": nth, "is_answered": True} for nth in nths]
+
+
+def after_acks(*counts: int) -> list[Plan]:
+    """Killed after so many acknowledgements, in whatever is done then."""
+    return [{"acks": count} for count in counts]
+
+
+def in_write(*sizes: int) -> list[Plan]:
+    """Killed in the middle of a write, when a file would grow beyond a size."""
+    return [{"size": size} for size in sizes]
 
 
 def at(*plans: list[Plan], postgres: list[list[Plan]]) -> pytest.MarkDecorator:
@@ -315,18 +345,3 @@ async def test_a_store_can_be_opened_after_a_kill_during_its_creation(crash, pat
         assert (await reopened(one if is_address(path) else Path(one))).entries == []
         if is_address(path):
             postgres_server.drop(one)
-
-
-@at(in_statement("commit", 3), postgres=[in_statement("select commit_appends", 3)])
-async def test_a_store_is_not_confused_by_what_a_killed_process_left(crash, path, plan):
-    """One store, whose writer is killed again and again."""
-    expected: set[str] = set()
-    for nth in (3, 17, 5):
-        await reopened(path)
-        expected |= set(crash("append", **{**plan, "nth": nth}))
-        store = make_store(path)
-        await store.open()
-        session = await store.load("s")
-        await store.close()
-        assert session is not None
-        assert expected <= {entry.message.partition(b":")[0].decode() for entry in session.entries}

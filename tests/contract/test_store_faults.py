@@ -130,23 +130,19 @@ def overwrite(path: Path, start: int, content: bytes) -> None:
         file.write(content)
 
 
-async def test_a_file_with_damaged_pages_is_refused(path):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: overwrite(path, path.stat().st_size // 2 // 4096 * 4096, b"\xff" * 8192),
+        lambda path: overwrite(path, 16, b"\x13\x37\x00\x01"),
+        *(lambda path, part=part: os.truncate(path, int(path.stat().st_size * part)) for part in (0.9, 0.5, 0.1)),
+    ],
+    ids=["pages", "header", "cut to 9/10", "cut to a half", "cut to 1/10"],
+)
+async def test_a_damaged_file_is_refused(path, damage):
     await written(path, 2000)
-    overwrite(path, path.stat().st_size // 2 // 4096 * 4096, b"\xff" * 8192)
+    damage(path)
     await assert_refused(path, StoreCorruptError, "damaged", "backup")
-
-
-async def test_a_file_with_a_damaged_header_is_refused(path):
-    await written(path)
-    overwrite(path, 16, b"\x13\x37\x00\x01")
-    await assert_refused(path, StoreCorruptError)
-
-
-@pytest.mark.parametrize("part", [0.9, 0.5, 0.1])
-async def test_a_file_that_was_cut_off_is_refused(path, part):
-    await written(path, 2000)
-    os.truncate(path, int(path.stat().st_size * part))
-    await assert_refused(path, StoreCorruptError)
 
 
 async def test_a_damaged_file_with_a_log_beside_it_keeps_both(path):

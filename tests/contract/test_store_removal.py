@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
+from summarizing_context.errors import StoreError, StoreLockedError
 from summarizing_context.stores.base import Place, SessionStore
+from tests.contract import store_builders
 from tests.contract.store_builders import (
     bytes_beside,
     entries,
@@ -56,13 +57,14 @@ async def test_a_forked_log_shares_its_beginning_and_goes_its_own_way(path):
 
 
 async def test_replacing_a_thousand_times_leaves_a_log_that_loads(path):
+    times = 1_000 if store_builders.chosen == "sqlite" else 60  # a server commits each time
     async with opened(path, "s") as store:
         await store.append("s", numbered(3), nothing)
-        for i in range(1000):
+        for i in range(times):
             await store.replace("s", 2 + i % 2, entries(f"x{i}"), nothing)
-        assert await log_of(store) == ["m0", "m1", "x998", "x999"]
-        await store.purge()
-        assert await log_of(store) == ["m0", "m1", "x998", "x999"]
+        for _ in range(2):
+            assert await log_of(store) == ["m0", "m1", f"x{times - 2}", f"x{times - 1}"]
+            await store.purge()
     with sql(path) as connection:
         assert connection.execute("select count(*) from branches").fetchone() == (3,)
 
@@ -124,15 +126,6 @@ async def test_an_append_queued_behind_the_deletion_fails(path):
             await store.append("s", entries("x"), lambda: called.append("done"))
         assert await task is True
         assert called == []
-
-
-async def test_a_session_that_another_store_has_open_is_not_deleted(path):
-    async with opened(path, "s") as holder, opened(path) as store:
-        await holder.append("s", entries("a"), nothing)
-        with pytest.raises(SessionInUseError):
-            await store.delete_session("s")
-        await holder.append("s", entries("b"), nothing)
-        assert await log_of(store) == ["a", "b"]
 
 
 async def test_a_fork_keeps_what_it_shares_when_its_origin_is_deleted(path):

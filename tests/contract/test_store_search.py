@@ -49,13 +49,6 @@ async def test_a_text_of_many_thousand_words_is_found_by_its_last_one(path):
         assert [match.start for match in await found(store, "w3 short")] in ([0, 1], [1, 0])
 
 
-async def test_a_message_is_found_as_soon_as_it_is_appended(path):
-    async with opened(path, "s") as store:
-        for number in range(30):
-            await store.append("s", say(f"word{number}"), nothing)
-            assert await places(store, f"word{number}") == [("s", number)]
-
-
 async def test_scopes_are_a_session_a_project_and_all(path):
     async with opened(path, "lone") as store:
         for session, project in (("a", "p"), ("b", "p"), ("c", "q")):

@@ -94,24 +94,6 @@ async def test_a_session_open_in_another_process_is_refused_until_that_is_killed
         assert (await store.sessions())[0].writer_pid == os.getpid()
 
 
-async def test_the_lock_of_a_killed_writer_is_removed(path):
-    async with opened(path) as store:
-        with neighbour(path, "s") as child:
-            child.kill()
-            child.wait(PATIENCE)
-        assert locks(path) != []
-        await store.sessions()
-        assert locks(path) == []
-
-
-async def test_a_claim_has_a_lock_while_its_store_is_open(path):
-    async with opened(path, "s"):
-        assert len(locks(path)) == 1
-    assert locks(path) == []
-    with sql(path) as connection:
-        assert connection.execute("select writer_pid from sessions").fetchone() == (None,)
-
-
 async def test_a_store_reached_by_a_link_is_the_same_store(path):
     need_sqlite()
     link = path.with_name("link.db")
@@ -131,12 +113,6 @@ async def test_a_claim_that_cannot_be_noted_is_given_up(path):
             other.execute("rollback")
         assert len(locks(path)) == 1
         await store.claim("t")
-
-
-async def test_memory_stores_know_nothing_of_each_other():
-    async with opened(":memory:", "s") as one, opened(":memory:", "s") as two:
-        await one.append("s", entries("a"), nothing)
-        assert await log_of(two) == []
 
 
 def test_stores_that_create_one_file_at_the_same_time_all_succeed(path):

@@ -40,11 +40,6 @@ def test_a_sentence_that_says_it_is_an_answer(question: int, sentence: str, is_o
     assert find_answers([], [], view)[question].without == is_one
 
 
-def test_a_finding_quotes_the_sentence():
-    view = [{"role": "user", "content": "Good. Decision: we stay with SQLite. It is small."}]
-    assert find_answers(view, view, [])[DATABASE].words == "Decision: we stay with SQLite."
-
-
 @pytest.mark.parametrize("turns", [6, 12, 44])
 def test_a_shorter_session_keeps_what_the_questions_ask_for(turns: int):
     messages = demo_session(turns)

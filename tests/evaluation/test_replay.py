@@ -89,8 +89,3 @@ async def test_the_prefix_hit_counts_what_the_view_before_began_with():
     a, b, c = (costs.of(row, str(row).encode()) for row in rows)
     assert tally.hit_tokens == (a + b) + a
     assert tally.view_tokens == (a + b) + (a + b + c) + (a + c)
-
-
-async def test_images_cost_what_the_settings_say():
-    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}
-    assert (await make_costs(Settings(token_counter="estimate", image_tokens=700))).of(image, b"") == 704

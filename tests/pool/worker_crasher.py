@@ -17,7 +17,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from summarizing_context import Settings, SummaryJob
-from summarizing_context.errors import SummarizerError
 from summarizing_context.fleet import pool_worker
 from summarizing_context.pool.metrics import PoolMetrics
 from summarizing_context.stores.postgres.store import PostgresStore
@@ -33,11 +32,6 @@ def note(calls: str, what: str, range_hash: str) -> None:
         file.write(f"{what} {range_hash} {os.getpid()}\n".encode())
 
 
-def is_down(calls: str) -> bool:
-    """Whether the model answers nobody."""
-    return Path(f"{calls}.down").exists()
-
-
 class Model:
     """A model that takes from none to some milliseconds, as the content has it; known by one name on all machines."""
 
@@ -48,8 +42,6 @@ class Model:
 
     async def summarize(self, job: SummaryJob) -> str:
         note(self._calls, "began", job.range_hash)
-        if is_down(self._calls):
-            raise SummarizerError("the model is down")
         await asyncio.sleep(int(job.range_hash[:2], 16) % 40 / 1_000)
         return f"## Done\n- worked on {range_name(job.range_hash)}"
 

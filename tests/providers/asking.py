@@ -29,12 +29,13 @@ def says(body: Json, questions: object = None) -> str:
             return f"Here they are:\n{json.dumps({'questions': questions or QUESTIONS})}"
         case "reader":
             listed = json.loads(content[content.rindex("Questions: ") + len("Questions: ") :])
-            return json.dumps({listed[0]["id"]: "Restarts by day."})
+            return f"```json\n{json.dumps({listed[0]['id']: 'Restarts by day.'})}\n```"
         case "judge":
             asked = json.loads(content[content.index("{") : content.rindex("}") + 1])["questions"]
             assert all(set(one["answers"]) <= {"A", "B", "C", "D"} for one in asked)
             marks = {"rule": 2, "fact": 0, "absent": 2}
-            return json.dumps({one["id"]: dict.fromkeys(one["answers"], marks[one["category"]]) for one in asked})
+            given = {one["id"]: dict.fromkeys(one["answers"], marks[one["category"]]) for one in asked}
+            return f"Here it is:\n{json.dumps(given)}"
     return honest(body)
 
 

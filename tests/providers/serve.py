@@ -1,8 +1,7 @@
-"""The provider on the loopback as a program of its own, to replay transcripts against it.
+"""The provider on the loopback for commands, and a program that replays transcripts against it.
 
-`python -m tests.providers.serve` prints the addresses for `--base-url` and serves until its standard input ends. With
-`--replay FOLDER` it replays the transcripts of a folder through both SDKs instead, and ends as the worst of them did.
-Its model is honest: the extractive summary of what it was given.
+`python -m tests.providers.serve --replay FOLDER` replays the transcripts of a folder through both SDKs, and ends as the
+worst of them did. Its model is honest: the extractive summary of what it was given.
 """
 
 from __future__ import annotations
@@ -95,17 +94,8 @@ def _replay(options: argparse.Namespace, script: Script) -> int:
     return worst
 
 
-def _serve(script: Script) -> int:
-    with serving_apart(script) as server:
-        for protocol in PROTOCOLS:
-            print(protocol.name, protocol.base_url(server.root), flush=True)
-        sys.stdin.read()
-        print(f"Answered {told(server)}.", file=sys.stderr)
-    return 0
-
-
 def main() -> int:
-    """Read the command line; serve, or replay."""
+    """Read the command line, and replay."""
     parser = argparse.ArgumentParser(description="A provider on the loopback, for replays.")
     parser.add_argument("--latency", type=float, default=0.05, help="seconds before a reply, on average")
     parser.add_argument("--rate-limited", type=float, default=0.05, help="share of requests answered with 429")
@@ -113,13 +103,13 @@ def main() -> int:
     parser.add_argument("--failing", type=float, default=0.0, help="share of requests answered with 500")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds of Retry-After")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--replay", metavar="FOLDER", help="replay these transcripts through both SDKs")
+    parser.add_argument("--replay", metavar="FOLDER", required=True, help="replay these transcripts through both SDKs")
     parser.add_argument("--budget", default="16k", help="of the replay")
     given = parser.parse_args()
     faults = {"rate_limited": given.rate_limited, "stalled": given.stalled, "failing": given.failing}
     faults = {name: share for name, share in faults.items() if share}
     script = honestly(weather(given.seed, latency=given.latency, faults=faults, pause=str(given.pause)))
-    return _replay(given, script) if given.replay else _serve(script)
+    return _replay(given, script)
 
 
 if __name__ == "__main__":

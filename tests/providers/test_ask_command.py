@@ -109,20 +109,29 @@ def test_questions_that_cannot_be_used_are_asked_three_times_and_told(
     assert said in capsys.readouterr().err
 
 
+BOTH = ("--model", WRITER, "--judge-model", JUDGE)
+
+
 @pytest.mark.parametrize(
-    ("more", "budget", "said"),
+    ("given", "said"),
     [
-        (("--judge-model", WRITER), "3k", "name another model"),
-        (("--judge-provider", "oracle"), "3k", "--judge-provider"),
-        (("--arms", "hierarchical"), "3k", "there is no arm"),
-        ((), "900k", "take a budget below"),
+        (("--model", WRITER, "--judge-model", WRITER), "name another model"),
+        ((*BOTH, "--judge-provider", "oracle"), "--judge-provider"),
+        ((*BOTH, "--arms", "hierarchical"), "there is no arm"),
+        ((*BOTH, "--budget", "900k"), "take a budget below"),
+        (("--judge-model", JUDGE), "--model: name the model that summarizes"),
+        (("--judge-model", JUDGE, "--summarizer", "extractive"), "--model: name the model that summarizes"),
+        ((*BOTH, "--prompts", "nowhere"), "--prompts: nowhere is not a folder"),
+        ((*BOTH, "--reader-provider", "anthropic"), "--reader-model"),
     ],
 )
-def test_wrong_arguments_are_explained(
-    log: Path, more: tuple[object, ...], budget: str, said: str, capsys: pytest.CaptureFixture[str]
+def test_wrong_arguments_are_explained_on_one_line(
+    log: Path, given: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ):
-    assert ask(log, None, *more, "--dry-run", budget=budget) == 2
-    assert said in capsys.readouterr().err
+    assert main(["eval", "ask", str(log), "--dry-run", *given]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
 
 
 def test_another_budget_needs_another_folder_and_a_folder_is_only_shown(log: Path, capsys: pytest.CaptureFixture[str]):
@@ -167,24 +176,6 @@ def test_models_of_four_roles_and_settings_of_ones_own_and_a_cap_for_all_calls(
     capsys.readouterr()
     assert ask(log, None) == 2
     assert "other settings or prompts" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ((), "--model: name the model that summarizes"),
-        (("--summarizer", "extractive"), "--model: name the model that summarizes"),
-        (("--model", WRITER, "--prompts", "nowhere"), "--prompts: nowhere is not a folder"),
-        (("--model", WRITER, "--reader-provider", "anthropic"), "--reader-model"),
-    ],
-)
-def test_a_role_without_a_model_is_told(
-    log: Path, more: tuple[object, ...], said: str, capsys: pytest.CaptureFixture[str]
-):
-    assert main([str(word) for word in ("eval", "ask", log, "--judge-model", JUDGE, "--dry-run", *more)]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert len(told.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("name", "content"), [("none.jsonl", None), ("empty.jsonl", ""), ("bad.jsonl", "{")])

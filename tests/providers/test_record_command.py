@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ import openai
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.summarizers.prompts import latest, write_prompt
 from tests.evaluation.sessions import write
 
-from .protocols import KEY, MODEL, PROTOCOLS, Protocol, system_text
+from .protocols import KEY, MODEL, PROTOCOLS, Protocol
 from .serve import answering, serving_apart
 from .server import Answer
 
@@ -65,28 +63,6 @@ def test_a_recorded_run_is_replayed_to_the_byte(
     assert "eval record" in missed
 
 
-def test_a_summarizer_of_ones_own_is_recorded_and_replayed(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    prompt = tmp_path / "mine" / "segment" / "v1.md"
-    prompt.parent.mkdir(parents=True)
-    text = "Keep every port.\n" + latest("segment").text
-    prompt.write_text(write_prompt(replace(latest("segment"), version=1, text=text)), encoding="utf8")
-    own = ("--summarizer", "openai", "--model", MODEL, "--prompts", prompt.parent.parent)
-
-    def run(name: str, *more: object) -> int:
-        place = ("--cases", case, "--budget", "2k", "--cassette", tmp_path / "c.jsonl", *own)
-        return main([str(word) for word in ("eval", name, *place, "--out", tmp_path / name, *more)])
-
-    with serving_apart(answering) as server:
-        assert run("record", "--base-url", f"{server.root}/v1") == 0
-        asked = len(server.requests)
-    assert any("Keep every port." in system_text(request.body) for request in server.requests)
-    monkeypatch.delenv("OPENAI_API_KEY")
-    assert run("run", "--jobs", 1) == 0
-    assert len(server.requests) == asked
-    assert (tmp_path / "run" / "report.html").read_bytes() == (tmp_path / "record" / "report.html").read_bytes()
-
-
 def test_a_dry_run_tells_the_price_and_sends_nothing(
     case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -124,11 +100,3 @@ def test_a_model_that_is_down_ends_the_recording_and_is_told(
     with serving_apart(lambda _: Answer(401, body=b"{}")) as server:
         assert main(command("record", case, tmp_path, "--base-url", f"{server.root}/v1")) != 0
     assert "401" in capsys.readouterr().err
-
-
-def test_a_model_without_a_key_sends_nothing_and_names_the_variable(
-    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert main(command("record", case, tmp_path)) == 2
-    assert "OPENAI_API_KEY" in capsys.readouterr().err

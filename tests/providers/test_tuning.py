@@ -52,7 +52,7 @@ def answering(request: Request) -> Answer:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write(tmp_path / "logs", 1, 2, 3, 4, turns=16)
+    write(tmp_path / "logs", 1, 2, 3, 4, turns=14)
     (tmp_path / "small.toml").write_text(SMALL, encoding="utf8")
     (tmp_path / "mine" / "segment").mkdir(parents=True)
     prompt = replace(latest("segment"), version=7, text=better())

@@ -15,9 +15,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from evals.clients.rules import Seal, problem
 from summarizing_context.proxy.server import Server, address_of, bound_socket
 
 Behave = Callable[[Request, bytes], Awaitable[Response | None]]
+
+SEAL = Seal(b"of the fake")
 
 WORDS = "I read src/parser.py and src/lexer.py, and the tests of both. " * 12
 
@@ -51,13 +54,14 @@ class Fake:
         kind = next((kind for end, kind in KINDS.items() if path.endswith(end)), None)
         if kind is None or request.method != "POST":
             return JSONResponse({"echo": path, "bytes": len(raw)})
-        check, answer, too_long = kind
+        dialect, answer, too_long = kind
         if len(raw) // 4 > self.most_tokens:
             words = too_long(len(raw) // 4, self.most_tokens)
             return streamed(refusal_events(path, words)) if self.refuses_in_stream else JSONResponse(words, 400)
-        if problem := check(body):
-            self.problems.append(problem)
-            return JSONResponse({"type": "error", "error": {"type": "invalid_request_error", "message": problem}}, 400)
+        betas = request.headers.get("anthropic-beta", "").split(",")
+        if wrong := problem(dialect, body, SEAL, betas=betas):
+            self.problems.append(wrong)
+            return JSONResponse({"type": "error", "error": {"type": "invalid_request_error", "message": wrong}}, 400)
         whole, events = answer(body, len(self.seen), len(raw) // 4)
         if not body.get("stream"):
             return JSONResponse(whole)
@@ -93,76 +97,12 @@ def _json(raw: bytes) -> Any:
         return None
 
 
-def check_anthropic(body: Any) -> str:
-    rows = body["messages"]
-    if not rows or rows[0]["role"] != "user":
-        return "messages: the first message has to be of the user"
-    waiting: list[str] = []
-    marks = json.dumps(body).count('"cache_control"')
-    if marks > 4:
-        return f"{marks} blocks with cache_control; at most 4"
-    for at, row in enumerate(rows):
-        if set(row) != {"role", "content"} or row["role"] not in ("user", "assistant", "system"):
-            return f"messages.{at}: {sorted(row)} of {row['role']}"
-        blocks = row["content"] if isinstance(row["content"], list) else [{"type": "text", "text": row["content"]}]
-        for block in blocks:
-            kind = block["type"]
-            if kind == "tool_result":
-                if block["tool_use_id"] not in waiting:
-                    return f"messages.{at}: unexpected tool_use_id {block['tool_use_id']}"
-                waiting.remove(block["tool_use_id"])
-            elif waiting and row["role"] != "assistant":
-                return f"messages.{at}: tool_use ids without tool_result: {waiting}"
-            elif kind == "text" and not block["text"]:
-                return f"messages.{at}: text content blocks must be non-empty"
-            elif kind == "thinking" and block["signature"] != "sig-" + block["thinking"][-12:]:
-                return f"messages.{at}: invalid signature in thinking block"
-        if row["role"] == "assistant":
-            if waiting:
-                return f"messages.{at}: tool_use ids without tool_result: {waiting}"
-            waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
-    return f"tool_use ids without tool_result: {waiting}" if waiting else ""
-
-
-_CHAT_FIELDS = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal"}
-
-
-def check_chat(body: Any) -> str:
-    waiting: list[str] = []
-    for at, row in enumerate(body["messages"]):
-        if not set(row) <= _CHAT_FIELDS or row["role"] not in ("system", "developer", "user", "assistant", "tool"):
-            return f"messages[{at}]: {sorted(row)} of {row['role']}"
-        if row["role"] == "tool":
-            if row["tool_call_id"] not in waiting:
-                return f"messages[{at}]: a tool message without its call"
-            waiting.remove(row["tool_call_id"])
-        elif waiting:
-            return f"messages[{at}]: calls without tool messages: {waiting}"
-        waiting += [call["id"] for call in row.get("tool_calls") or ()]
-    return f"calls without tool messages: {waiting}" if waiting else ""
-
-
-def check_responses(body: Any) -> str:
-    calls = [item["call_id"] for item in body["input"] if item.get("type", "message").endswith("_call")]
-    outputs = [item["call_id"] for item in body["input"] if item.get("type", "message").endswith("_output")]
-    if calls != outputs:
-        return f"calls {calls} and outputs {outputs} do not go together"
-    for at, item in enumerate(body["input"]):
-        if any(name.startswith("_") or name == "metadata" for name in item):
-            return f"input[{at}]: unknown parameter"
-        if item.get("type") == "reasoning":
-            behind = body["input"][at + 1] if at + 1 < len(body["input"]) else {}
-            if behind.get("role", "assistant") != "assistant" or behind.get("type", "").endswith("_output"):
-                return f"input[{at}]: reasoning without its required following item"
-    return ""
-
-
 def answer_anthropic(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
     thinking = f"let me think of step {number} " + "x" * 12
     text = f"answer {number}. {WORDS}"
     blocks: list[Any] = [{"type": "text", "text": text}]
     if body.get("thinking"):
-        blocks.insert(0, {"type": "thinking", "thinking": thinking, "signature": "sig-" + thinking[-12:]})
+        blocks.insert(0, {"type": "thinking", "thinking": thinking, "signature": SEAL.sign(thinking)})
     if body.get("tools") and body["messages"][-1]["role"] == "user" and number % 3:
         blocks += [
             {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": "read", "input": {"path": f"src/{at}.py"}}
@@ -222,7 +162,9 @@ def answer_chat(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
 
 def answer_responses(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
     said = {"type": "output_text", "text": f"answer {number}. {WORDS}", "annotations": []}
-    items: list[Any] = [{"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gAAAA"}]
+    items: list[Any] = [
+        {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": SEAL.sign(f"rs_{number}")}
+    ]
     items.append(
         {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [said]}
     )
@@ -255,10 +197,10 @@ def too_long_openai(tokens: int, most: int) -> Any:
     return {"error": {"message": words, "type": "invalid_request_error", "code": "context_length_exceeded"}}
 
 
-KINDS: dict[str, tuple[Any, Any, Any]] = {
-    "/messages": (check_anthropic, answer_anthropic, too_long_anthropic),
-    "/chat/completions": (check_chat, answer_chat, too_long_openai),
-    "/responses": (check_responses, answer_responses, too_long_openai),
+KINDS: dict[str, tuple[str, Any, Any]] = {
+    "/messages": ("anthropic", answer_anthropic, too_long_anthropic),
+    "/chat/completions": ("chat", answer_chat, too_long_openai),
+    "/responses": ("responses", answer_responses, too_long_openai),
 }
 
 

@@ -154,7 +154,10 @@ async def test_no_part_of_a_token_reaches_the_provider(path: str, wanted: str | 
     fake = Fake(behave=answer_all)
     async with served(fake) as upstream, proxied(upstream, token=TOKEN) as address:
         await said(address, asked(path.encode(), host=b"proxy.example"))
-    assert [each["path"] for each in fake.seen] == ([] if wanted is None else [wanted])
+        header = b"X-Summarizing-Context-Token: " + TOKEN.encode()
+        await said(address, asked(b"/v1/messages", header, host=b"proxy.example"))
+    assert [each["path"] for each in fake.seen] == [*([] if wanted is None else [wanted]), "/v1/messages"]
+    assert TOKEN not in str(fake.seen)
 
 
 @pytest.mark.parametrize("after", ["9" * 5_000, "%C2%B2", "-1", "x", ""])

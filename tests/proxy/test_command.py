@@ -112,8 +112,13 @@ def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest
     [
         ([], "--store"),
         (["--store", "x.db", "--listen", "0.0.0.0:0"], "--token"),
+        (["--store", "x.db", "--listen", "0.0.0.0:0", "--token", "short"], "token"),
+        (["--store", "x.db", "--listen", "0.0.0.0:0", "--token", "sixteen signs !!"], "token"),
         (["--store", "x.db", "--listen", "nowhere:1"], "IP address"),
         (["--store", "x.db", "--listen", "0", "--anthropic", "nothing"], "--anthropic"),
+        (["--store", "x.db", "--listen", "0", "--openai", "ftp://host"], "--openai"),
+        (["--store", "x.db", "--listen", "0", "--openai", "https://user:word@host"], "--openai"),
+        (["--store", "x.db", "--listen", "0", "--openai", "https://host?q=1"], "--openai"),
         (["--store", "x.db", "--listen", "0", "--budget", "many"], "--budget"),
         (["run", "--store", "x.db", "--", "no-such-command"], "no-such-command"),
     ],

@@ -167,18 +167,6 @@ async def test_a_session_that_another_program_has_open_goes_on(tmp_path: Path):
     assert (told["failures"], told["last_failure"]) == (2, "SessionInUseError")
 
 
-async def test_a_file_that_is_no_store_lets_requests_go_on(tmp_path: Path):
-    (tmp_path / "run.db").write_bytes(b"no store at all " * 500)
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db") as address:
-        client = AnthropicAgent(address)
-        await steps(client, 2)
-        told = await status(address)
-    assert fake.problems == []
-    assert told["failures"] == 2
-    assert (tmp_path / "run.db").read_bytes() == b"no store at all " * 500
-
-
 async def test_a_view_that_is_not_there_in_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
     async def never(*_: Any, **__: Any) -> Any:
         await asyncio.sleep(600)

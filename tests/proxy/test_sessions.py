@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import httpx2
 import pytest
 
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, begins_with, histories, proxied, status
@@ -35,17 +35,18 @@ async def test_a_long_session_stays_within_its_budget_and_lawful(agent: Any):
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
         client = agent(address)
-        for step in range(60):
+        for step in range(40):
             await client.step(f"Go on with step {step}. Never push to main.")
         told = await status(address)
     records = told["records"]
-    assert len(fake.seen) == len(records) == 60
+    assert len(fake.seen) == len(records) == 40
     assert fake.problems == []
     assert told["failures"] == 0
     assert max(record["view_tokens"] + record["fixed_tokens"] for record in records) <= BUDGET
     activations = sum(record["activation"] is not None for record in records)
     assert 2 <= activations < 20
     assert breaks(fake) <= activations
+    assert "<summary messages=" in fake.seen[-1]["raw"].decode().replace("\\", "")
     assert len(told["sessions"]) == 1
     assert told["sessions"][0]["tokens"] > 3 * BUDGET  # so much has the client sent
     assert max(len(each["raw"]) for each in fake.seen) < len(str(client.history)) / 3
@@ -84,6 +85,29 @@ async def test_a_short_session_goes_on_byte_for_byte(agent: Any):
         }
 
 
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_of_a_history_that_was_edited_and_rewound_only_what_it_says_now_is_shown(agent: Any):
+    fake, words = Fake(), re.compile(r"step \d+ is \w+")
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+        client = agent(address)
+        for step in range(32):
+            await client.step(f"step {step} is red")
+            if step == 18:
+                kept = [*client.history]
+            if step == 24:
+                client.history = kept
+            if step % 5 == 4:
+                at = max(at for at, row in enumerate(client.history) if words.search(str(row)))
+                client.history[at] = json.loads(json.dumps(client.history[at]).replace("is red", "is blue"))
+        await client.step("go on")
+        told = await status(address)
+    assert (fake.problems, told["failures"]) == ([], 0)
+    assert sum(record["activation"] is not None for record in told["records"]) > 1
+    shown = set(words.findall(fake.seen[-1]["raw"].decode()))
+    assert any("blue" in text for text in shown)
+    assert shown <= set(words.findall(str(client.history)))
+
+
 async def test_thinking_and_streams_stay_lawful():
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
@@ -95,19 +119,6 @@ async def test_thinking_and_streams_stay_lawful():
     assert sum(record["activation"] is not None for record in told["records"]) >= 2
     late = [row for rows in histories(fake.seen)[20:] for row in rows]
     assert any(block["type"] == "thinking" for row in late for block in row["content"] if isinstance(block, dict))
-
-
-async def test_two_marks_stand_at_the_end_of_the_header_and_of_the_view():
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
-        client = AnthropicAgent(address)
-        for step in range(30):
-            await client.step(f"step {step}")
-    last = histories(fake.seen)[-1]
-    marks = [at for at, row in enumerate(last) if "cache_control" in str(row["content"])]
-    assert len(marks) == 2
-    assert marks[1] == len(last) - 1
-    assert "summar" in str(last[marks[0]]["content"])
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -129,24 +140,6 @@ async def test_after_a_restart_the_session_goes_on_with_the_same_prefix(agent: A
     assert told["records"][0]["activation"] in (None, "restored")
     assert begins_with(sent[-1], sent[-2])
     assert len(told["sessions"]) == 1
-
-
-async def test_the_inspector_shows_the_sessions(tmp_path: Path):
-    async with served(Fake()) as upstream, proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
-        client = AnthropicAgent(address)
-        for step in range(3):
-            await client.step(f"step {step}")
-        async with httpx2.AsyncClient(trust_env=False) as browser:
-            link = (await browser.get(f"{address}/_status?link=1")).json()["inspector"]
-            base = link.partition("?")[0]
-            assert base.startswith(f"{address}/inspect/")
-            page = await browser.get(link)
-            sessions = await browser.get(f"{base}api/sessions")
-            refused = await browser.get(base, headers={"host": "evil.example"})
-        told = await status(address)
-    assert (page.status_code, refused.status_code) == (200, 403)
-    assert "text/html" in page.headers["content-type"]
-    assert told["sessions"][0]["session"] in sessions.text
 
 
 async def test_titles_and_agents_inside_a_client_are_apart():
@@ -216,15 +209,6 @@ async def test_a_context_length_error_is_answered_by_one_activation_and_one_repl
     assert told["records"][20]["activation"] is not None
 
 
-async def test_a_context_length_error_that_nothing_helps_against_is_passed_on():
-    fake = Fake(most_tokens=5)
-    async with served(fake) as upstream, proxied(upstream) as address:
-        client = AnthropicAgent(address)
-        with pytest.raises(anthropic.BadRequestError, match="prompt is too long"):
-            await client.step("hello")
-    assert 1 <= len(fake.seen) <= 2
-
-
 async def test_shadow_changes_nothing_and_tells_what_it_would_do():
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET, shadow=True) as address:
@@ -249,17 +233,3 @@ async def test_shadow_asks_no_model_unless_it_is_to_pay(pays: bool):
         told = await status(address)
     assert any("session_record" in each["raw"].decode() for each in fake.seen) is pays
     assert told["summarizer"] == ("client" if pays else "extractive")
-
-
-async def test_summaries_by_the_clients_own_model(tmp_path: Path):
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=BUDGET, lends=True) as address:
-        client = AnthropicAgent(address)
-        for step in range(40):
-            await client.step(f"step {step}")
-    own = [each for each in fake.seen if "session_record" in each["raw"].decode()]
-    assert own
-    assert {each["headers"]["authorization"] for each in own} == {"Bearer sk-secret"}
-    assert {each["body"]["model"] for each in own} == {"claude-x"}
-    assert fake.problems == []
-    assert b"sk-secret" not in contents(tmp_path)

@@ -114,17 +114,6 @@ async def dumped(proxy: str) -> str:
         return "".join([(await client.get(proxy + path)).text for path in ("/_status", "/inspect/api/sessions")])
 
 
-async def test_rules_ask_nobody():
-    fake = Fake(behave=summarizing())
-    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as proxy:
-        client = AnthropicAgent(proxy)
-        for step in range(30):
-            await client.step(f"step {step}")
-    assert len(fake.seen) == 30
-    assert asked(fake) == []
-    assert "<summary messages=" in fake.seen[-1]["raw"].decode()
-
-
 async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(tmp_path: Path):
     """As a user starts it: the key stands in the environment alone, and nowhere afterwards."""
     fake, other = Fake(), Fake(behave=summarizing())

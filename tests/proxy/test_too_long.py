@@ -22,6 +22,8 @@ PATHS = {AnthropicAgent: "/v1/messages", ChatAgent: "/v1/chat/completions", Resp
 
 AGENTS = pytest.mark.parametrize("agent", PATHS)
 
+IN_STREAM = pytest.mark.parametrize("in_stream", [False, True])
+
 
 async def grown(agent: Any, address: str) -> tuple[str, bytes, dict[str, str]]:
     """The next request of a session, with its address and headers; it asks for a stream."""
@@ -45,8 +47,9 @@ async def streamed(url: str, body: bytes, headers: dict[str, str]) -> tuple[int,
 
 
 @AGENTS
-async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(agent: Any):
-    fake = Fake(refuses_in_stream=True)
+@IN_STREAM
+async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(agent: Any, in_stream: bool):
+    fake = Fake(refuses_in_stream=in_stream)
     async with served(fake) as upstream, proxied(upstream) as address:
         url, body, headers = await grown(agent, address)
         fake.most_tokens, before = len(body) // 4 - 100, len(fake.seen)
@@ -62,15 +65,17 @@ async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(
 
 
 @AGENTS
-async def test_what_nothing_helps_against_is_passed_on(agent: Any):
-    fake = Fake(refuses_in_stream=True)
+@IN_STREAM
+async def test_what_nothing_helps_against_is_passed_on(agent: Any, in_stream: bool):
+    fake = Fake(refuses_in_stream=in_stream)
     async with served(fake) as upstream, proxied(upstream) as address:
         url, body, headers = await grown(agent, address)
-        fake.most_tokens = 5
-        _, content = await streamed(url, body, headers)
-        fake.refuses_in_stream = False
+        fake.most_tokens, before = 5, len(fake.seen)
+        code, content = await streamed(url, body, headers)
+    assert code == (200 if in_stream else 400)
     assert b"too long" in content or b"maximum context length" in content
     assert content.count(b"error") >= 1
+    assert len(fake.seen) <= before + 2
 
 
 def lone(agent: Any, address: str) -> tuple[str, bytes, str]:
@@ -99,7 +104,7 @@ async def test_a_lone_message_goes_on_as_it_came_whatever_the_budget(agent: Any)
 
 
 @AGENTS
-@pytest.mark.parametrize("in_stream", [False, True])
+@IN_STREAM
 async def test_a_lone_message_that_no_window_holds_is_sent_with_its_middle_left_out(agent: Any, in_stream: bool):
     fake = Fake(refuses_in_stream=in_stream)
     async with served(fake) as upstream, proxied(upstream) as address:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
-from pathlib import Path
 
 import anyio
 import pytest
 
-from tests.proxy.clients import AnthropicAgent, port_of, proxied
+from tests.proxy.clients import AnthropicAgent, proxied
 from tests.proxy.fake import Fake, served
 
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy"]
@@ -35,18 +32,3 @@ async def test_each_request_is_one_line_for_people_and_for_programs():
     for record, line in zip(records, lines, strict=True):
         assert (record["activation"] or "").replace("_", " ") in line
     assert any(record["activation"] for record in records)
-
-
-def test_a_proxy_without_requests_shows_none(tmp_path: Path):
-    serving = subprocess.Popen(
-        [*PROGRAM, "--store", str(tmp_path / "run.db"), "--listen", "0"], stderr=subprocess.PIPE, text=True
-    )
-    with serving:
-        assert serving.stderr is not None
-        try:
-            port = port_of(serving.stderr.readline())
-            again = [*PROGRAM, "watch", "--listen", port, "--once", "--json"]
-            assert subprocess.run(again, capture_output=True, timeout=60, check=True).stdout == b""
-        finally:
-            serving.send_signal(signal.SIGTERM)
-            serving.wait(60)

@@ -261,11 +261,6 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
             await taken.wait()
 
 
-async def test_a_reader_claims_nothing(address):
-    async with opened(address), opened(address, read_only=True) as reader:
-        assert reader.claims is None
-
-
 async def test_a_view_is_made_while_the_server_answers_nothing(address):
     settings = Settings(store=address, session_id="s", max_tokens=4_000)
     async with open_context(settings) as context:
@@ -413,12 +408,3 @@ def test_words_of_the_client_that_hold_a_part_of_the_password_are_left_out(part)
     assert "secret" not in f"{fault}{fault.__cause__}"
     told = unreachable(read_address(f"postgresql://{part}"), psycopg.OperationalError("no host 'h'"))
     assert "It said: no host 'h'" in str(told)
-
-
-async def test_a_context_opens_by_its_address(address):
-    settings = Settings(store=address, session_id="s1")
-    async with open_context(settings) as context:
-        await context.add_message({"role": "user", "content": "The gate is green."})
-        assert context.statistics().store.startswith("postgresql://")
-    async with open_context(settings, read_only=True) as context:
-        assert [hit.snippet for hit in await context.search("gates")] == ["The gate is green."]

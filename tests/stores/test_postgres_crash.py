@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-from collections.abc import Iterator
 
 import anyio
 import pytest
@@ -18,53 +16,29 @@ from summarizing_context import Settings, open_context
 from summarizing_context.stores.base import StoredEntry, SummaryKey
 from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
-from tests.contract.crashes import Plan, killed, nursery
 from tests.contract.store_builders import log_of, summary
-from tests.contract.test_context_crash import Witness
+from tests.laws import places
+from tests.laws.builders import session
+from tests.laws.test_crash_safe import Grower, nursery
 from tests.making import assistant, user
 
+__all__ = ["nursery"]
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked"),
 ]
 
 KILLS = int(os.environ.get("POSTGRES_KILLS", "12"))
-KILLS_OF_A_SESSION = 10  # its log comes to an end
 
 
-@pytest.fixture(scope="module")
-def crasher() -> Iterator[subprocess.Popen[str]]:
-    """One process that forks all those that are killed."""
-    with nursery("context_crasher.py") as process:
-        yield process
-
-
-@pytest.mark.parametrize("model", [True, False], ids=["model", "extractive"])
-async def test_a_session_of_a_killed_host_goes_on_at_another(model, crasher, postgres, tmp_path):
-    rng = random.Random(model)
-    for life in range(-(-KILLS // (2 * KILLS_OF_A_SESSION))):
-        witness = Witness(postgres_server.address_for(tmp_path / str(life)), model)
-        for number in range(min(KILLS // 2, KILLS_OF_A_SESSION)):
-            await kill_and_go_on(witness, crasher, rng, number)
-        assert witness.added > 40
-        assert witness.serial > 1
-        assert len(witness.summaries) > 2
-        await witness.check_resting()
-
-
-async def kill_and_go_on(witness: Witness, crasher: subprocess.Popen[str], rng: random.Random, number: int) -> None:
-    plan: Plan = {"path": witness.path, "model": witness.model}
-    if number % 5 == 4:
-        plan |= {"acks": 1_000_000, "seconds": 0.3 + rng.random() / 2}
-    elif number % 2:
-        plan |= {"acks": rng.randint(20, 100)}
-    else:
-        plan |= {"acks": rng.randint(1, 3), "of": rng.choice(["activation", "summary", "view", "added"])}
-    witness.hear(killed(crasher, plan))
-    postgres_server.bury(str(witness.path))
-    if witness.added:
-        await witness.check_file()
-    await witness.check_going_on(settle=number == 3)
+async def test_a_session_of_a_killed_host_goes_on_at_another(nursery, postgres, tmp_path, monkeypatch):
+    monkeypatch.setattr(places, "chosen", "postgres")
+    rng, grower, log = random.Random(1), Grower(tmp_path / "a.db", nursery), session(38, 4_000)
+    for _ in range(KILLS):
+        grower.run_and_kill(rng.choice((1, 2, rng.randint(3, 40))))
+        await grower.check(log)
+    assert grower.acknowledged > 3 * KILLS
+    assert grower.views_kept > KILLS // 2
 
 
 async def test_a_killed_server_loses_nothing_that_was_acknowledged(tmp_path):

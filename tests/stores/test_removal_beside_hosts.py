@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.errors import CheckpointNotFoundError, SessionInUseError, SessionLostError
+from summarizing_context.errors import CheckpointNotFoundError, SessionInUseError
 from summarizing_context.stores.base import Place
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
@@ -131,12 +131,3 @@ async def test_a_lost_session_is_told_in_one_line_however_many_views_are_made(ad
         assert len(told) == 1
         assert "session 's'" in told[0].message
         assert told[0].exc_info is None
-
-
-@pytest.mark.parametrize("many", [1, 600])
-async def test_an_append_that_finds_its_session_lost_names_it(address, many):
-    async with opened(address, "s") as old, opened(another_host(address)) as new:
-        await old.append("s", numbered(1), nothing)  # the end of the log is known: nothing is asked before writing
-        await take_over(new, address)
-        with pytest.raises(SessionLostError, match=r"session 's': .*open the session again"):
-            await old.append("s", numbered(many), nothing)

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import subprocess
 import sys
-import threading
 
-import anyio.lowlevel
-import anyio.to_thread
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.summarizers.extractive.summarizer import (
-    ExtractiveSummarizer,
     brief_of,
     cut_to,
     skim,
     summarize_extractively,
 )
-
-from .scripted import job
 
 Block = tuple[str, str]
 
@@ -369,44 +360,3 @@ def test_a_summary_that_nearly_fits_loses_only_its_last_lines_and_stays_as_it_is
     assert cut_to(nested, max_tokens=count(nested) - 1, count=count) == nested.removesuffix("\n  - D 40")
     least = "## Done\n- ran it\n\n## Facts\n- flights:"
     assert cut_to(nested, max_tokens=count(least), count=count) == least
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "result of run", "x"]), st.text()), min_size=1))
-def test_any_content_gives_texts_within_their_tokens(blocks: list[Block]):
-    text = content(*blocks)
-    merged = render_children([body for _, body in blocks])
-    for made in (
-        summarize_extractively(text, max_tokens=50, count=count),
-        skim(text, max_tokens=50, count=count),
-        summarize_extractively(merged, kind="rollup", max_tokens=50, count=count),
-        brief_of(text, max_tokens=50, count=count),
-        cut_to(text, max_tokens=50, count=count),
-    ):
-        assert made
-        assert count(made) <= 50
-        made.encode()
-
-
-@pytest.mark.anyio
-async def test_jobs_go_one_by_one_in_a_thread_that_ends_with_the_summarizer():
-    reading, go_on = threading.Event(), threading.Event()
-
-    def slow(text: str) -> int:
-        reading.set()
-        go_on.wait(120)
-        return count(text)
-
-    before = threading.active_count()
-    summarizer = ExtractiveSummarizer(count=slow)
-    jobs = [asyncio.ensure_future(summarizer.summarize(job(content=content(*FIXED_BUILD)))) for _ in range(3)]
-    assert await anyio.to_thread.run_sync(reading.wait, 120)
-    closing = asyncio.ensure_future(summarizer.close())
-    await anyio.lowlevel.checkpoint()
-    go_on.set()
-    await closing
-    outcomes = await asyncio.gather(*jobs, return_exceptions=True)
-    assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == [False, True, True]
-    assert threading.active_count() <= before + 1  # the one that has waited
-    with pytest.raises(Exception, match="closed"):
-        await summarizer.summarize(job())

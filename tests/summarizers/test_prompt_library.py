@@ -25,15 +25,6 @@ SHIPPED = [
     "rules",
     "segment",
 ]
-SECTIONS = [
-    "## Intent",
-    "## Constraints and corrections",
-    "## Done",
-    "## Decisions",
-    "## Errors and fixes",
-    "## State and next step",
-    "## Facts",
-]
 
 
 def prompt_file(root: Path, content: str, version: int = 1) -> Path:
@@ -54,18 +45,6 @@ def test_one_prompt_of_each_purpose_is_shipped():
 def test_a_prompt_as_sent_costs_at_most_400_tokens(rank: int):
     sent = latest("rollup" if rank else "segment").render_for_rank(rank, max_tokens=400)
     assert exact_counter().count(sent) <= 400
-
-
-@pytest.mark.parametrize("name", ["answers", "compaction", "focus", "marks", "proposal", "questions"])
-def test_a_prompt_that_is_the_same_for_all_costs_at_most_400_tokens(name: str):
-    prompt = latest(name)
-    assert exact_counter().count(prompt.render(**dict.fromkeys(prompt.placeholders, 400))) <= 400
-
-
-@pytest.mark.parametrize("name", ["rollup/v1", "segment/v1"])
-def test_a_prompt_names_the_fixed_sections_in_their_order(name: str):
-    found = [line for line in load(name).text.splitlines() if line.startswith("## ")]
-    assert found == [section for section in SECTIONS if section != "## Constraints and corrections"]
 
 
 def test_the_focus_of_a_rollup_depends_on_its_rank_up_to_the_last(tmp_path: Path):

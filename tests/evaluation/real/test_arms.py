@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 
-from summarizing_context.evaluation.real.arms import ARMS, PENDING
+from summarizing_context.evaluation.real.arms import ARMS
 from summarizing_context.evaluation.real.recording import Recording, Reply, add_case, cut_at
-from summarizing_context.evaluation.real.rendering import (
-    instructions_of,
-    seen_files,
-)
 from tests.evaluation.real.building import BY, MADE_UP, WRITTEN, built, copied, replied
 
 
@@ -34,10 +30,6 @@ def test_what_is_summarized_again_begins_with_the_summary_before(tmp_path):
     assert "Summary 1." not in seen[2].user
 
 
-def test_no_request_holds_the_placeholder_of_a_missing_reply(tmp_path):
-    assert all(PENDING not in request.user for request in built(copied(tmp_path)).missing)
-
-
 def test_every_arm_has_the_tokens_of_ours_and_the_system_rows(tmp_path):
     views = built(replied(tmp_path)).views
     assert list(views) == list(ARMS)
@@ -57,32 +49,6 @@ def test_each_arm_shows_what_it_stands_for(tmp_path):
     assert "[old tool result omitted]" in views["masking"]
     assert not any(words in views["tail"] for words in WRITTEN.values())
     assert "[assistant calls edit_file]" in views["cliff"]
-
-
-def test_files_are_those_read_or_written_last_and_instructions_apart():
-    def read(id, path):
-        return {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "Read", "input": path}]}
-
-    def result(id, text):
-        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}
-
-    messages = [
-        read("1", {"file_path": "CLAUDE.md"}),
-        result("1", "Use tabs."),
-        read("2", {"file_path": "a.py"}),
-        result("2", "old a"),
-        {
-            "role": "assistant",
-            "tool_calls": [{"id": "3", "function": {"name": "shell", "arguments": '{"command": "cat src/b.py"}'}}],
-        },
-        {"role": "tool", "tool_call_id": "3", "content": "b"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "4", "name": "Write", "input": WRITE}]},
-    ]
-    assert seen_files(messages) == [("a.py", "new a"), ("src/b.py", "b")]
-    assert instructions_of(messages) == ["CLAUDE.md\nUse tabs."]
-
-
-WRITE = {"file_path": "a.py", "content": "new a"}
 
 
 def test_a_log_is_added_as_far_as_its_cut(tmp_path):

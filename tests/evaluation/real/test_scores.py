@@ -105,17 +105,6 @@ def answered(tmp_path):
     return recording
 
 
-def test_a_replay_says_that_answers_belong_to_the_views(tmp_path):
-    outcome = replay(answered(tmp_path), ("ours", "compact", "tail"))
-    assert [(view.arm, view.reading) for view in outcome.views] == [
-        ("ours", "this view"),
-        ("compact", "this view"),
-        ("tail", "not read"),
-    ]
-    assert outcome.missing == 0
-    assert [score.score.mean.mean for score in outcome.arms] == [1, 1]
-
-
 def test_a_view_that_changed_is_told_and_its_marks_still_count(tmp_path):
     recording = answered(tmp_path)
     changed = next(reply for reply in recording.replies.values() if reply.purpose == "compact")
@@ -124,15 +113,6 @@ def test_a_view_that_changed_is_told_and_its_marks_still_count(tmp_path):
     outcome = replay(recording, ("ours", "compact"))
     assert [view.reading for view in outcome.views] == ["this view", "an earlier view"]
     assert [score.arm for score in outcome.arms] == ["ours", "compact"]
-
-
-def test_a_view_that_lacks_a_reply_is_told(tmp_path):
-    recording = answered(tmp_path)
-    recording.replies = {key: reply for key, reply in recording.replies.items() if reply.purpose != "segment"}
-    recording.save()
-    outcome = replay(recording, ("ours", "compact"))
-    assert [view.reading for view in outcome.views] == ["no view", "no view"]
-    assert outcome.missing > 0
 
 
 def test_the_page_shows_gold_and_all_answers_escaped(tmp_path):
