@@ -455,9 +455,9 @@ def _answered(items: Sequence[Body], chained: bool) -> None:
             words = f"item {item.get('call_id')!r} was called by a program that is not there: {caller['caller_id']}"
             _must(caller["caller_id"] in programs, words)
         if kind.endswith("_call_output") or kind in ends or kind == "tool_search_output":
-            id = item["approval_request_id"] if kind == "mcp_approval_response" else item.get("call_id")
+            id = item.get("approval_request_id") or item.get("call_id") or ""
             wanted = ends.get(kind, kind.removesuffix("_output").removesuffix("_call") + "_call")
-            if id is None and kind == "tool_search_output":
+            if not id and kind == "tool_search_output":
                 continue  # the server searched by itself
             _must(chained or waiting.get(id) == wanted, f"no tool call found for {kind} with call_id {id}")
             waiting.pop(id, None)

@@ -122,7 +122,7 @@ class CountingSummarizer:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return a text as long as a model's summary may be, or the one that is kept."""
-        key = SummaryKey(job.range_hash, self._recipe.hash_of(job.kind))
+        key = SummaryKey(job.range_hash, str(getattr(self._recipe, job.kind)))
         found = None if self._new is None else self._new.get(key)
         if found is None and self._new is not None and self._store is not None:
             others = self._recipe.other_caps if job.kind == "segment" else ()
