@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from summarizing_context.errors import CassetteError
-from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
+from summarizing_context.evaluation.cassettes import Cassette, Chat, ModelPlan, RecordedModel
 from summarizing_context.evaluation.real import recorder
 from summarizing_context.evaluation.real.recorder import ABSTENTION, AnswerRecorder
 from summarizing_context.evaluation.real.recording import Recording
