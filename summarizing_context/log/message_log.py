@@ -5,9 +5,13 @@ Appending is O(1) amortised. It knows nothing of summaries, providers or stores.
 
 from __future__ import annotations
 
+import json
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from summarizing_context.extraction.importance import ImportanceIndex, Member
 from summarizing_context.extraction.rules import CueRules
@@ -36,12 +40,35 @@ from summarizing_context.log.segments import (
     render_entries,
 )
 from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.messages.validation import Message
 from summarizing_context.settings.ledger_rules import PlanTools
 from summarizing_context.stores.base import StoredRules
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
 _FRESH = 64  # entries that are kept parsed too, beside those of the newest group: more than come between two views
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A tool call that has no result yet.
+
+    `message` is the index in the log of the message that makes it. `arguments` are the JSON value that the model wrote,
+    or its text where that is no JSON. `block` is the type of the content block that makes the call, such as `tool_use`;
+    empty for a call in `tool_calls`.
+    """
+
+    message: int
+    id: str
+    name: str
+    arguments: Any
+    block: str = ""
+
+    def result(self, content: str | list[Any]) -> Message:
+        """Return the message that answers the call, in the shape in which the call was made, for `add_message`."""
+        if self.block == "tool_use":
+            return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": self.id, "content": content}]}
+        return {"role": "tool", "tool_call_id": self.id, "content": content}
 
 
 class MessageLog:
@@ -249,8 +276,20 @@ class MessageLog:
         places = self.interruptions[bisect_right(self.interruptions, start) : bisect_right(self.interruptions, stop)]
         return sorted([*found, *(Passing(place, None) for place in places)], key=lambda each: each.before)
 
-    def open_calls(self) -> list[tuple[int, int]]:
-        """The calls that wait for a result: for each its message, and which of the calls of that it is."""
+    def open_calls(self) -> list[OpenCall]:
+        """The calls that wait for a result, oldest first."""
+        found: list[OpenCall] = []
+        for index, ordinal in self._waiting():
+            reading = self.read(index)[0].reading
+            part = [part for part in reading.parts if part.kind == "call" and part.id in reading.calls][ordinal]
+            arguments: Any = part.texts[0] if part.texts else ""
+            with suppress(ValueError, RecursionError):
+                arguments = json.loads(arguments)
+            found.append(OpenCall(index, part.id, part.name, arguments, part.shape))
+        return found
+
+    def _waiting(self) -> list[tuple[int, int]]:
+        """The same: for each its message, and which of the calls of that it is."""
         waiting, made = OpenCalls(), list[tuple[int, int]]()
         for index in range(self.closed_groups_stop, len(self.entries)):
             facts = self.entries[index].facts
@@ -270,7 +309,7 @@ class MessageLog:
             return
         place, before = (stop - 1, stop - 1) if makes_calls else (stop, self.loaded)
         known = self.interruptions[-1] if self.interruptions else 0
-        if any(known <= index < before for index, _ in self.open_calls()):
+        if any(known <= index < before for index, _ in self._waiting()):
             self.interruptions.append(place)
 
     def take_interruptions(self, places: Iterable[int]) -> None:
@@ -296,7 +335,8 @@ class MessageLog:
         """Entries before `cut` that could be pinned."""
         stop = min(cut, self._steps[0]) if self._steps else cut
         humans = self._humans[: bisect_left(self._humans, cut)]
-        opening = [index for index in range(self.leading_count, stop) if self._opens(index)]
+        rows = ((index, self.entries[index].facts) for index in range(self.leading_count, stop))
+        opening = [index for index, facts in rows if facts.role == Role.USER and not facts.answers]
         pinned = [index for index in self.pinned.indexes[::-1] if index < cut]
         return Candidates(
             opening or list(humans[:1]),
@@ -320,10 +360,6 @@ class MessageLog:
     def _add_ephemeral(self, index: int, entry: Entry) -> None:
         self.ephemeral.append((index, entry))
         self.history_tokens += entry.cost(self._image_tokens)
-
-    def _opens(self, index: int) -> bool:
-        facts = self.entries[index].facts
-        return facts.role == Role.USER and not facts.answers
 
     def _lead(self) -> None:
         self.leading_count += 1

@@ -86,6 +86,13 @@ NOTE = Node(-1, -1)  # a note about a topic; it stands outside the tree
 OPEN = Node(-2, -2)  # a piece of the open segment; likewise
 
 
+class Want(NamedTuple):
+    """A summary that is missing."""
+
+    node: Node
+    hash: str
+
+
 class MergeRule(NamedTuple):
     """When the oldest part of a header is merged. Tokens are those of its blocks."""
 
