@@ -48,7 +48,7 @@ def rule_of(sentence: str) -> Callable[[str, str], str]:
 
 
 def settings(path: Path | None = None, **changed: Any) -> Settings:
-    return Settings(**{"store": path or ":memory:", "max_tokens": 2_000, "header_target": 0.12, **SMALL, **changed})
+    return Settings(**{"store": path or ":memory:", "max_tokens": 2_000, **SMALL, **changed})
 
 
 async def fill(context: SummarizingContext, *rows: Message) -> None:
