@@ -22,7 +22,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.extraction.rules import CueRules
 from summarizing_context.log.entries import Intake, RuleReader
-from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
+from summarizing_context.log.ledger import CallReader, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.counters import choose_counter
@@ -198,7 +198,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None else max(1, counted // 2)
         summaries = SummaryCache(log, make_extracts(), maker=recipe.maker, sizes=sizes, every=every)
-        ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), Detectors(error_line, quotes)))
+        ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), error_line, quotes))
 
         # what makes the summaries, in the background
         start_messages = settings.summarize_threshold

@@ -48,13 +48,6 @@ _SHORT = 2_000  # characters of a result that may tell what was made
 _QUOTED = 20_000  # characters of a human's text that are read sentence by sentence
 
 
-class Detectors(NamedTuple):
-    """What is found in words: shared with the extractive summarizer."""
-
-    error_line: Callable[[str, bool], str]  # of a result, and whether it failed
-    quotes: Callable[[str], Sequence[str]]  # the decisions in a human's text
-
-
 @dataclass(slots=True)
 class _Call:
     """A tool call, and its result, if it has one."""
@@ -74,11 +67,13 @@ class _Call:
 
 
 class CallReader:
-    """Reads groups by one table of rules."""
+    """Reads groups by one table of rules. `error_line`, of a result and whether it failed, and `quotes`, the decisions
+    in a human's text, are shared with the extractive summarizer."""
 
-    def __init__(self, rules: LedgerRules, detectors: Detectors) -> None:
-        self._rules = rules
-        self._detectors = detectors
+    def __init__(
+        self, rules: LedgerRules, error_line: Callable[[str, bool], str], quotes: Callable[[str], Sequence[str]]
+    ) -> None:
+        self._rules, self._error_line, self._quotes = rules, error_line, quotes
 
     def touches_of(self, start: int, group: Sequence[Entry], yield_now: YieldNow = never_yield) -> list[Touch]:
         """What a group, whose first message stands at `start`, did and said, in order. `yield_now` is called all along.
@@ -91,8 +86,7 @@ class CallReader:
         found: list[Touch] = []
         for at, text in ((at, text) for at, reading in reads if reading.human for text in reading.typed):
             yield_now(len(text))
-            quotes = self._detectors.quotes(text[:_QUOTED])
-            found += (Touch("decision", quote, SAID, at, at + 1) for quote in quotes)
+            found += (Touch("decision", quote, SAID, at, at + 1) for quote in self._quotes(text[:_QUOTED]))
             found += (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
         for call in _calls(reads):
             yield_now(sum(map(len, call.part.texts)) + len(call.result or ""))
@@ -127,7 +121,7 @@ class CallReader:
 
     def _error(self, call: _Call, about: str) -> Iterator[Touch]:
         """What a result that reports a failure names as its error."""
-        if line := self._detectors.error_line(both_ends(call.result or ""), True):
+        if line := self._error_line(both_ends(call.result or ""), True):
             yield Touch("error", signature(line), "seen", call.start, call.stop, about=about)
 
     def _claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
@@ -166,7 +160,7 @@ class CallReader:
         code, line = exit_code(text), ""
         failed = has_result and (code not in ("", "0") or (not code and call.failed))
         if has_result and code != "0" and (call.failed or not only_looks(bare)):
-            line = self._detectors.error_line(both_ends(text), failed)
+            line = self._error_line(both_ends(text), failed)
         refused = denies(text)
         failed = failed or bool(line) or refused
         ran = "ran" if has_result else f"ran{_NO_RESULT}"

@@ -167,15 +167,7 @@ class ModelMemoryReader:
 
     name = "model"  # what it has read is marked by it
 
-    def __init__(
-        self,
-        pieces: UnreadPieces,
-        *,
-        store: Store,
-        session_id: str,
-        caller: Caller,
-        recipe: Recipe,
-    ) -> None:
+    def __init__(self, pieces: UnreadPieces, *, store: Store, session_id: str, caller: Caller, recipe: Recipe) -> None:
         self._pieces, self._store = pieces, store
         self._session_id, self._caller, self._recipe = session_id, caller, recipe
 
@@ -188,9 +180,9 @@ class ModelMemoryReader:
         (piece,) = pieces
         key = SummaryKey(piece.hash, self._recipe.memory)
         async with paid_once(self._store, self._recipe, key, self):
-            found = (
-                (await self._store.find_summaries(self._session_id, [key])).get(key) if self._recipe.shared else None
-            )
+            found: StoredSummary | None = None
+            if self._recipe.shared:
+                found = (await self._store.find_summaries(self._session_id, [key])).get(key)
             if found is None:
                 if not self._pieces.holds(piece):
                     return None
