@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from summarizing_context.context import SummarizingContext
     from summarizing_context.extraction.ledger import Fact
     from summarizing_context.log.kept_texts import Plan
-    from summarizing_context.log.open_calls import OpenCall
+    from summarizing_context.log.message_log import OpenCall
     from summarizing_context.log.pins import Pin
     from summarizing_context.log.rules import StandingRule
     from summarizing_context.messages.reading import message_text_parts
@@ -145,7 +145,7 @@ _HOMES = {  # where the names stand that are loaded when they are first used
     "Memory": "retrieval.memory",
     "MemoryEntry": "retrieval.memory",
     "Page": "retrieval.pages",
-    "OpenCall": "log.open_calls",
+    "OpenCall": "log.message_log",
     "Pin": "log.pins",
     "Plan": "log.kept_texts",
     "SearchHit": "stores.base",

@@ -21,9 +21,8 @@ from summarizing_context.concurrency import (
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.extraction.rules import CueRules
-from summarizing_context.log.entries import RuleReader
-from summarizing_context.log.intake import Intake
-from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
+from summarizing_context.log.entries import Intake, RuleReader
+from summarizing_context.log.ledger import CallReader, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.counters import choose_counter
@@ -31,8 +30,8 @@ from summarizing_context.messages.redaction import Redaction
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder, check_embedder
 from summarizing_context.retrieval.memory_extraction import (
     MemoryExtractor,
-    MemoryReader,
     ModelMemoryReader,
+    OfflineMemoryReader,
     UnreadPieces,
 )
 from summarizing_context.sessions.announcements import make_notify
@@ -197,7 +196,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None else max(1, counted // 2)
         summaries = SummaryCache(log, make_extracts(), maker=recipe.maker, sizes=sizes, every=every)
-        ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), Detectors(error_line, quotes)))
+        ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), error_line, quotes))
 
         # what makes the summaries, in the background
         rule_calls = None
@@ -231,18 +230,17 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         # what learns memories: the model that makes the summaries, or rules where there is none
         learner = None
         if settings.memory_extract and not options.read_only:
-            from summarizing_context.retrieval.offline_memories import OfflineMemoryReader
-
             pieces = UnreadPieces(log, summaries, recipe.redact)
             offline = OfflineMemoryReader(log, ledger, summaries, sizes.leaf, redact)
-            reader: MemoryReader = offline
+            reader: ModelMemoryReader | OfflineMemoryReader = offline
             if recipe.maker == "model":
                 reader = ModelMemoryReader(
                     pieces, store=store, session_id=settings.session_id, caller=caller, recipe=recipe
                 )
             learner = MemoryExtractor(
                 pieces,
-                (reader, offline),
+                reader,
+                offline,
                 store.memories,
                 MemoryScope(settings.project, settings.session_id),
                 clock=clock,

@@ -14,9 +14,9 @@ from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
-from summarizing_context.log.host_history import Comparison, HostRow, compare
-from summarizing_context.log.kept_texts import Plan, rendered
-from summarizing_context.log.open_calls import OpenCall, open_calls_of
+from summarizing_context.log.host_history import Comparison, HostRow, compare, read_rows
+from summarizing_context.log.kept_texts import Plan
+from summarizing_context.log.message_log import OpenCall
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
@@ -144,7 +144,7 @@ class SummarizingContext:
         """Return the tool calls at the end of the log that have no result yet, oldest first. After a crash, run them
         again or answer them with `OpenCall.result` before the next request."""
         self._check()
-        return open_calls_of(self._session.log)
+        return self._session.log.open_calls()
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
@@ -172,7 +172,7 @@ class SummarizingContext:
         """How far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of either
         count for nothing. Raises `MessageError`."""
         self._check()
-        rows = await self._session.intake.host_rows(messages)
+        rows = await read_rows(messages)
         places = [at for at, row in enumerate(rows) if not row.ephemeral]
         found = compare([rows[at].content for at in places], (entry.facts for entry in self._session.log.entries))
         stop = found.transcript_stop
@@ -181,7 +181,7 @@ class SummarizingContext:
     async def read_transcript(self, messages: Iterable[Message]) -> tuple[list[HostRow], list[Facts]]:
         """A host's copy of this log and the log itself, as `log.host_history` compares them. Raises `MessageError`."""
         self._check()
-        rows = await self._session.intake.host_rows(messages)
+        rows = await read_rows(messages)
         return rows, [entry.facts for entry in self._session.log.entries]
 
     async def clear(self) -> None:
@@ -324,7 +324,7 @@ class SummarizingContext:
         """The newest plan or to-do list of the log, as a tool wrote it; None where there is none, or an empty one."""
         self._check()
         newest = self._session.log.kept_texts.plan
-        return None if newest is None else rendered(newest)
+        return newest and Plan("\n".join(item.line for item in newest.items), newest.message)
 
     def ledger(self) -> list[Fact]:
         """What calls, results and the human's words tell of the whole log, oldest first: paths, commands, errors, URLs,

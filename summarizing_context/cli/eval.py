@@ -58,8 +58,7 @@ from summarizing_context.cli.output import (
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette, Mode
-    from summarizing_context.evaluation.models import CassetteFile, ModelPlan
+    from summarizing_context.evaluation.cassettes import Cassette, CassetteFile, Mode, ModelPlan
     from summarizing_context.evaluation.real.scores import LoadedSuite, RealOutcome
     from summarizing_context.evaluation.retention import SessionOutcome
     from summarizing_context.evaluation.tune import TuneOutcome
@@ -189,9 +188,9 @@ def _execute(run: Record, mode: Mode, jobs: int) -> int:
 
 def _run_logs(run: Record, mode: Mode, jobs: int) -> None:
     """Measure transcripts or a data set, write the reports and show them."""
-    from summarizing_context.evaluation.datasets import dataset_numbers
-    from summarizing_context.evaluation.models import CassetteFile, summarizes_by_model
+    from summarizing_context.evaluation.cassettes import CassetteFile, summarizes_by_model
     from summarizing_context.evaluation.outcomes import changed_settings
+    from summarizing_context.evaluation.probes import dataset_numbers
     from summarizing_context.evaluation.report import bounds, percent, run_document, write_run
     from summarizing_context.evaluation.retention import Log, logs_of, run_logs, scores_of
     from summarizing_context.settings.values import Settings
@@ -285,7 +284,7 @@ def compare(
 
 def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> int:
     """Replay the recording of a suite, once what is missing was recorded if that is asked for; return the status."""
-    from summarizing_context.evaluation.models import CassetteFile
+    from summarizing_context.evaluation.cassettes import CassetteFile
     from summarizing_context.evaluation.real.arms import ARMS, OPTIONAL, USUAL
     from summarizing_context.evaluation.real.recorder import open_recorder
     from summarizing_context.evaluation.real.recording import Recording
@@ -331,7 +330,7 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> in
 
 def _suite_plan(run: Record) -> ModelPlan:
     """Return who records the answers of a suite. Raise `InputError`."""
-    from summarizing_context.evaluation.models import Chat, ModelPlan
+    from summarizing_context.evaluation.cassettes import Chat, ModelPlan
     from summarizing_context.settings.values import Settings
 
     provider = _known(run.reader or next(iter(PROVIDERS)), "--reader")
@@ -639,7 +638,7 @@ _Named = tuple[str | None, str | None]  # a model, and its provider
 
 def _ask_plan(own: Settings, question: _Named, reader: _Named, judge: _Named, judge_base_url: str | None) -> ModelPlan:
     """Return who summarizes, asks, reads and judges. Raise `InputError`."""
-    from summarizing_context.evaluation.models import Chat, ModelPlan
+    from summarizing_context.evaluation.cassettes import Chat, ModelPlan
 
     if own.summarizer not in PROVIDERS or own.model is None:
         raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
@@ -703,8 +702,7 @@ def tune(
         tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --record
         tune logs/ --model gpt-5.4-mini --cassette t.jsonl --gepa --record --write my/
     """
-    from summarizing_context.evaluation.cassettes import Cassette
-    from summarizing_context.evaluation.models import CassetteFile, Chat, summarizes_by_model
+    from summarizing_context.evaluation.cassettes import Cassette, CassetteFile, Chat, summarizes_by_model
     from summarizing_context.evaluation.report import tune_document, write_tuning
     from summarizing_context.evaluation.retention import logs_of
     from summarizing_context.evaluation.tune import Gepa, Proposer, Trial, Variant, write_winner

@@ -63,8 +63,7 @@ from summarizing_context.settings.providers import NAMED, PROVIDERS
 if TYPE_CHECKING:
     from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.demo import DemoReport
-    from summarizing_context.evaluation.dry_run import Forecast
-    from summarizing_context.evaluation.replay import Tally
+    from summarizing_context.evaluation.replay import Forecast, Tally
     from summarizing_context.settings.values import Settings
     from summarizing_context.transcripts import Transcript
 
@@ -118,8 +117,7 @@ def replay(
         0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
         4 store or environment · 130 Ctrl-C
     """
-    from summarizing_context.evaluation.dry_run import forecast_files
-    from summarizing_context.evaluation.replay import Plan, replay_files
+    from summarizing_context.evaluation.replay import Plan, forecast_files, replay_files
     from summarizing_context.transcripts import find_transcripts
 
     def names(given: Sequence[str] | None) -> list[str]:
@@ -301,13 +299,13 @@ def _report_forecast(
     rows: Sequence[Forecast], unreadable: Sequence[TranscriptError], settings: Settings, json_path: str | None
 ) -> None:
     """Show calls, tokens and price of a replay, per file and in total."""
-    from summarizing_context.evaluation.dry_run import add_up, add_up_by_budget
+    from summarizing_context.evaluation.replay import add_up_by_budget, add_up_forecasts
     from summarizing_context.summarizers.prices import load_prices
     from summarizing_context.summarizers.providers import address_of
 
     model, address = str(settings.model), address_of(settings)
     price = load_prices(settings.prices).price_of(model)
-    sums, total = add_up_by_budget(rows), add_up(rows)
+    sums, total = add_up_by_budget(rows), add_up_forecasts(rows)
     titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
     made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, wide="file")
     for row in (*(rows if len(rows) <= _MOST_ROWS else []), *sums, *([total] if len(sums) > 1 else [])):

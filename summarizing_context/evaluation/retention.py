@@ -22,11 +22,18 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, SettingsError, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.datasets import dataset_session
-from summarizing_context.evaluation.models import CassetteFile, open_summarizer, summarizes_by_model
+from summarizing_context.evaluation.cassettes import Cassette, CassetteFile, open_summarizer, summarizes_by_model
 from summarizing_context.evaluation.outcomes import Interval, difference, for_each, mean_of, ratios
-from summarizing_context.evaluation.probes import Hindsight, Message, Probe, Read, Text, cuts_of, read_session
+from summarizing_context.evaluation.probes import (
+    Hindsight,
+    Message,
+    Probe,
+    Read,
+    Text,
+    cuts_of,
+    dataset_session,
+    read_session,
+)
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.reading import is_reminder, message_text_parts, read_message
 from summarizing_context.messages.search_terms import query_terms

@@ -18,8 +18,7 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
-from summarizing_context.evaluation.cassettes import Cassette, Request
-from summarizing_context.evaluation.models import Chat, RecordedModel, open_summarizer
+from summarizing_context.evaluation.cassettes import Cassette, Chat, RecordedModel, Request, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
 from summarizing_context.evaluation.probes import Text
 from summarizing_context.evaluation.prompt_inspection import check_prompt

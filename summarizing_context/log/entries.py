@@ -1,15 +1,16 @@
 """Log entries: a message's bytes with what was derived from it when it was added, its digests and its rules.
 
-Pure. The derived facts are stored beside the bytes, so that reopening a long session parses no message. Equal content
+The derived facts are stored beside the bytes, so that reopening a long session parses no message. Equal content
 has an equal digest in any process, on any host, in any session: only what a model can read enters, in one spelling.
 Timestamps, metadata, usage and provider-minted ids do not; calls and results are tied by their ordinal in the group.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -18,10 +19,19 @@ import msgspec
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.extraction.rules import Rule, RuleExtractor
+from summarizing_context.messages.counters import TokenCounter
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
 from summarizing_context.messages.reading import Reading, read_message, unpaid_frame
-from summarizing_context.messages.validation import LONG_TEXT, Message, canonical_json, decode_message, encode_message
+from summarizing_context.messages.validation import (
+    LONG_TEXT,
+    Message,
+    canonical_json,
+    decode_message,
+    encode_message,
+    parse_message,
+    parse_messages,
+)
 from summarizing_context.stores.base import StoredEntry, StoredRules
 
 _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
@@ -198,17 +208,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
     return Entry(data, facts, facts.content, (message, reading), typed_length)
 
 
-def stored_entry(entry: Entry, counter: str, reader: RuleReader) -> StoredEntry:
-    """An entry as the store keeps it. `counter` names what has counted its tokens."""
-    return StoredEntry(entry.data, sealed(entry.data, encode_facts(entry.facts, counter)), reader.stored(entry))
-
-
 _SEAL = b"\xc1"  # begins no value of msgpack's
-
-
-def sealed(data: bytes, facts: bytes) -> bytes:
-    """Return the facts of a message with checksums of its bytes and of their own before them."""
-    return b"".join((_SEAL, zlib.crc32(data).to_bytes(4, "big"), zlib.crc32(facts).to_bytes(4, "big"), facts))
 
 
 def unsealed(data: bytes, kept: bytes) -> bytes:
@@ -220,21 +220,13 @@ def unsealed(data: bytes, kept: bytes) -> bytes:
     return kept[9:] if kept[5:9] == zlib.crc32(kept[9:]).to_bytes(4, "big") else b""
 
 
-def encode_facts(facts: Facts, counter: str) -> bytes:
-    """Facts as the store keeps them."""
-    try:
-        return msgspec.msgpack.encode(StoredFacts(counter, facts, _VERSION))
-    except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
-        return b""
-
-
 def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter: str) -> Entry:
     """The entry that was stored, with tokens by `count`. Raises `StoreCorruptError`."""
     try:
         known = _decoder.decode(unsealed(data, kept))
-    except msgspec.DecodeError:  # none, or of another version
-        return make_entry(decode_message(data), count, counter)
-    if (known.counter, known.version) != (counter, _VERSION):
+    except msgspec.DecodeError:
+        known = None
+    if known is None or (known.counter, known.version) != (counter, _VERSION):
         return make_entry(decode_message(data), count, counter)
     return Entry(data, known.facts, known.facts.content)
 
@@ -338,3 +330,64 @@ class RuleReader:
 
 def _digest(entry: Entry) -> bytes:
     return hashlib.sha256(entry.data).digest()
+
+
+BREATH = 100  # messages between two turns of the event loop
+
+
+class Intake:
+    """Makes entries, counted by the session's counter, and has their rules read."""
+
+    def __init__(
+        self,
+        counter: TokenCounter,
+        in_thread: Callable[[Callable[[], Entry]], Awaitable[Entry]],
+        reader: RuleReader,
+    ) -> None:
+        self._counter, self._in_thread, self._reader = counter, in_thread, reader
+
+    async def one(self, message: object) -> Entry:
+        """The entry of a message. Raises `MessageError`."""
+        return await self._entry(*parse_message(message))
+
+    async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
+        """The entries of a whole log; those of `known` that stand at the same place are taken as they are."""
+        entries: list[Entry] = []
+        durable = 0
+        for message, data in parse_messages(messages):
+            same = known[durable] if durable < len(known) else None
+            entry = same if same is not None and same.data == data else await self._entry(message, data)
+            entry.fresh = None  # of a whole log few messages are shown
+            entries.append(entry)
+            durable += not entry.facts.ephemeral
+            if len(entries) % BREATH == 0:
+                await asyncio.sleep(0)
+        return entries
+
+    def stored(self, entry: Entry) -> StoredEntry:
+        """An entry as the store keeps it: the facts have checksums of the message's bytes and their own before them."""
+        try:
+            facts = msgspec.msgpack.encode(StoredFacts(self._counter.name, entry.facts, _VERSION))
+        except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
+            facts = b""
+        sums = (zlib.crc32(data).to_bytes(4, "big") for data in (entry.data, facts))
+        return StoredEntry(entry.data, b"".join((_SEAL, *sums, facts)), self._reader.stored(entry))
+
+    async def all_stored(self, entries: Sequence[Entry]) -> list[StoredEntry]:
+        """Like `stored` of each, but let the event loop turn meanwhile."""
+        found: list[StoredEntry] = []
+        for at in range(0, len(entries), BREATH):
+            found += map(self.stored, entries[at : at + BREATH])
+            await asyncio.sleep(0)
+        return found
+
+    async def _entry(self, message: Message, data: bytes) -> Entry:
+        """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""
+
+        def made() -> Entry:
+            entry = make_entry(message, self._counter.count, self._counter.name, data)
+            if entry.facts.human:
+                self._reader.of(entry)  # here, for a long message is read in a thread
+            return entry
+
+        return await self._in_thread(made) if len(data) > LONG_TEXT else made()

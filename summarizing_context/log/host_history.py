@@ -1,6 +1,6 @@
 """A host's copy of a conversation beside the log: what both have, what only one has.
 
-Pure. Hosts keep transcripts without their system rows and give them back when a session is resumed; a log that is
+Hosts keep transcripts without their system rows and give them back when a session is resumed; a log that is
 whole must not lose those rows by that.
 
 `compare` goes by the order of both. `align` also finds what both have behind a difference: from it follow what only
@@ -9,12 +9,15 @@ the transcript has (`find_new`), and where the rows that it leaves out belong in
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from summarizing_context.log.entries import Facts, Role
+from summarizing_context.log.entries import BREATH, Facts, Role, content_digest
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.validation import parse_messages
 
 _LEFT_OUT = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
@@ -36,18 +39,23 @@ class MergedRows(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """How far a transcript and a log go together."""
+    """How far a transcript and a log go together. They are the `same` if nothing is missing but what may be left out;
+    else one goes on where the other ends, or they differ."""
 
     log_stop: int  # messages of the log until the transcript ends or differs; with those that it leaves out
     transcript_stop: int  # messages of the transcript until the log ends or differs
-    rest_of_log: bool  # the log goes on where the transcript ends
-    rest_of_transcript: bool  # the transcript goes on where the log ends
-    differs: bool
+    found: Literal["same", "longer_log", "longer_transcript", "different"]
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the transcript is the log, with nothing missing but what may be left out."""
-        return not (self.rest_of_log or self.rest_of_transcript or self.differs)
+
+async def read_rows(messages: object) -> list[HostRow]:
+    """The messages of a host's transcript. Raises `MessageError`."""
+    found: list[HostRow] = []
+    for message, _ in parse_messages(messages):
+        reading = read_message(message)
+        found.append(HostRow(content_digest(reading), reading.calls, reading.answers, reading.ephemeral))
+        if len(found) % BREATH == 0:
+            await asyncio.sleep(0)
+    return found
 
 
 def may_be_left_out(facts: Facts) -> bool:
@@ -64,18 +72,17 @@ def compare(transcript: Sequence[bytes], log: Iterable[Facts]) -> Comparison:
         met = {at + 1 for at in reached if at < length and transcript[at] == facts.content}
         now = met | reached if may_be_left_out(facts) else met
         if not now:
-            transcript_stop = max(reached)
-            return Comparison(
-                log_stop if ended is None else ended, transcript_stop, ended is not None, False, ended is None
-            )
+            if ended is None:
+                return Comparison(log_stop, max(reached), "different")
+            return Comparison(ended, max(reached), "longer_log")
         reached, log_stop = now, log_stop + 1
         if ended is None and length in reached:
             ended = log_stop
     if length in reached:
-        return Comparison(log_stop, length, False, False, False)
+        return Comparison(log_stop, length, "same")
     if ended is not None:
-        return Comparison(ended, length, True, False, False)
-    return Comparison(log_stop, max(reached), False, True, False)
+        return Comparison(ended, length, "longer_log")
+    return Comparison(log_stop, max(reached), "longer_transcript")
 
 
 def align(transcript: Sequence[bytes], log: Sequence[bytes]) -> list[int | None]:
@@ -116,7 +123,9 @@ def find_new(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
     """
     places = align([row.content for row in transcript], [row.content for row in log])
     met = [place for place in places if place is not None]
-    begin, taken = 0 if not met or _begin_alike(transcript, log) else met[0], set(met)
+    first = next((at for at, row in enumerate(log) if not may_be_left_out(row)), len(log))
+    begins_alike = not met or transcript[0].content in {row.content for row in log[: first + 1]}
+    begin, taken = 0 if begins_alike else met[0], set(met)
     left = Counter((row.content, row.answers) for at, row in enumerate(log[begin:], begin) if at not in taken)
     new: list[int] = []
     for at, row in enumerate(transcript):
@@ -125,7 +134,24 @@ def find_new(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
                 left[row.content, row.answers] -= 1
             else:
                 new.append(at)
-    return _fit_for_calls(new, transcript, log)
+
+    # those that the log can take behind its last message without answering a call twice
+    called: set[str] = set()
+    unanswered: set[str] = set()
+    for facts in log:
+        called.update(facts.calls)
+        unanswered.update(facts.calls)
+        unanswered.difference_update(facts.answers)
+    answered = {id for at in new for id in transcript[at].answers}
+    fit: list[int] = []
+    for at in new:
+        row = transcript[at]
+        is_known = row.calls and called.issuperset(row.calls) and answered.isdisjoint(row.calls)
+        if not is_known and (not row.answers or not unanswered.isdisjoint(row.answers)):
+            unanswered.update(row.calls)
+            unanswered.difference_update(row.answers)
+            fit.append(at)
+    return fit
 
 
 def merge_rows(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[MergedRows]:
@@ -158,12 +184,6 @@ def merge_rows(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[Merg
     return merged
 
 
-def _begin_alike(transcript: Sequence[HostRow], log: Sequence[Facts]) -> bool:
-    """Whether a transcript begins with the log's first message, but for rows that may be left out."""
-    first = next((at for at, row in enumerate(log) if not may_be_left_out(row)), len(log))
-    return transcript[0].content in {row.content for row in log[: first + 1]}
-
-
 def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest part of the pairs, in their order, whose second numbers rise."""
     ends: list[int] = []  # of the best parts of each length: their last second number
@@ -180,23 +200,3 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         rising.append(pairs[index])
         index = before[index]
     return rising[::-1]
-
-
-def _fit_for_calls(new: list[int], transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
-    """Of new messages those that a log can take behind its last one without answering a call twice."""
-    called: set[str] = set()
-    unanswered: set[str] = set()
-    for facts in log:
-        called.update(facts.calls)
-        unanswered.update(facts.calls)
-        unanswered.difference_update(facts.answers)
-    answered = {id for at in new for id in transcript[at].answers}
-    fit: list[int] = []
-    for at in new:
-        row = transcript[at]
-        is_known = row.calls and called.issuperset(row.calls) and answered.isdisjoint(row.calls)
-        if not is_known and (not row.answers or not unanswered.isdisjoint(row.answers)):
-            unanswered.update(row.calls)
-            unanswered.difference_update(row.answers)
-            fit.append(at)
-    return fit

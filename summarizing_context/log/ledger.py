@@ -1,6 +1,6 @@
 """The ledger of a session: each closed group is read once, by the worker or when it is needed.
 
-Of a long log that nobody has read, a view reads only the newest part, and the worker the gap before it. Huge arguments
+Of a long log that nobody has read, a view reads only the newest part, and the worker what is before it. Huge arguments
 and results are read at their ends only.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
@@ -46,89 +47,82 @@ _SHORT = 2_000  # characters of a result that may tell what was made
 
 _QUOTED = 20_000  # characters of a human's text that are read sentence by sentence
 
-Quotes = Callable[[str], Sequence[str]]  # the decisions in a human's text
 
+@dataclass(slots=True)
+class _Call:
+    """A tool call, and its result, if it has one."""
 
-class Detectors(NamedTuple):
-    """What is found in words: shared with the extractive summarizer."""
-
-    error_line: Callable[[str, bool], str]  # of a result, and whether it failed
-    quotes: Quotes
-
-
-class _Result(NamedTuple):
-    at: int
-    text: str
-    failed: bool
-
-
-class _Call(NamedTuple):
-    at: int
+    start: int
+    stop: int
     part: Part
-    result: _Result | None
+    result: str | None = None
+    failed: bool = False
 
+    def went_wrong(self, *, looks: bool) -> bool:
+        return self.result is not None and (self.failed or refuses(self.result, looks=looks))
 
-def _size(call: _Call) -> int:
-    return sum(map(len, call.part.texts)) + (len(call.result.text) if call.result else 0)
+    def told(self, operation: str) -> str:
+        """What was done; of a change that nobody has confirmed, with the words that say so."""
+        return operation if self.result is not None or operation in LOOKS else f"{operation}{_NO_RESULT}"
 
 
 class CallReader:
-    """Reads groups by one table of rules."""
+    """Reads groups by one table of rules. `error_line`, of a result and whether it failed, and `quotes`, the decisions
+    in a human's text, are shared with the extractive summarizer."""
 
-    def __init__(self, rules: LedgerRules, detectors: Detectors) -> None:
-        self._rules = rules
-        self._detectors = detectors
+    def __init__(
+        self, rules: LedgerRules, error_line: Callable[[str, bool], str], quotes: Callable[[str], Sequence[str]]
+    ) -> None:
+        self._rules, self._error_line, self._quotes = rules, error_line, quotes
 
-    def touches(self, group: Sequence[tuple[int, Reading]], yield_now: YieldNow = never_yield) -> list[Touch]:
-        """What a group, given as its messages with their places in the log, did and said, in order. `yield_now` is
-        called all along."""
+    def touches_of(self, start: int, group: Sequence[Entry], yield_now: YieldNow = never_yield) -> list[Touch]:
+        """What a group, whose first message stands at `start`, did and said, in order. `yield_now` is called all along.
+
+        Most messages that call nothing and that no human wrote are not even looked at.
+        """
+        if not any(entry.facts.human or entry.facts.calls for entry in group):
+            return []
+        reads = [(at, entry.read(at).reading) for at, entry in enumerate(group, start)]
         found: list[Touch] = []
-        for at, reading in group:
-            if reading.human:
-                found += self._said(at, reading, yield_now)
-        for call in _calls(group):
-            yield_now(_size(call))
+        for at, text in ((at, text) for at, reading in reads if reading.human for text in reading.typed):
+            yield_now(len(text))
+            found += (Touch("decision", quote, SAID, at, at + 1) for quote in self._quotes(text[:_QUOTED]))
+            found += (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
+        for call in _calls(reads):
+            yield_now(sum(map(len, call.part.texts)) + len(call.result or ""))
             found += self._done(call)
         return [touch._replace(order=order) for order, touch in enumerate(found)]
 
-    def _said(self, at: int, reading: Reading, yield_now: YieldNow) -> Iterator[Touch]:
-        for text in reading.typed:
-            yield_now(len(text))
-            yield from (Touch("decision", quote, SAID, at, at + 1) for quote in self._detectors.quotes(text[:_QUOTED]))
-            yield from (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
-
     def _done(self, call: _Call) -> Iterator[Touch]:
-        part, result = call.part, call.result
-        text = part.texts[0] if part.texts else ""
-        start, stop = call.at, (call.at if result is None else result.at) + 1
-        values = read_arguments(text)
+        tool, start, stop = call.part.name, call.start, call.stop
+        values = read_arguments(call.part.texts[0] if call.part.texts else "")
         if patched := patched_files(values):
-            if _went_wrong(result, looks=False):
-                yield from self._error(result, start, stop, f"{part.name} {patched[0][0]}")
+            if call.went_wrong(looks=False):
+                yield from self._error(call, f"{tool} {patched[0][0]}")
             else:
-                yield from (Touch("path", path, _told_by(result, done), start, stop) for path, done in patched)
+                yield from (Touch("path", path, call.told(done), start, stop) for path, done in patched)
             return
-        claims = self._claims(part.name, values)
+        claims = self._claims(tool, values)
         command = next((value for kind, value, _ in claims if kind == "command"), "")
         if command:
-            yield from self._ran(command, start, stop, result)
-        named = next((value for kind, value, _ in claims if kind == "path"), "")
-        about = f"{part.name} {named}"
+            yield from self._ran(command, call)
+        about = f"{tool} {next((value for kind, value, _ in claims if kind == 'path'), '')}"
         looks = all(done in LOOKS for kind, _, done in claims if kind != "command")
-        if not command and _went_wrong(result, looks=looks):
-            yield from self._error(result, start, stop, about)
+        if not command and call.went_wrong(looks=looks):
+            yield from self._error(call, about)
             return
         for kind, value, done in claims:
             if kind != "command":
-                operation = _told_by(result, done) if kind == "path" else done
-                yield Touch(kind, value, operation, start, stop, about=about, went_well=result is not None)
-        if result is not None:
-            yield from _told(result, start, stop)
+                operation = call.told(done) if kind == "path" else done
+                yield Touch(kind, value, operation, start, stop, about=about, went_well=call.result is not None)
+        if call.result is not None and len(call.result) <= _SHORT:  # it tells what was made, or found
+            yield from (Touch("url", url, "seen", start, stop) for url in urls_in(call.result))
+            yield from (Touch("identifier", id, "seen", start, stop) for id in ids_in_result(call.result))
 
-    def _error(self, result: _Result | None, start: int, stop: int, about: str) -> Iterator[Touch]:
+    def _error(self, call: _Call, about: str) -> Iterator[Touch]:
         """What a result that reports a failure names as its error."""
-        if result is not None and (line := self._detectors.error_line(both_ends(result.text), True)):
-            yield Touch("error", signature(line), "seen", start, stop, about=about)
+        if line := self._error_line(both_ends(call.result or ""), True):
+            yield Touch("error", signature(line), "seen", call.start, call.stop, about=about)
 
     def _claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
         """(kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
@@ -143,7 +137,8 @@ class CallReader:
         for rule in self._rules.rules_for(tool, word):
             if (kind := rule.kind) == "plan":  # which is kept beside the log
                 continue
-            for key in _keys(rule, named, taken):
+            wanted = list(named) if rule.key == ANY else rule.key.split("|")  # the best first
+            for key in [key for key in wanted if key in named and key not in taken]:
                 fitting = _fitting(rule, named[key])
                 if not fitting or (rule.tool == ANY and rule.kind in kinds and rule.kind != "identifier"):
                     continue
@@ -157,25 +152,23 @@ class CallReader:
             found = [claim for claim in found if claim[0] != "command"]
         return found
 
-    def _ran(self, command: str, start: int, stop: int, result: _Result | None) -> Iterator[Touch]:
+    def _ran(self, command: str, call: _Call) -> Iterator[Touch]:
         """A command with its exit status, the files that it obviously touched, and what went wrong."""
-        bare = bare_command(command)
+        bare, start, stop = bare_command(command), call.start, call.stop
         value, about = one_line(bare, _LONGEST["command"]), tried(bare)
-        text = "" if result is None else result.text
-        code = exit_code(text)
-        looks = only_looks(bare)
-        failed = result is not None and (code not in ("", "0") or (not code and result.failed))
-        line = ""
-        if result is not None and code != "0" and (result.failed or not looks):
-            line = self._detectors.error_line(both_ends(text), failed)
+        has_result, text = call.result is not None, call.result or ""
+        code, line = exit_code(text), ""
+        failed = has_result and (code not in ("", "0") or (not code and call.failed))
+        if has_result and code != "0" and (call.failed or not only_looks(bare)):
+            line = self._error_line(both_ends(text), failed)
         refused = denies(text)
         failed = failed or bool(line) or refused
-        ran = "ran" if result is not None else f"ran{_NO_RESULT}"
+        ran = "ran" if has_result else f"ran{_NO_RESULT}"
         operation = f"exit {code}" if code else "failed" if failed else ran
-        yield Touch("command", value, operation, start, stop, about=about, went_well=result is not None and not failed)
+        yield Touch("command", value, operation, start, stop, about=about, went_well=has_result and not failed)
         for path, done, program in () if refused else files_of(command):
             if f"{program}: " not in text[:_SHORT]:
-                yield Touch("path", path, _told_by(result, done), start, stop, about=path)
+                yield Touch("path", path, call.told(done), start, stop, about=path)
         if line and failed:
             yield Touch("error", signature(line), "seen", start, stop, about=about)
 
@@ -189,19 +182,13 @@ def _calls(group: Sequence[tuple[int, Reading]]) -> list[_Call]:
         results = [part for part in reading.parts if part.kind == "result"]
         if made:
             open_calls.make([part.id for part in made])
-            calls += [_Call(at, part, None) for part in made]
+            calls += [_Call(at, at + 1, part) for part in made]
         for part in results:
             answered = open_calls.answer(part.id)
             if answered is not None:
-                result = _Result(at, "\n".join(part.texts), part.failed)
-                calls[answered[1]] = calls[answered[1]]._replace(result=result)
+                call = calls[answered[1]]
+                call.stop, call.result, call.failed = at + 1, "\n".join(part.texts), part.failed
     return calls
-
-
-def _keys(rule: LedgerRule, named: Mapping[str, object], taken: set[str]) -> list[str]:
-    """The arguments that a rule may take, the best first."""
-    keys = list(named) if rule.key == ANY else rule.key.split("|")
-    return [key for key in keys if key in named and key not in taken]
 
 
 def _fitting(rule: LedgerRule, values: Sequence[str]) -> list[str]:
@@ -225,23 +212,6 @@ def _fitting(rule: LedgerRule, values: Sequence[str]) -> list[str]:
             ]
 
 
-def _told_by(result: _Result | None, operation: str) -> str:
-    """What was done; of a change that nobody has confirmed, with the words that say so."""
-    return operation if result is not None or operation in LOOKS else f"{operation}{_NO_RESULT}"
-
-
-def _went_wrong(result: _Result | None, *, looks: bool) -> bool:
-    return result is not None and (result.failed or refuses(result.text, looks=looks))
-
-
-def _told(result: _Result, start: int, stop: int) -> Iterator[Touch]:
-    """Addresses and ids in a short result: what was made, or found."""
-    if len(result.text) > _SHORT:
-        return
-    yield from (Touch("url", url, "seen", start, stop) for url in urls_in(result.text))
-    yield from (Touch("identifier", id, "seen", start, stop) for id in ids_in_result(result.text))
-
-
 _EAGER = 1_000  # unread tokens from which on they are read ahead of need
 
 _SOON = 200  # the same where a view is about to activate
@@ -253,29 +223,27 @@ _PIECE = 8_000  # tokens that are read in one go ahead of need
 _BACKLOG = 40_000  # tokens that a view may have to read
 
 
-class Ahead(NamedTuple):
-    """Groups that are to be read ahead of need, which any thread may do."""
+class Unread(NamedTuple):
+    """Groups that are to be read, which any thread may do."""
 
-    start: int
-    stop: int
     groups: Sequence[tuple[int, Sequence[Entry]]]  # each with the place of its first entry
     reader: CallReader
     version: int  # of the log
 
-    def read(self, yield_now: YieldNow) -> tuple[list[Touch], Exception | None]:
-        """What they say, and the first error in reading them: a group that fails is passed over.
+    def read(self, yield_now: YieldNow = never_yield) -> tuple[dict[int, Sequence[Touch]], Exception | None]:
+        """What each says, by its first entry, and the first error in reading them: of a group that fails, nothing.
 
         `yield_now` is called all along.
         """
-        touches: list[Touch] = []
+        found: dict[int, Sequence[Touch]] = {}
         failure: Exception | None = None
         for first, group in self.groups:
             yield_now(sum(len(entry.data) for entry in group))
             try:
-                touches += _touches(self.reader, first, group, yield_now)
+                found[first] = self.reader.touches_of(first, group, yield_now)
             except Exception as error:  # one group that cannot be read must not keep the others unread
-                failure = failure or error
-        return touches, failure
+                found[first], failure = (), failure or error
+        return found, failure
 
 
 class SessionLedger:
@@ -285,137 +253,93 @@ class SessionLedger:
         self._log = log
         self._reader = reader
         self._ledger = Ledger()
-        self._read: list[Touch] = []
-        self._next = 0  # first entry that has not been read, behind the gap
-        self._gap = (0, 0)  # entries that were passed over
-        self._version = 0  # of the log: how often it was replaced
-        self._arrived: tuple[Ahead, Sequence[Touch], Exception | None] | None = None  # read in a thread for a view
+        self._touches: list[Touch] = []
+        self._first = 0  # all entries before it have been read
+        self._done: set[int] = set()  # first entries of the groups from there on that have been read
 
     def lags(self, *, soon: bool = False) -> bool:
         """Whether there is enough unread to be read ahead of need; less is enough where it is needed `soon`."""
         tokens, stop = self._log.tokens, self._log.closed_groups_stop
-        return self._gap[0] < self._gap[1] or tokens[stop] - tokens[self._next] >= (_SOON if soon else _EAGER)
+        return tokens[stop] - tokens[self._first] >= (_SOON if soon else _EAGER)
 
-    def reader(self) -> Callable[[], None] | None:
-        """Read, in any thread, what `current` would read; None where that is little, or has been read."""
-        self._pass_over()
-        self._take_arrived()
-        tokens, start, stop = self._log.tokens, self._next, self._log.closed_groups_stop
-        if tokens[stop] - tokens[start] < _FOR_A_THREAD or self._arrived is not None:
-            return None
-        groups = [(first, self._log.entries[first:end]) for first, end in self._groups(start, stop)]
-        ahead = Ahead(start, stop, groups, self._reader, self._version)
+    def ahead(self) -> Unread:
+        """The oldest of what has not been read, to be read ahead of need."""
+        tokens = self._log.tokens
+        return self._unread(self._first, bisect_left(tokens, tokens[self._first] + _PIECE))
 
-        def read() -> None:
-            self._arrived = ahead, *ahead.read(never_yield)
+    def for_a_thread(self) -> Unread | None:
+        """What `current` would read; None where that is little."""
+        unread = self._unread(self._newest)
+        size = sum(self._log.tokens[at + len(group)] - self._log.tokens[at] for at, group in unread.groups)
+        return unread if size >= _FOR_A_THREAD else None
 
-        return read
-
-    def current(self) -> Ledger:
-        """The ledger of the closed groups; of a long backlog only of its newest part."""
-        self._pass_over()
-        self._take_arrived()
-        self._next, self._arrived = self._read_from(self._next, self._log.closed_groups_stop), None
-        return self._ledger
-
-    def _take_arrived(self) -> None:
-        """Note what a thread has read, if it is what comes next. What failed is read again, and told then."""
-        if self._arrived is None:
-            return
-        ahead, touches, failure = self._arrived
-        if (ahead.version, ahead.start) != (self._version, self._next):
-            self._arrived = None
-        elif failure is None:
-            self._note(touches)
-            self._next, self._arrived = ahead.stop, None
-
-    def _pass_over(self) -> None:
-        """Of a long backlog go on with its newest part."""
-        tokens, stop = self._log.tokens, self._log.closed_groups_stop
-        if self._gap[0] == self._gap[1] and tokens[stop] - tokens[self._next] > _BACKLOG:
-            first = bisect_left(tokens, tokens[stop] - _BACKLOG, hi=stop)
-            at = bisect_left(self._log.group_starts, first)
-            if at < len(self._log.group_starts):
-                start = self._log.group_starts[at]
-                self._gap, self._next = (self._next, start), start
-
-    def ahead(self) -> Ahead:
-        """Some of what has not been read, to be read ahead of need."""
-        start, end = self._unread
-        groups = self._groups(start, min(end, self._after(start)))
-        entries = [(first, self._log.entries[first:stop]) for first, stop in groups]
-        stop = groups[-1][1] if groups else min(end, self._after(start))
-        return Ahead(start, stop, entries, self._reader, self._version)
-
-    def take(self, ahead: Ahead, touches: Sequence[Touch]) -> None:
-        """Note what was read ahead; nothing where it was read meanwhile, or the log replaced."""
-        if (ahead.version, ahead.start) != (self._version, self._unread[0]):
-            return
-        self._note(touches)
-        if self._gap[0] < self._gap[1]:
-            self._gap = ahead.stop, self._gap[1]
-        else:
-            self._next = ahead.stop
+    def take(self, unread: Unread, found: Mapping[int, Sequence[Touch]]) -> None:
+        """Note what was read, but for what was read meanwhile; nothing where the log was replaced."""
+        if unread.version == self._log.version:
+            for first, touches in found.items():
+                self._note(first, touches)
+            self._go_on()
 
     def keep(self, stop: int) -> None:
         """The log was replaced from entry `stop` on."""
-        self._version += 1
-        if stop >= self._next:
-            return
-        if self._gap[0] < self._gap[1]:
-            stop = min(stop, self._gap[0])
-        self._read = [touch for touch in self._read if touch.stop <= stop]
-        self._ledger, self._next, self._gap = Ledger(self._read), stop, (0, 0)
+        self._first, self._done = min(self._first, stop), {first for first in self._done if first < stop}
+        kept = [touch for touch in self._touches if touch.stop <= stop]
+        if len(kept) < len(self._touches):
+            self._touches, self._ledger = kept, Ledger(kept)
+
+    def current(self) -> Ledger:
+        """The ledger of the closed groups; of a long backlog only of its newest part."""
+        self._read(self._newest)
+        return self._ledger
 
     def facts(self) -> list[Fact]:
         """Everything that is known of the whole log, its open end included."""
-        self._gap = self._read_from(*self._gap), self._gap[1]
-        self._next = self._read_from(self._next, self._log.closed_groups_stop)
+        self._read(self._first)
         return self.newest_facts()
 
     def newest_facts(self) -> list[Fact]:
         """The same, but of a long backlog only of its newest part."""
         ledger = self.current()
-        start, stop = self._log.closed_groups_stop, len(self._log)
-        if start < stop:
-            ledger += Ledger(self._touches(start, stop))
+        start = self._log.closed_groups_stop
+        if start < len(self._log):
+            ledger += Ledger(self._reader.touches_of(start, self._log.entries[start:]))
         return ledger.facts()
 
     @property
-    def _unread(self) -> tuple[int, int]:
-        """The entries that are to be read next."""
-        return self._gap if self._gap[0] < self._gap[1] else (self._next, self._log.closed_groups_stop)
+    def _newest(self) -> int:
+        """Where the unread entries begin that a view reads."""
+        tokens, stop, starts = self._log.tokens, self._log.closed_groups_stop, self._log.group_starts
+        if tokens[stop] - tokens[self._first] <= _BACKLOG:
+            return self._first
+        at = bisect_left(starts, bisect_left(tokens, tokens[stop] - _BACKLOG, hi=stop))
+        return starts[at] if at < len(starts) else self._first
 
-    def _after(self, start: int) -> int:
-        """An entry about a piece behind `start`."""
-        tokens = self._log.tokens
-        return bisect_left(tokens, tokens[start] + _PIECE)
+    def _unread(self, start: int, stop: int | None = None) -> Unread:
+        """The unread of the closed groups that begin between two entries."""
+        log, starts = self._log, self._log.group_starts
+        last = len(starts) if stop is None else bisect_left(starts, stop)
+        numbers = [at for at in range(bisect_left(starts, start), last) if starts[at] not in self._done]
+        groups = [(starts[at], log.entries[slice(*log.group_range(at))]) for at in numbers]
+        return Unread(groups, self._reader, log.version)
 
-    def _groups(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """The groups that begin between two entries."""
+    def _read(self, start: int) -> None:
+        """Read what has not been read from an entry on."""
+        for first, group in self._unread(start).groups:
+            self._note(first, self._reader.touches_of(first, group))
+        self._go_on()
+
+    def _note(self, first: int, touches: Sequence[Touch]) -> None:
+        if first >= self._first and first not in self._done:
+            self._done.add(first)
+            self._touches += touches
+            for touch in touches:
+                self._ledger.add(touch)
+
+    def _go_on(self) -> None:
+        """Forget which groups were read where all before them were."""
         starts = self._log.group_starts
-        first, last = bisect_left(starts, start), bisect_left(starts, stop)
-        ends = [*starts[first + 1 : last + 1], self._log.closed_groups_stop]
-        return list(zip(starts[first:last], ends, strict=False))
-
-    def _read_from(self, start: int, stop: int) -> int:
-        """Read the groups that begin between two entries; where the last of them ends."""
-        for first, end in self._groups(start, stop):
-            self._note(self._touches(first, end))
-            start = end
-        return max(start, stop)
-
-    def _note(self, touches: Sequence[Touch]) -> None:
-        self._read += touches
-        for touch in touches:
-            self._ledger.add(touch)
-
-    def _touches(self, start: int, stop: int) -> list[Touch]:
-        return _touches(self._reader, start, self._log.entries[start:stop])
-
-
-def _touches(reader: CallReader, start: int, group: Sequence[Entry], yield_now: YieldNow = never_yield) -> list[Touch]:
-    """What a group says; most messages that call nothing and that no human wrote are not even looked at."""
-    if not any(entry.facts.human or entry.facts.calls for entry in group):
-        return []
-    return reader.touches([(at, entry.read(at).reading) for at, entry in enumerate(group, start)], yield_now)
+        at = bisect_left(starts, self._first)
+        while at < len(starts) and starts[at] in self._done:
+            self._done.discard(starts[at])
+            at += 1
+        self._first = starts[at] if at < len(starts) else self._log.closed_groups_stop

@@ -5,9 +5,14 @@ Appending is O(1) amortised. It knows nothing of summaries, providers or stores.
 
 from __future__ import annotations
 
+import json
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from summarizing_context.extraction.importance import ImportanceIndex, Member
 from summarizing_context.extraction.rules import CueRules
@@ -36,12 +41,35 @@ from summarizing_context.log.segments import (
     render_entries,
 )
 from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.messages.validation import Message
 from summarizing_context.settings.ledger_rules import PlanTools
 from summarizing_context.stores.base import StoredRules
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
 _FRESH = 64  # entries that are kept parsed too, beside those of the newest group: more than come between two views
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A tool call that has no result yet.
+
+    `message` is the index in the log of the message that makes it. `arguments` are the JSON value that the model wrote,
+    or its text where that is no JSON. `block` is the type of the content block that makes the call, such as `tool_use`;
+    empty for a call in `tool_calls`.
+    """
+
+    message: int
+    id: str
+    name: str
+    arguments: Any
+    block: str = ""
+
+    def result(self, content: str | list[Any]) -> Message:
+        """Return the message that answers the call, in the shape in which the call was made, for `add_message`."""
+        if self.block == "tool_use":
+            return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": self.id, "content": content}]}
+        return {"role": "tool", "tool_call_id": self.id, "content": content}
 
 
 class MessageLog:
@@ -71,8 +99,7 @@ class MessageLog:
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
         self.hashes: list[str] = []  # range hash of each segment
-        self.repeated: set[str] = set()  # those that stand more than once
-        self._known: set[str] = set()
+        self.times: Counter[str] = Counter()  # how often each of them stands
         self.group_starts = array("q")
         self.closed_groups_stop = 0  # first entry that is not in a closed group
         self._fresh = 0  # first entry that may be kept parsed
@@ -136,14 +163,40 @@ class MessageLog:
         self.tokens.append(self.tokens[-1] + cost)
         self.history_tokens += cost
         if index == self.leading_count and facts.role in _LEADING:
-            self._lead()
+            self.leading_count = self.closed_groups_stop = stop = index + 1
+            self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
             return
         step = self._groups.add(facts.calls, facts.answers, turn=facts.turn)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
-        self._note_places(index, entry)
+        self.kept_texts.add(index, entry)
+        if facts.human:
+            self._humans.append(index)
+            self.rules.add(index, self.rule_reader.of(entry), self.rule_reader.verdict(entry))
+        if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
+            self._steps.append(index)
+        if self._keep_system and facts.role in _LEADING and not facts.hook:
+            self._systems.append(index)
+        if facts.critical:
+            self._criticals.append(index)
         for start, stop in step.closed:
-            self._close_group(start, stop)
-        self._forget_readings(min(index + 1 - _FRESH, self.newest_group[0]))
+            members = self.entries[start:stop]
+            self.group_starts.append(start)
+            self.closed_groups_stop = stop
+            traits = [Member(one.facts.traits, one.facts.critical) for one in members]
+            # by cues, whatever a model says later: what was decided of a group stays
+            stated = [rule.strength for one in members if one.facts.human for rule in self.rule_reader.of(one)]
+            self.importance.add(traits, stated)
+            digest, size = group_digest([one.digest for one in members]), sum(one.facts.size for one in members)
+            for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.turn)):
+                digests = (one.digest for one in self.entries[segment.start : segment.stop])
+                hash = range_hash(digests, segment.part, segment.parts)
+                self.segments.append(segment)
+                self.hashes.append(hash)
+                self.times[hash] += 1
+        fresh = min(index + 1 - _FRESH, self.newest_group[0])  # entries are kept parsed from there on only
+        for old in range(self._fresh, fresh):
+            self.entries[old].fresh = None
+        self._fresh = max(self._fresh, fresh)
 
     def beside(self) -> MessageLog:
         """Return an empty log that reads and cuts as this one does."""
@@ -160,7 +213,11 @@ class MessageLog:
         where a log `beside` this one was filled with it."""
         version, pinned, same = self.version + 1, self.pinned, self.common_prefix(log)
         loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
-        settled, stop = self._settled(same)
+        # the segment after a boundary may have decided it, so that one has to be whole as well
+        settled = max(0, bisect_right(self.segments, same, key=lambda segment: segment.stop) - 1)
+        while settled and not self.segments[settled - 1].last_part:
+            settled -= 1
+        stop = self.segments[settled - 1].stop if settled else 0
         if filled is not None:
             given_up = {"loaded": loaded, "interruptions": interruptions}
             vars(self).update(vars(filled), version=version, kept=stop, **given_up)
@@ -249,8 +306,20 @@ class MessageLog:
         places = self.interruptions[bisect_right(self.interruptions, start) : bisect_right(self.interruptions, stop)]
         return sorted([*found, *(Passing(place, None) for place in places)], key=lambda each: each.before)
 
-    def open_calls(self) -> list[tuple[int, int]]:
-        """The calls that wait for a result: for each its message, and which of the calls of that it is."""
+    def open_calls(self) -> list[OpenCall]:
+        """The calls that wait for a result, oldest first."""
+        found: list[OpenCall] = []
+        for index, ordinal in self._waiting():
+            reading = self.read(index)[0].reading
+            part = [part for part in reading.parts if part.kind == "call" and part.id in reading.calls][ordinal]
+            arguments: Any = part.texts[0] if part.texts else ""
+            with suppress(ValueError, RecursionError):
+                arguments = json.loads(arguments)
+            found.append(OpenCall(index, part.id, part.name, arguments, part.shape))
+        return found
+
+    def _waiting(self) -> list[tuple[int, int]]:
+        """The same: for each its message, and which of the calls of that it is."""
         waiting, made = OpenCalls(), list[tuple[int, int]]()
         for index in range(self.closed_groups_stop, len(self.entries)):
             facts = self.entries[index].facts
@@ -270,7 +339,7 @@ class MessageLog:
             return
         place, before = (stop - 1, stop - 1) if makes_calls else (stop, self.loaded)
         known = self.interruptions[-1] if self.interruptions else 0
-        if any(known <= index < before for index, _ in self.open_calls()):
+        if any(known <= index < before for index, _ in self._waiting()):
             self.interruptions.append(place)
 
     def take_interruptions(self, places: Iterable[int]) -> None:
@@ -296,7 +365,8 @@ class MessageLog:
         """Entries before `cut` that could be pinned."""
         stop = min(cut, self._steps[0]) if self._steps else cut
         humans = self._humans[: bisect_left(self._humans, cut)]
-        opening = [index for index in range(self.leading_count, stop) if self._opens(index)]
+        rows = ((index, self.entries[index].facts) for index in range(self.leading_count, stop))
+        opening = [index for index, facts in rows if facts.role == Role.USER and not facts.answers]
         pinned = [index for index in self.pinned.indexes[::-1] if index < cut]
         return Candidates(
             opening or list(humans[:1]),
@@ -311,69 +381,9 @@ class MessageLog:
         marked = (self._criticals, self._systems)
         return {index for rows in marked for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}
 
-    def _forget_readings(self, stop: int) -> None:
-        """Keep entries parsed from `stop` on only."""
-        for index in range(self._fresh, stop):
-            self.entries[index].fresh = None
-        self._fresh = max(self._fresh, stop)
-
     def _add_ephemeral(self, index: int, entry: Entry) -> None:
         self.ephemeral.append((index, entry))
         self.history_tokens += entry.cost(self._image_tokens)
-
-    def _opens(self, index: int) -> bool:
-        facts = self.entries[index].facts
-        return facts.role == Role.USER and not facts.answers
-
-    def _lead(self) -> None:
-        self.leading_count += 1
-        self.closed_groups_stop = self.leading_count
-        self._groups = GroupCutter(self.leading_count)
-        self._cutter = SegmentCutter(self._limits, self.leading_count)
-
-    def _note_places(self, index: int, entry: Entry) -> None:
-        facts = entry.facts
-        self.kept_texts.add(index, entry)
-        if facts.human:
-            self._humans.append(index)
-            self.rules.add(index, self.rule_reader.of(entry), self.rule_reader.verdict(entry))
-        if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
-            self._steps.append(index)
-        if self._keep_system and facts.role in _LEADING and not facts.hook:
-            self._systems.append(index)
-        if facts.critical:
-            self._criticals.append(index)
-
-    def _close_group(self, start: int, stop: int) -> None:
-        members = self.entries[start:stop]
-        digest = group_digest([entry.digest for entry in members])
-        size = sum(entry.facts.size for entry in members)
-        self.group_starts.append(start)
-        self.closed_groups_stop = stop
-        traits = [Member(one.facts.traits, one.facts.critical) for one in members]
-        # by cues, whatever a model says later: what was decided of a group stays
-        stated = [rule.strength for entry in members if entry.facts.human for rule in self.rule_reader.of(entry)]
-        self.importance.add(traits, stated)
-        for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.turn)):
-            self.segments.append(segment)
-            digests = (entry.digest for entry in self.entries[segment.start : segment.stop])
-            self._note_hash(range_hash(digests, segment.part, segment.parts))
-
-    def _note_hash(self, hash: str) -> None:
-        if hash in self._known:
-            self.repeated.add(hash)
-        self._known.add(hash)
-        self.hashes.append(hash)
-
-    def _settled(self, keep: int) -> tuple[int, int]:
-        """How many segments the first `keep` entries settle, and where the last of them ends.
-
-        The segment after a boundary may have decided it, so that one has to be whole as well.
-        """
-        settled = max(0, bisect_right(self.segments, keep, key=lambda segment: segment.stop) - 1)
-        while settled and not self.segments[settled - 1].last_part:
-            settled -= 1
-        return settled, self.segments[settled - 1].stop if settled else 0
 
     def _forget(self, settled: int, stop: int) -> None:
         """Go back to the end of a segment."""
@@ -381,10 +391,8 @@ class MessageLog:
             vars(self).update(vars(self.beside()))
             return
         del self.entries[stop:], self.tokens[stop + 1 :]
-        kept, self.hashes, self.repeated, self._known = self.hashes[:settled], [], set(), set()
-        for hash in kept:
-            self._note_hash(hash)
-        del self.segments[settled:]
+        del self.segments[settled:], self.hashes[settled:]
+        self.times = Counter(self.hashes)
         del self.group_starts[bisect_left(self.group_starts, stop) :]
         del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
         del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]

@@ -51,17 +51,18 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
     def held_by(self, contents: Sequence[bytes]) -> PinList:
         """The pins that still hold in a log that says this: a message where it stands now, the nearest that says the
         same; none whose message is gone. An empty log has no pins."""
-        found = [pin for pin in self.pins if contents and pin.index is None]
-        moved = [pin for pin in self.pins if pin.index is not None and not _stands(pin, contents)]
-        found += [pin for pin in self.pins if pin.index is not None and _stands(pin, contents)]
-        if moved:
-            places: dict[str, list[int]] = {pin.content: [] for pin in moved}
-            for index, content in enumerate(contents):
-                if (name := content.hex()) in places:
-                    places[name].append(index)
-            found += [_nearest(pin, places[pin.content]) for pin in moved if places[pin.content]]
-        order = {pin.id: at for at, pin in enumerate(self.pins)}
-        return PinList(tuple(sorted(found, key=lambda pin: order[pin.id])), self.made)
+        wanted = {pin.content for pin in self.pins if pin.index is not None}
+        places: dict[str, list[int]] = {name: [] for name in wanted}
+        for index, content in enumerate(contents):
+            if (name := content.hex()) in wanted:
+                places[name].append(index)
+        held: list[Pin] = []
+        for pin in self.pins:
+            if (at := pin.index) is None:
+                held += [pin] if contents else []
+            elif found := places[pin.content]:
+                held.append(msgspec.structs.replace(pin, index=min(found, key=lambda place: abs(place - at))))
+        return PinList(tuple(held), self.made)
 
     def _with(self, pin: Pin) -> tuple[PinList, str]:
         for known in self.pins:
@@ -82,14 +83,6 @@ def encode_pins(pins: PinList) -> str:
 def decode_pins(data: str) -> PinList:
     """The pins that `encode_pins` wrote."""
     return msgspec.json.decode(data, type=PinList) if data else NO_PINS
-
-
-def _stands(pin: Pin, contents: Sequence[bytes]) -> bool:
-    return pin.index is not None and pin.index < len(contents) and contents[pin.index].hex() == pin.content
-
-
-def _nearest(pin: Pin, places: Sequence[int]) -> Pin:
-    return msgspec.structs.replace(pin, index=min(places, key=lambda at: abs(at - (pin.index or 0))))
 
 
 class Candidates(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.log.entries import PlacedMessage
@@ -51,13 +52,15 @@ class Passing(NamedTuple):
     tokens: int = 0
 
 
+@dataclass(slots=True)
 class _Unit:
     """A message with calls, and the pieces that answer it."""
 
-    def __init__(self, read: PlacedMessage, piece: Piece, ordinals: dict[int, Part], *, before: list[Piece]) -> None:
-        self.read, self.piece, self.ordinals = read, piece, ordinals
-        self.before = before  # notes of what it answers too late
-        self.results: list[Piece] = []
+    read: PlacedMessage
+    piece: Piece
+    ordinals: dict[int, Part]
+    before: list[Piece]  # notes of what it answers too late
+    results: list[Piece] = field(default_factory=list)
 
 
 def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
@@ -99,7 +102,8 @@ def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
     """Results that no call waits for, as a message that anybody may send."""
     chosen = [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]
     said = "\n".join(text for part in chosen for text in part.texts)
-    text = fence("late_result", said, call=" ".join(_attribute(part.id) for part in chosen))
+    ids = ("".join(char for char in part.id if char.isalnum() or char in "-_.:")[:64] for part in chosen)
+    text = fence("late_result", said, call=" ".join(ids))
     return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
 
 
@@ -164,7 +168,7 @@ def _place(read: PlacedMessage, open_calls: OpenCalls, units: list[_Unit], defer
         deferred += late
         return
     if calls:
-        units.append(_Unit(read, remainder, {first + n: part for n, part in enumerate(calls)}, before=late))
+        units.append(_Unit(read, remainder, {first + n: part for n, part in enumerate(calls)}, late))
     else:
         deferred += [*late, remainder]
 
@@ -195,7 +199,3 @@ def _stand_ins(index: int, missing: Sequence[Part]) -> list[Piece]:
         repairs: tuple[Repair, ...] = tuple("stand_in_result" for _ in blocks)
         pieces.append(Piece(index, {"role": "user", "content": blocks}, repairs))
     return pieces
-
-
-def _attribute(text: str) -> str:
-    return "".join(char for char in text if char.isalnum() or char in "-_.:")[:64]

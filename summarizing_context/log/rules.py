@@ -91,12 +91,12 @@ class RuleLog:
 
     def before(self, cut: int) -> StandingRules:
         """Those that hold and stand in messages before `cut`."""
-        return holding(self.all(), cut)
+        return _holding(self.all(), cut)
 
     def known_before(self, cut: int) -> StandingRules:
         """Those that held when entry `cut` came, whatever was said from there on."""
         rules = self._rules[: bisect_left(self._rules, cut, key=_message)]
-        return holding(_settled(rules, [end for end in self._ends if end[0] < cut]), cut)
+        return _holding(_settled(rules, [end for end in self._ends if end[0] < cut]), cut)
 
     def facts(self) -> list[Fact]:
         """All of them as a ledger lists them. To be read only."""
@@ -111,39 +111,30 @@ class RuleLog:
         self._all = self._facts = None
 
 
-def _settled(rules: Iterable[StandingRule], ended: Iterable[tuple[int, str]]) -> list[StandingRule]:
+def _settled(rules: Sequence[StandingRule], ended: Iterable[tuple[int, str]]) -> list[StandingRule]:
+    """Rules, oldest first, each with the message that ends it: a model says so, or a later rule repeats it, or rules on
+    the same."""
     ends: dict[str, list[int]] = {}
     for index, quote in sorted(ended):
         ends.setdefault(quote, []).append(index)
-    return settled([_ended(rule, ends.get(rule.quote, ())) for rule in rules])
-
-
-def _ended(rule: StandingRule, ends: Sequence[int]) -> StandingRule:
-    later = next((index for index in ends if index > rule.message), None)
-    return rule if later is None else rule._replace(ended_by=later)
-
-
-def settled(rules: Sequence[StandingRule]) -> list[StandingRule]:
-    """Rules, oldest first, each with the message that ends it: a later one repeats it, or rules on the same."""
     found: list[StandingRule] = []
     later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
     for rule in reversed(rules):
-        about = [(name, text) for name, text in _about(rule.quote) if text]
-        ends = [later[one] for one in about if one in later]
-        found.append(rule if rule.ended_by is not None or not ends else rule._replace(ended_by=min(ends)))
+        topic, quote = rule_topic(rule.quote), " ".join(rule.quote.split()).casefold()
+        named = (("quote", quote), ("order", topic.order), ("choice", topic.choice))
+        about = [(name, text) for name, text in named if text]
+        end = next((index for index in ends.get(rule.quote, ()) if index > rule.message), None)
+        if end is None:
+            end = min((later[one] for one in about if one in later), default=None)
+        found.append(rule if end is None else rule._replace(ended_by=end))
         later.update(dict.fromkeys(about, rule.message))
     return found[::-1]
 
 
-def holding(rules: Sequence[StandingRule], cut: int) -> StandingRules:
+def _holding(rules: Sequence[StandingRule], cut: int) -> StandingRules:
     """Those of some rules, oldest first, that hold and stand before entry `cut`."""
     held = [rule for rule in rules if rule.ended_by is None and rule.message < cut]
     return StandingRules(held[: -_OFFERED - 1 : -1], len(held), held[0].message if held else 0)
-
-
-def _about(quote: str) -> tuple[tuple[str, str], ...]:
-    topic = rule_topic(quote)
-    return ("quote", " ".join(quote.split()).casefold()), ("order", topic.order), ("choice", topic.choice)
 
 
 def _message(rule: StandingRule) -> int:

@@ -121,11 +121,6 @@ class GroupCutter:
         self._open_calls: OpenCalls | None = None
         self._run = position  # where a second message with calls joined the open group
 
-    @property
-    def is_open(self) -> bool:
-        """A call is still unanswered."""
-        return self._open_calls is not None
-
     def add(self, calls: Sequence[str], answers: Sequence[str], *, turn: bool = False) -> Step:
         """Take the next message, given the ids of the calls that it makes and answers, and whether it begins
         a turn of the user's."""
@@ -200,37 +195,25 @@ class SegmentCutter:
 
     def add(self, group: Group) -> list[Segment]:
         """Take the next closed group; the segments that are thereby cut, oldest first."""
-        cut = self._close() if self._cut_before(group) else []
-        if group.size > self._limits.maximum:
+        limits, cut = self._limits, list[Segment]()
+        ends_before = group.opens_turn and self.size >= limits.minimum
+        ends_before = ends_before and (self.size >= limits.target or _chosen(group, _TURN))
+        if self.size and (ends_before or self.size + group.size > limits.maximum):
+            cut.append(self._close())
+        if group.size > limits.maximum:  # in parts; a quarter of each is left free for the labels of rendering
             self.start = self._stop = group.stop
-            return cut + self._leaves(group)
+            parts = -(-group.size * 5 // (4 * limits.maximum))
+            return cut + [Segment(group.start, group.stop, group.size, part, parts) for part in range(parts)]
         self.size += group.size
         self._stop = group.stop
-        return cut + self._close() if self._cut_after(group) else cut
+        if self.size >= limits.minimum and _chosen(group, _GROUP if self.size < limits.target else _LATE_GROUP):
+            cut.append(self._close())
+        return cut
 
-    def _cut_before(self, group: Group) -> bool:
-        if self.size == 0:
-            return False
-        if self.size + group.size > self._limits.maximum:
-            return True
-        if not group.opens_turn or self.size < self._limits.minimum:
-            return False
-        return self.size >= self._limits.target or _chosen(group, _TURN)
-
-    def _cut_after(self, group: Group) -> bool:
-        if self.size < self._limits.minimum:
-            return False
-        return _chosen(group, _GROUP if self.size < self._limits.target else _LATE_GROUP)
-
-    def _close(self) -> list[Segment]:
+    def _close(self) -> Segment:
         segment = Segment(self.start, self._stop, self.size)
         self.start, self.size = self._stop, 0
-        return [segment]
-
-    def _leaves(self, group: Group) -> list[Segment]:
-        """The parts of a group that is too large; a quarter of each is left free for the labels of rendering."""
-        parts = -(-group.size * 5 // (4 * self._limits.maximum))
-        return [Segment(group.start, group.stop, group.size, part, parts) for part in range(parts)]
+        return segment
 
 
 def _chosen(group: Group, one_in: int) -> bool:
@@ -253,14 +236,15 @@ class Sources:
         """What gives the text of a segment; `group` names the contents of its entries, and in how many parts."""
         if segment.parts == 1:
             return lambda: self._rendered(entries)
-        return lambda: self._pieces_of(group, entries, segment.parts)[segment.part]
 
-    def _pieces_of(self, group: str, entries: Sequence[Entry], parts: int) -> list[str]:
-        known, pieces = self._pieces
-        if known != group:
-            pieces = cut_evenly(self._rendered(entries), parts, self._yield_now)
-            self._pieces = group, pieces
-        return pieces
+        def piece() -> str:
+            known, pieces = self._pieces
+            if known != group:
+                pieces = cut_evenly(self._rendered(entries), segment.parts, self._yield_now)
+                self._pieces = group, pieces
+            return pieces[segment.part]
+
+        return piece
 
     def _rendered(self, entries: Sequence[Entry]) -> str:
         return render_entries(entries, self._redact, numbered=self._numbered, yield_now=self._yield_now)

@@ -86,6 +86,13 @@ NOTE = Node(-1, -1)  # a note about a topic; it stands outside the tree
 OPEN = Node(-2, -2)  # a piece of the open segment; likewise
 
 
+class Want(NamedTuple):
+    """A summary that is missing."""
+
+    node: Node
+    hash: str
+
+
 class MergeRule(NamedTuple):
     """When the oldest part of a header is merged. Tokens are those of its blocks."""
 
@@ -102,7 +109,12 @@ def merge_oldest(
     As many leaves stay behind the merge as come nearest to `BEHIND` of the target. While no merge is ready, the header
     may grow up to `most`; beyond that the nearest merge is taken, even as an extract.
     """
-    total, rests = _total(shown, tokens, rule), _rests(shown, tokens, rule)
+    total, rests = 0.0, _rests(shown, tokens, rule)
+    for node in reversed(shown):
+        total += tokens(node)
+        if total > max(rule.target, rule.most):  # the newest alone are too many: old ones are not looked at
+            total = inf
+            break
     if total <= rule.target or not rests:
         return list(shown)
 
@@ -123,16 +135,6 @@ def merge_oldest(
         if merged(found) >= total:
             return list(shown)
     return [Node(0, found), *(node for node in shown if node.start >= found)]
-
-
-def _total(shown: Sequence[Node], tokens: Callable[[Node], int], rule: MergeRule) -> float:
-    """Tokens of all nodes; infinite where the newest alone are too many, so that old ones are not looked at."""
-    total = 0.0
-    for node in reversed(shown):
-        total += tokens(node)
-        if total > max(rule.target, rule.most):
-            return inf
-    return total
 
 
 def _rests(shown: Sequence[Node], tokens: Callable[[Node], int], rule: MergeRule) -> dict[int, float]:

@@ -7,23 +7,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import anyio.to_thread
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.extraction.memory_items import Item, MemoryItems, decode_items, normal_subject
+from summarizing_context.extraction.memory_items import (
+    HUMAN,
+    Item,
+    MemoryItems,
+    bare_subject,
+    decode_items,
+    definitions,
+    normal_subject,
+)
 from summarizing_context.extraction.rules import rule_topic
-from summarizing_context.log.entries import prefix_hashes, range_hash
+from summarizing_context.log.entries import Entry, prefix_hashes, range_hash
+from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment, Sources
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.messages.redaction import Redact
+from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.truncation import cut_results
 from summarizing_context.stores.base import (
@@ -40,6 +50,17 @@ from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.summary_cache import SummaryCache
 
+_AT_ONCE = 200  # leaves whose marks are looked up in one go
+_END_WITHIN = 0.5  # seconds
+
+_MOST = 50  # takeaways of one session without a model, the newest
+_WITHIN = 0.5  # seconds to read summaries, some of which are only made by that
+_LONGEST = 2_000  # characters
+_LATEST, _SUPERSEDED = " (latest)", " (superseded)"  # marks of rules in what stands for a segment
+_CUT = "…"  # where a line of a summary was cut
+
+logger = logging.getLogger(__name__)
+
 
 class LogPiece(NamedTuple):
     """What is read in one go: entries `start` up to `stop`, or a part of one large group."""
@@ -55,7 +76,7 @@ class UnreadPieces:
     """The pieces of one session's log that a model has summarized or that are asked for, and that are not read yet."""
 
     def __init__(self, log: MessageLog, summaries: SummaryCache, redact: Redact | None) -> None:
-        self._log, self._summaries, self._redact = log, summaries, redact
+        self.log, self._summaries, self._redact = log, summaries, redact
         self.reset()
 
     def reset(self) -> None:
@@ -68,11 +89,11 @@ class UnreadPieces:
 
     def read_to_end(self) -> None:
         """All that stands in closed groups is to be read."""
-        self._asked = self._log.closed_groups_stop
+        self._asked = self.log.closed_groups_stop
 
     def wanted(self) -> Iterator[LogPiece]:
         """What is to be read now, oldest first."""
-        segments = self._log.segments
+        segments = self.log.segments
         while self._first < len(segments) and self._stops.get(self._first) == segments[self._first].stop:
             self._stops.pop(self._first)
             self._first += 1
@@ -97,10 +118,12 @@ class UnreadPieces:
         for leaf in leaves:
             segment = self._segment(leaf)
             if segment.parts > 1:
-                known[self._log.hashes[leaf]] = leaf, segment.stop
+                known[self.log.hashes[leaf]] = leaf, segment.stop
                 continue
-            ends = self._group_ends(segment)
-            digests = [entry.digest for entry in self._log.entries[segment.start : segment.stop]]
+            starts = self.log.group_starts
+            first, last = bisect_left(starts, segment.start), bisect_left(starts, segment.stop)
+            ends = [*islice(starts, first + 1, last), segment.stop] if first < last else []
+            digests = [entry.digest for entry in self.log.entries[segment.start : segment.stop]]
             hashes = list(prefix_hashes(digests))
             known.update((hashes[end - segment.start - 1], (leaf, end)) for end in ends)
         return known
@@ -110,102 +133,56 @@ class UnreadPieces:
         for leaf, stop in marks:
             self._stops[leaf] = max(stop, self._stops.get(leaf, 0))
 
-    @property
-    def stop(self) -> int:
-        """How many entries the log has."""
-        return len(self._log)
-
-    @property
-    def leaves(self) -> int:
-        """How many leaves there are, what is in no segment yet included."""
-        return len(self._log.segments) + 1
-
     def source(self, piece: LogPiece) -> Callable[[], str]:
         """What gives the text of a piece, its messages with their numbers in it, in any thread."""
         segment = self._segment(piece.leaf)
         first_part = piece.leaf - segment.part
-        group = self._log.hashes[first_part] if segment.parts > 1 else ""
-        return self._sources.source(segment, group, self._log.entries[piece.start : piece.stop])
+        group = self.log.hashes[first_part] if segment.parts > 1 else ""
+        return self._sources.source(segment, group, self.log.entries[piece.start : piece.stop])
 
     def _next(self, leaf: int) -> LogPiece | None:
         segment = self._segment(leaf)
         start = self._stops.get(leaf, segment.start)
-        is_closed = leaf < len(self._log.segments)
+        is_closed = leaf < len(self.log.segments)
         whole = is_closed and (segment.stop <= self._asked or self._summaries.is_ready(Node.leaf(leaf)))
         asked = start if is_closed else min(segment.stop, max(self._asked, self._summaries.open.ready_stop))
         stop = segment.stop if whole else asked
         if stop <= start:
             return None
         if is_closed and start == segment.start:
-            return LogPiece(leaf, start, stop, self._log.hashes[leaf], self._log.hashes[leaf])
-        digests = [entry.digest for entry in self._log.entries[segment.start : stop]]
+            return LogPiece(leaf, start, stop, self.log.hashes[leaf], self.log.hashes[leaf])
+        digests = [entry.digest for entry in self.log.entries[segment.start : stop]]
         return LogPiece(leaf, start, stop, range_hash(digests[start - segment.start :]), range_hash(digests))
 
     def _segment(self, leaf: int) -> Segment:
         """A leaf; the last is what is in no segment yet."""
-        log = self._log
+        log = self.log
         if leaf < len(log.segments):
             return log.segments[leaf]
         return Segment(log.covered_by_segments, log.closed_groups_stop, 0)
-
-    def _group_ends(self, segment: Segment) -> list[int]:
-        """Where the groups of a segment end."""
-        starts = self._log.group_starts
-        first, last = bisect_left(starts, segment.start), bisect_left(starts, segment.stop)
-        return [*islice(starts, first + 1, last), segment.stop] if first < last else []
-
-
-def shortened(content: str) -> str:
-    """A content without the middles of its long results: what lasts is seldom in them."""
-    cut = cut_results(content)
-    return cut.join([()] * len(cut.left_out))
-
-
-class MemoryReader(Protocol):
-    """Reads memories off pieces of a log."""
-
-    name: str  # what it has read is marked by it
-
-    def ready(self) -> bool:
-        """Whether it may be asked now."""
-
-    def next(self, wanted: Iterator[LogPiece]) -> Sequence[LogPiece]:
-        """Which of the pieces it reads in one go."""
-
-    async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
-        """What they teach; None where they are no longer there."""
 
 
 class ModelMemoryReader:
     """Asks a model, or takes what one has answered before."""
 
-    name = "model"
+    name = "model"  # what it has read is marked by it
 
-    def __init__(
-        self,
-        pieces: UnreadPieces,
-        *,
-        store: Store,
-        session_id: str,
-        caller: Caller,
-        recipe: Recipe,
-    ) -> None:
+    def __init__(self, pieces: UnreadPieces, *, store: Store, session_id: str, caller: Caller, recipe: Recipe) -> None:
         self._pieces, self._store = pieces, store
         self._session_id, self._caller, self._recipe = session_id, caller, recipe
 
-    def ready(self) -> bool:
-        return self._caller.ready_in() == 0.0
-
     def next(self, wanted: Iterator[LogPiece]) -> Sequence[LogPiece]:
-        return list(islice(wanted, 1))
+        """Which of the pieces it reads in one go: the first, if it may be asked now."""
+        return list(islice(wanted, 1)) if self._caller.ready_in() == 0.0 else ()
 
     async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
+        """What they teach; None where they are no longer there."""
         (piece,) = pieces
         key = SummaryKey(piece.hash, self._recipe.memory)
         async with paid_once(self._store, self._recipe, key, self):
-            found = (
-                (await self._store.find_summaries(self._session_id, [key])).get(key) if self._recipe.shared else None
-            )
+            found: StoredSummary | None = None
+            if self._recipe.shared:
+                found = (await self._store.find_summaries(self._session_id, [key])).get(key)
             if found is None:
                 if not self._pieces.holds(piece):
                     return None
@@ -224,31 +201,135 @@ class ModelMemoryReader:
         source = self._pieces.source(piece)
 
         def made() -> SummaryJob:
-            content = shortened(source())
+            cut = cut_results(source())  # without the middles of long results: what lasts is seldom in them
+            content = cut.join([()] * len(cut.left_out))
             most = self._recipe.memory_tokens
-            instructions = self._recipe.instructions("memory", 0, most)
-            tokens = estimate_text(content)
+            asked = self._recipe.instructions("memory", 0, most), content, most
+            place = 0, piece.start, piece.stop
             return SummaryJob(
-                "memory",
-                instructions,
-                content,
-                most,
-                0,
-                piece.start,
-                piece.stop,
-                tokens,
-                piece.hash,
-                recipe_hash=self._recipe.memory,
+                "memory", *asked, *place, estimate_text(content), piece.hash, recipe_hash=self._recipe.memory
             )
 
         return await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
 
 
-_AT_ONCE = 200  # leaves whose marks are looked up in one go
+class OfflineMemoryReader:
+    """Reads by rules, without a model, all in one go: constraints, decisions and definitions that later sessions need.
 
-_END_WITHIN = 0.5  # seconds
+    First what the human said, without what was taken back; then what summaries tell of decisions besides. What is
+    learnt leaves its session, so it is redacted too.
+    """
 
-logger = logging.getLogger(__name__)
+    name = "rules"
+
+    def __init__(
+        self, log: MessageLog, ledger: SessionLedger, summaries: SummaryCache, cap: int, redact: Redact | None
+    ) -> None:
+        self._log, self._ledger, self._summaries = log, ledger, summaries
+        self._cap, self._redact = cap, redact
+
+    def next(self, wanted: Iterator[LogPiece]) -> Sequence[LogPiece]:
+        """All of the pieces."""
+        return list(wanted)
+
+    async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems:
+        """What they teach."""
+        ranges = sorted({(piece.start, piece.stop) for piece in pieces})
+        found = self._items(pieces, ranges)
+        if (redact := self._redact) is None:
+            return found
+        log = self._log.entries
+        said = {item.message: [log[item.message]] for item in found.items if item.message >= 0}
+        if any(item.message < 0 and item.text not in found.by_model for item in found.items):
+            said[-1] = [entry for start, stop in ranges for entry in log[start:stop]]  # what no single message says
+
+        def left_of(entries: Sequence[Entry]) -> str:
+            """What is left of messages, each redacted as a whole, in one line."""
+            reads = [entry.read(0) for entry in entries]
+            texts = [text for read in reads for text in redact_reading(read.message, read.reading, redact).texts]
+            return _flat("\n".join(texts))
+
+        def clean() -> MemoryItems:
+            lefts = {message: left_of(entries) for message, entries in said.items()}
+            kept: list[Item] = []
+            for item in found.items:
+                text, about = _flat(redact(item.text)), redact(item.about)
+                # What was copied from the log may hold a part of what is only known as a secret as a whole, unless it
+                # stands in what is left there. A model was told no more than that.
+                if item.message >= 0 or item.text not in found.by_model:
+                    left = lefts[item.message]
+                    if not all(part.strip() in left for part in text.split(_CUT)):
+                        continue
+                    if bare_subject(about).casefold() not in left.casefold():
+                        about = ""
+                kept.append(item._replace(text=text, about=about))
+            return MemoryItems(kept, list(map(redact, found.gone)))
+
+        return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
+
+    def _items(self, pieces: Sequence[LogPiece], ranges: Sequence[tuple[int, int]]) -> MemoryItems:
+        """The constraints, decisions and facts of some pieces of the log, oldest first, each once."""
+        rules = self._log.rules.facts()
+        ended = {_flat(fact.value) for fact in rules if fact.superseded}
+        facts = [fact for fact in rules if not fact.superseded]
+        facts += (fact for fact in self._ledger.newest_facts() if fact.kind == "decision")
+        said = {_flat(fact.value) for fact in facts}
+        valid = [
+            Item("preference" if fact.kind == "constraint" else "decision", "", _flat(fact.value), fact.start, HUMAN)
+            for fact in facts
+            if any(start <= fact.start < stop for start, stop in ranges)
+        ]
+        known = said | {item.text for item in valid}
+        entries = ((index, self._log.entries[index]) for start, stop in ranges for index in range(start, stop))
+        defined = (
+            Item("fact", one.subject, _flat(one.sentence), index, HUMAN, one.relation)
+            for index, entry in entries
+            if entry.facts.human
+            for one in definitions(entry.read(index).reading.typed)
+        )
+        valid += [item for item in defined if item.text not in known]
+        items = list({item.text: item for item in sorted(valid, key=lambda item: item.message)}.values())[-_MOST:]
+
+        # what summaries tell besides, the newest first
+        lines: dict[str, bool] = {}  # whether a model wrote it
+        for line, by_model in self._summary_lines(pieces):
+            if len(items) + len(lines) >= _MOST:
+                break
+            start, cut, _ = line.partition(_CUT)
+            is_begun = bool(cut and start) and any(value.startswith(start.strip()) for value in said)
+            if line not in said and not is_begun:
+                lines[line] = lines.get(line, True) and by_model
+        besides = [Item("decision", "", line, -1, "summary") for line in reversed(lines)]
+        made = frozenset(line[:_LONGEST] for line, by_model in lines.items() if by_model)
+        learnt = [item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]]
+        return MemoryItems(learnt, sorted(ended - said), by_model=made)
+
+    def _summary_lines(self, pieces: Sequence[LogPiece]) -> Iterator[tuple[str, bool]]:
+        """Lines of the section that outlives a session, in what stands for the pieces, without the marks of a quote,
+        and whether a model wrote them; the last of the newest first, while there is time."""
+        log, until = self._log, time.monotonic() + _WITHIN
+        for piece in sorted(pieces, reverse=True):
+            if time.monotonic() > until:
+                return
+            if piece.leaf < len(log.segments) and piece.hash == log.hashes[piece.leaf]:
+                made = self._summaries.text_of(Node.leaf(piece.leaf))
+            else:
+                entries = range(piece.start, piece.stop)
+                ready = self._summaries.ready_piece(entries, self._cap)
+                made = ready or self._summaries.piece_reader(entries, self._cap)()
+            found: list[str] = []
+            is_wanted = False
+            for line in made.text.splitlines():
+                if line.startswith("## "):
+                    is_wanted = line.strip() == "## Decisions"
+                elif is_wanted and len(line) > 2 and line.startswith("- ") and not line.rstrip().endswith(_SUPERSEDED):
+                    bare = line[2:].strip().removesuffix(_LATEST)
+                    found.append(_flat(bare.removeprefix('"').removesuffix('"')))
+            yield from ((line, made.made_by == "model") for line in reversed(found))
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
 
 
 class MemoryExtractor:
@@ -257,9 +338,8 @@ class MemoryExtractor:
     def __init__(
         self,
         pieces: UnreadPieces,
-        readers: tuple[
-            MemoryReader, MemoryReader
-        ],  # the first reads; on leaving the second what the first has not read
+        reader: ModelMemoryReader | OfflineMemoryReader,
+        last_reader: OfflineMemoryReader,  # reads on leaving what the first has not read
         memory_store: MemoryStore,
         scope: MemoryScope,
         *,
@@ -268,7 +348,7 @@ class MemoryExtractor:
         notify: Callable[[str, dict[str, object]], None],
     ) -> None:
         self._pieces, self._memory_store, self._scope = pieces, memory_store, scope
-        self._reader, self._last_reader = readers
+        self._reader, self._last_reader = reader, last_reader
         self._clock, self._notify = clock, notify
         self._retries = RetrySchedule(cooldown)
         self._task: asyncio.Task[None] | None = None
@@ -296,7 +376,7 @@ class MemoryExtractor:
         """The log is another one."""
         self._pieces.reset()
         self._is_new = True
-        self._before = self._pieces.stop, ""
+        self._before = len(self._pieces.log), ""
 
     async def settle(self, timeout: float | None = None) -> bool:
         """Wait until all that is to be read was; whether it was, within so many seconds."""
@@ -326,7 +406,7 @@ class MemoryExtractor:
             await asyncio.wait({self._task}, timeout=_END_WITHIN)
 
     def _next(self) -> Sequence[LogPiece]:
-        if self._closed or not self._reader.ready():
+        if self._closed:
             return ()
         now = self._clock.now()
         return self._reader.next(one for one in self._pieces.wanted() if not self._retries.rests(one.hash, now))
@@ -352,7 +432,7 @@ class MemoryExtractor:
 
     async def _recall(self) -> bool:
         """Find out what of a log was read before; whether that is known now."""
-        self._is_new, leaves = False, self._pieces.leaves
+        self._is_new, leaves = False, len(self._pieces.log.segments) + 1  # with what is in no segment yet
         try:
             for first in range(0, leaves, _AT_ONCE):
                 marks = self._pieces.marks(range(first, min(first + _AT_ONCE, leaves)))

@@ -26,8 +26,7 @@ from summarizing_context.errors import (
     WrongEventLoopError,
     briefly,
 )
-from summarizing_context.log.entries import Entry, decode_entry, make_entry
-from summarizing_context.log.intake import Intake
+from summarizing_context.log.entries import Entry, Intake, decode_entry, make_entry
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
@@ -240,7 +239,7 @@ class Session:
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end of the log, all of them or none."""
-        if stored := self.intake.stored([entry for entry in entries if not entry.facts.ephemeral]):
+        if stored := [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]:
             with self.foreground.call():
                 await self.store.append(self.id, stored, lambda: self._extend(entries))
         else:

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from summarizing_context.log.entries import range_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.missing_summaries import Want
-from summarizing_context.log.tree import BEHIND, OPEN, HeaderNode, Node, NodeText, cut_at
+from summarizing_context.log.tree import BEHIND, OPEN, HeaderNode, Node, NodeText, Want, cut_at
 
 _AHEAD = 0.75  # of the target, from which on the next merge is made
 

@@ -13,9 +13,8 @@ from summarizing_context.concurrency import YieldNow, never_yield, single_flight
 from summarizing_context.errors import SummarizerError
 from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.segments import Sources, render_entries
-from summarizing_context.log.tree import NOTE, OPEN, Maker, Node
+from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, Want
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import RENDERER_VERSION, render_children

@@ -215,7 +215,7 @@ class SummaryCache:
             self._forget(node)
         else:  # the log was replaced meanwhile: the content may stand somewhere else now
             self._nodes.clear()
-        if node.width == 1 and hash in self._log.repeated:
+        if node.width == 1 and self._log.times[hash] > 1:
             for index, other in enumerate(self._log.hashes):
                 if other == hash:
                     self._forget(Node.leaf(index))

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from summarizing_context.errors import SettingsError
 from summarizing_context.log.entries import output_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.missing_summaries import Want
-from summarizing_context.log.tree import NOTE, Maker, NodeText
+from summarizing_context.log.tree import NOTE, Maker, NodeText, Want
 from summarizing_context.messages.redaction import Redact, redact_texts
 from summarizing_context.messages.rendering import render_topic
 from summarizing_context.summarizers.extractive.summarizer import LinesAbout

@@ -19,14 +19,14 @@ from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.missing_summaries import Planner, Want
-from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
+from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText, Want
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.covered_ranges import Foreseen, merges_below
 from summarizing_context.worker.jobs import Jobs, Recipe, paid_once
+from summarizing_context.worker.missing_summaries import Planner
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -215,10 +215,10 @@ class Worker:
         if (ledger := self._ledger) is None:
             return
         try:
-            ahead = ledger.ahead()
-            touches, failure = await self._background.run(partial(ahead.read, self._background.yield_now))
+            unread = ledger.ahead()
+            found, failure = await self._background.run(partial(unread.read, self._background.yield_now))
             with self._foreground.call():  # summaries give way: of a large step there is much to note
-                ledger.take(ahead, touches)
+                ledger.take(unread, found)
         except Exception as error:
             self._ledger, failure = None, error  # it would fail for ever: from now on views read what they need
         if failure is not None:

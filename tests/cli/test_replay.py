@@ -11,8 +11,7 @@ import pytest
 from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.evaluation.demo import demo_session
-from summarizing_context.evaluation.dry_run import forecast_files
-from summarizing_context.evaluation.replay import replay_file
+from summarizing_context.evaluation.replay import forecast_files, replay_file
 from summarizing_context.summarizers.prices import load_prices
 from tests.docs.checkout import run_python
 from tests.exact_counts import exact_counter
@@ -212,7 +211,7 @@ def test_ctrl_c_shows_the_forecast_of_the_files_that_were_read(run: Runner, logs
         yield next(forecast_files(paths, plan))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("summarizing_context.evaluation.dry_run.forecast_files", read)
+    monkeypatch.setattr("summarizing_context.evaluation.replay.forecast_files", read)
     ran = run("replay", logs, *ASK)
     assert ran.status == 130
     assert "a.jsonl" in ran.out

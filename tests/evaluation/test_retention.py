@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 from summarizing_context import Settings, SettingsError, TranscriptError
-from summarizing_context.evaluation.datasets import dataset_numbers, dataset_session
 from summarizing_context.evaluation.outcomes import difference, mean_of
-from summarizing_context.evaluation.probes import Hindsight, Text, cuts_of, read_session
+from summarizing_context.evaluation.probes import (
+    Hindsight,
+    Text,
+    cuts_of,
+    dataset_numbers,
+    dataset_session,
+    read_session,
+)
 from summarizing_context.evaluation.retention import ARMS, Log, logs_of, run_logs, scores_of
 from tests.evaluation.sessions import session, value, write
 

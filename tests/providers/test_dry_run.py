@@ -10,8 +10,7 @@ import openai
 import pytest
 
 from summarizing_context import Settings
-from summarizing_context.evaluation.dry_run import forecast_log
-from summarizing_context.evaluation.replay import Plan, replay_log
+from summarizing_context.evaluation.replay import Plan, forecast_log, replay_log
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.transcripts import Transcript
 from tests.laws.builders import session

@@ -188,7 +188,7 @@ async def take_transcript(
         messages = as_json(messages)
         found = await context.compare_transcript(messages)
     rows: list[Message] = list(messages)
-    if found.is_known and rows:
+    if found.found == "same" and rows:
         return
     if not loaded:
         await context.follow(rows)
@@ -221,9 +221,9 @@ async def _resume(context: SummarizingContext, rows: list[Message], log: list[Me
         await context.set_messages([*prompt, *log])
     rows = rows[len(prompt) :]
     found = await context.compare_transcript(rows)
-    if found.rest_of_transcript:
+    if found.found == "longer_transcript":
         new = list(range(found.transcript_stop, len(rows)))
-    elif found.differs:
+    elif found.found == "different":
         transcript, known = await context.read_transcript(rows)
         if {row.content for row in transcript}.isdisjoint(row.content for row in known):
             await context.checkpoint("before another conversation was appended")

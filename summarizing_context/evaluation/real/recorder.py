@@ -22,7 +22,7 @@ import msgspec
 
 from summarizing_context.errors import CassetteError, TranscriptError
 from summarizing_context.evaluation import cassettes
-from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, fenced_record
+from summarizing_context.evaluation.cassettes import Chat, ModelPlan, RecordedModel, fenced_record
 from summarizing_context.evaluation.real.arms import Built, Request, build, compact_request
 from summarizing_context.evaluation.real.recording import (
     ABSENT,

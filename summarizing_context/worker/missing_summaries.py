@@ -6,37 +6,18 @@ Pure but for a pointer that only moves forward, so that planning costs what is m
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
 
-from summarizing_context.log.tree import FAN_IN, Node, blocks_ending_at
-
-
-class Want(NamedTuple):
-    """A summary that is missing."""
-
-    node: Node
-    hash: str
-
-
-class Readiness(Protocol):
-    """What planning asks of the summaries."""
-
-    def is_ready(self, node: Node) -> bool: ...
-
-    def hash_of(self, node: Node) -> str | None: ...
-
-    def needed_merges(self) -> Iterable[Node]:
-        """Merges that views show or will show soon, ready or not."""
-        ...
+from summarizing_context.log.tree import FAN_IN, Node, Want, blocks_ending_at
+from summarizing_context.worker.summary_cache import SummaryCache
 
 
 class Planner:
     """Finds missing summaries. `reset` it when the log is replaced. With `blocks` every whole block is merged ahead:
     where merges cost no money, none is left to the view that needs it."""
 
-    def __init__(self, readiness: Readiness, *, rollups: bool = True, blocks: bool = False) -> None:
-        self._readiness = readiness
+    def __init__(self, summaries: SummaryCache, *, rollups: bool = True, blocks: bool = False) -> None:
+        self._summaries = summaries
         self._rollups = rollups
         self._has_blocks = rollups and blocks
         self.reset()
@@ -47,7 +28,7 @@ class Planner:
     def merges(self, segments: int) -> list[Node]:
         """Every merge that views may need, ready or not."""
         blocks = range(FAN_IN, segments + 1, FAN_IN) if self._has_blocks else ()
-        needed = self._readiness.needed_merges() if self._rollups else ()
+        needed = self._summaries.needed_merges() if self._rollups else ()
         return [*needed, *(block for stop in blocks for block in blocks_ending_at(stop))]
 
     def plan(self, segments: int, is_busy: Callable[[str], bool], limit: int) -> list[Want]:
@@ -65,10 +46,10 @@ class Planner:
         return sum(1 for _ in self._missing(segments))
 
     def _missing(self, segments: int) -> Iterator[Want]:
-        for number in self._leaves.missing(segments, lambda number: self._readiness.is_ready(Node.leaf(number))):
+        for number in self._leaves.missing(segments, lambda number: self._summaries.is_ready(Node.leaf(number))):
             yield from self._want(Node.leaf(number))
         if self._rollups:
-            for node in self._readiness.needed_merges():
+            for node in self._summaries.needed_merges():
                 yield from self._missing_of(node)
         if self._has_blocks:
             for number in self._blocks.missing(segments // FAN_IN, lambda number: not self._missing_blocks(number)):
@@ -77,13 +58,13 @@ class Planner:
 
     def _missing_blocks(self, number: int) -> list[Node]:
         """The blocks that are not ready of those that end where the block of this number of the lowest rank does."""
-        return [node for node in blocks_ending_at((number + 1) * FAN_IN) if not self._readiness.is_ready(node)]
+        return [node for node in blocks_ending_at((number + 1) * FAN_IN) if not self._summaries.is_ready(node)]
 
     def _missing_of(self, merge: Node) -> Iterator[Want]:
         """The merge, or, where it cannot be made yet, what it lacks beside leaves."""
-        if self._readiness.is_ready(merge):
+        if self._summaries.is_ready(merge):
             return
-        if (hash := self._readiness.hash_of(merge)) is not None:
+        if (hash := self._summaries.hash_of(merge)) is not None:
             yield Want(merge, hash)
             return
         for child in merge.children:
@@ -91,7 +72,7 @@ class Planner:
                 yield from self._missing_of(child)
 
     def _want(self, node: Node) -> Iterator[Want]:
-        if (hash := self._readiness.hash_of(node)) is not None:
+        if (hash := self._summaries.hash_of(node)) is not None:
             yield Want(node, hash)
 
 
