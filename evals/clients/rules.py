@@ -284,21 +284,18 @@ def _server_pairs(rows: Sequence[Body]) -> None:
 
 
 def _loaded(rows: Sequence[Body], tools: Sequence[Body]) -> None:
-    """A tool that is deferred, or was added on the way, is called only behind what made it known."""
-    known = {tool.get("name") for tool in tools if not tool.get("defer_loading")}
-    deferred = {tool.get("name") for tool in tools if tool.get("defer_loading")}
+    """A tool that is deferred, or was removed on the way, is called only behind what made it known."""
+    unknown = {tool.get("name") for tool in tools if tool.get("defer_loading")}
     for at, row in enumerate(rows):
         for block in _blocks(row):
             if block["type"] in ("tool_search_tool_result", "tool_result"):
-                found = [name for name in _references(block.get("content")) if name in deferred]
-                known.update(found)
+                unknown.difference_update(_references(block.get("content")))
             for change in [block, *(block.get("tool_changes") or ())]:
                 if change["type"] in ("tool_addition", "tool_removal"):
-                    tool = change["tool"]
-                    name = (tool.get("definition") or tool).get("name")
-                    (known.add if change["type"] == "tool_addition" else known.discard)(name)
-            if block["type"] == "tool_use" and tools:
-                _must(block["name"] in known, f"messages.{at}: tool {block['name']} is not available here")
+                    name = (change["tool"].get("definition") or change["tool"]).get("name")
+                    (unknown.discard if change["type"] == "tool_addition" else unknown.add)(name)
+            if block["type"] == "tool_use":
+                _must(block["name"] not in unknown, f"messages.{at}: tool {block['name']} is not available here")
 
 
 def _references(value: Any) -> Iterator[str]:
