@@ -107,7 +107,7 @@ def patterns_in(value: object, name: str, seen: set[int], depth: int = 0) -> Ite
     seen.add(id(value))
     inside: list[tuple[str, object]] = []
     if isinstance(value, dict):
-        inside = [(name, one) for pair in value.items() for one in pair]
+        inside = [(key if isinstance(key, str) else name, one) for key, one in value.items()]
     elif isinstance(value, tuple | list | set) and type(value).__module__ == "builtins":
         inside = [(name, one) for one in value]
     elif type(value).__module__.startswith("summarizing_context"):
@@ -130,9 +130,10 @@ def uses(module: Any) -> dict[str, set[str]]:
     """The attributes that a module takes of each name."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(ast.parse(Path(module.__file__).read_text(encoding="utf8"))):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
-            holder = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
-            found.setdefault(holder, set()).add(node.attr)
+        if isinstance(node, ast.Attribute):
+            match node.value:
+                case ast.Name(holder) | ast.Attribute(attr=holder) | ast.Subscript(slice=ast.Constant(str(holder))):
+                    found.setdefault(holder, set()).add(node.attr)
     return found
 
 
