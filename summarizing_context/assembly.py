@@ -161,7 +161,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     # how summaries are made
     foreground = Foreground()
     background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
-    asks_only = options.read_only or settings.workers == "pool"  # then it calls nobody, and needs no key
+    asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
     own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
     is_extractive = isinstance(own_caller, ExtractiveSummarizer)
     prices = load_prices(settings.prices)  # a wrong file is told on opening, with every summarizer
@@ -364,6 +364,6 @@ async def open_store(path: str | Path, *, read_only: bool = False, flushes_behin
 
 
 def recipe_of(settings: Settings) -> Recipe:
-    """Return how the summaries of these settings would be made. Needs no key, and calls nobody."""
+    """Return how the summaries of these settings would be made. Need no key and make no call."""
     caller = make_caller(settings, None, choose_clock(None), read_only=True)
     return make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=None)

@@ -93,7 +93,7 @@ class OpenTelemetryEvents:
         self._tracer.start_span(f"{_OURS}.activate", attributes=attributes, start_time=began).end(now)
 
     def _summary(self, data: Mapping[str, Any]) -> None:
-        # what the conventions ask for of each call to a model; what nobody has told is left out
+        # what the conventions ask for of each call to a model; attributes that are unknown are left out
         operation = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": data["provider"],

@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 async def open_session(plan: MountOptions, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
     """Return an open context that the caller closes; tell `degraded` why it is kept in memory only, if it is.
 
-    Where the file is a JSON list of messages, the session is in a store beside it, which takes them over once.
+    Where the file is a JSON list of messages, the session is in a store beside it, which imports them once.
     """
     rules = (*options.ledger_rules, *plan.ledger_rules)
     options = replace(options, ledger_rules=rules, keep_system=plan.preserve_system)
@@ -113,7 +113,7 @@ def _is_begun(path: Path) -> bool:
 
 
 async def _listed(path: Path, store: Path) -> list[Any]:
-    """Return the messages of a list that nobody has taken over, read in a thread that ends with it."""
+    """Return the messages of a list that is not imported yet, read in a thread that ends with it."""
     if store == path:
         return []
     if _is_begun(store):
