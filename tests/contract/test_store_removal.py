@@ -72,6 +72,21 @@ async def test_replacing_a_thousand_times_leaves_a_log_that_loads(path):
 # Deleting a session
 
 
+async def test_a_fork_that_goes_on_where_a_session_ended_keeps_what_it_adds_while_that_one_is_deleted(path):
+    async with opened(path, "gone") as store:
+        await store.append("gone", numbered(1_500), nothing)
+        await fork(store, "kept", "gone", 1_500)
+        made = await store.checkpoints.save("kept", None, Place(0, 1_500), [])
+        await store.append("kept", entries("taken back"), nothing)
+        await store.checkpoints.restore("kept", made.id, Place(0, 1_501), [], nothing)  # on the branch of the other
+        deleting = asyncio.create_task(store.delete_session("gone"))
+        for i in range(50):
+            await store.append("kept", entries(f"x{i}"), nothing)
+        assert await deleting is True
+    async with opened(path) as store:
+        assert await log_of(store, "kept") == [f"m{i}" for i in range(1_500)] + [f"x{i}" for i in range(50)]
+
+
 async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
     async with opened(path, "kept", "gone") as store:
         for i in range(300):  # entries of both sessions lie on the same pages

@@ -69,8 +69,8 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         if left is None:
             return False
         try:
-            for branch, stop in left:
-                while await submit(partial(_remove_newest, branch=branch, stop=stop)):
+            for branch in left:
+                while await submit(partial(_remove_newest, branch=branch)):
                     pass
             while await submit(partial(_remove_summaries, session_id=session_id)):
                 pass
@@ -150,9 +150,9 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             for info in super()._list_sessions(connection)
         ]
 
-    def _remove_head(self, connection: Database, session_id: str) -> list[tuple[int, int | None]] | None:
-        """Claim a session and take it off the list; return the branches of which entries are left over, as `needed`
-        tells, or None for an unknown session."""
+    def _remove_head(self, connection: Database, session_id: str) -> list[int] | None:
+        """Claim a session and take it off the list; return the branches of which entries are left over, or None for an
+        unknown session."""
         if not log.has_session(connection, session_id):
             return None
         was_ours = session_id in self._claims.sessions
@@ -168,7 +168,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
                 connection.run("forget_rules", {**known, "keep": 0})
                 connection.run("forget_activations", {**known, "keep": 0})
                 connection.run("age_uses", known)  # for `purge`, where this is cut short
-                return connection.run("needed", {"everything": False}).fetchall()
+                return [branch for branch, _ in connection.run("needed", {"everything": False}).fetchall()]
         except BaseException:
             if not was_ours:
                 self._claims.give_up(session_id)
@@ -225,10 +225,17 @@ def _remove_entries(connection: Database, branch: int, stop: int) -> None:
         connection.run(name, {"branch": branch, "stop": stop})
 
 
-def _remove_newest(connection: Database, branch: int, stop: int | None) -> bool:
-    """Remove the newest entries of a branch, not those before `stop`, or the branch where that is None and none is
-    left; return whether there may be more."""
+def _remove_newest(connection: Database, branch: int) -> bool:
+    """Remove the newest entries of a branch that no session needs by now, or the branch where none is left and none is
+    needed; return whether there may be more.
+
+    What is needed is asked each time: a session that was restored onto the branch may have added to it meanwhile.
+    """
     with connection.transaction():
+        needed = dict(connection.run("needed", {"everything": False}).fetchall())
+        if branch not in needed:
+            return False
+        stop = needed[branch]
         (end,) = connection.run("branch_end", {"branch": branch}).fetchone()
         start = max(stop or 0, end - _SLICE)
         if start < end:
