@@ -16,7 +16,7 @@ from summarizing_context.concurrency import Pace
 from summarizing_context.errors import BudgetError
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import stand_ins
+from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.views.activation import (
     ActivationPlan,
@@ -26,7 +26,7 @@ from summarizing_context.views.activation import (
     ViewRequest,
 )
 from summarizing_context.views.budget import LEAST_ROOM, Room, Shares
-from summarizing_context.views.header import Style
+from summarizing_context.views.header import Style, Texts
 from summarizing_context.views.planner import NextView, Reshape, cuts_leaving, foreseen, plan_activation
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
@@ -269,6 +269,8 @@ class Viewer:
     ) -> Change:
         """The change to a view of `tokens` tokens that covers what is planned."""
         before = provider_view.state
+        if plan.header.message is None and not self._sources.truncates:  # no room to say what is covered: read it still
+            Texts(self._summaries, self.pace).work_out([Node.leaf(leaf) for leaf in range(before.leaves, plan.cut.leaves)])
         if reason is None:
             was = self._room_of(provider_view.beside or before)
             reason = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
