@@ -269,8 +269,9 @@ class Viewer:
     ) -> Change:
         """The change to a view of `tokens` tokens that covers what is planned."""
         before = provider_view.state
-        if plan.header.message is None and not self._sources.truncates:  # no room to say what is covered: read it still
-            Texts(self._summaries, self.pace).work_out([Node.leaf(leaf) for leaf in range(before.leaves, plan.cut.leaves)])
+        if plan.header.message is None and not self._sources.truncates:  # no room to tell of it: it is read all the same
+            covered = range(before.leaves, plan.cut.leaves)
+            Texts(self._summaries, self.pace).work_out([Node.leaf(leaf) for leaf in covered])
         if reason is None:
             was = self._room_of(provider_view.beside or before)
             reason = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
