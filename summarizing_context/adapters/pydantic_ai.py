@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 from summarizing_context.adapters.open_sessions import (
@@ -25,6 +26,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.provider_window import bound_thinking, dropping
 
 try:
     from pydantic_ai.capabilities import AbstractCapability
@@ -50,7 +52,6 @@ except ImportError as error:
     raise MissingExtraError("pydantic-ai", "pydantic_ai is not installed, or too old for capabilities") from error
 
 _NAME = "_part"  # the field of a row that names what it was made of; never sent and never counted
-
 _SIGN_THE_BEGINNING = ("anthropic", "bedrock")  # providers that refuse thinking once what stands before it has changed
 
 
@@ -99,14 +100,27 @@ class SummarizingCapability(AbstractCapability[Any]):
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Called by the host before each attempt: the messages of the request become those of a view."""
         rows, model = list(_rows(request_context.messages)), request_context.model
-        output = (request_context.model_settings or {}).get("max_tokens")
+        settings, parameters = request_context.model_settings or {}, request_context.model_request_parameters
+        thinking = settings.get("anthropic_thinking")
+        if not thinking and getattr(parameters, "thinking", None) is False:
+            thinking = {"type": "disabled"}
+        bound = bound_thinking(str(model.model_name), thinking, may_ask=str(model.system) == "anthropic")
         async with self._used(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
-            view = await context.get_messages_for_request(
-                provider=Window(str(model.system), model.model_name, model.profile.get("context_window"), output),
-                tools=_beside(request_context.model_request_parameters),
+            view = await context.next_view(
+                provider=Window(
+                    str(model.system),
+                    model.model_name,
+                    model.profile.get("context_window"),
+                    settings.get("max_tokens"),
+                ),
+                tools=_beside(parameters),
+                bound_thinking=bound,
             )
-        return replace(request_context, messages=_messages(view, rows))
+        changed: dict[str, Any] = {"messages": _messages(view.messages, rows)}
+        if bound == "asked" and view.rewritten_prefix:  # the host adds the beta that this needs
+            changed["model_settings"] = {**settings, "anthropic_thinking": dropping(thinking)}
+        return replace(request_context, **changed)
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: ModelResponse) -> ModelResponse:
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
@@ -218,32 +232,29 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[ModelMessag
     responses = [row.part for row in rows if isinstance(row.part, ModelResponse)]
     calls = [part for response in responses for part in response.parts if isinstance(part, ToolCallPart)]
     names = {call.tool_call_id: call.tool_name for call in calls}
+    prompts = [row.part.content for row in rows if isinstance(row.part, UserPromptPart)]
+    items = [item for content in prompts if not isinstance(content, str) for item in content]
+    files = {
+        canonical_json(_block(item)): item for item in items if not isinstance(item, str | TextContent | CachePoint)
+    }
     messages: list[ModelMessage] = []
-    waiting: list[_Row] = []
-
-    def make_request() -> None:
-        parts = [row.part for row in waiting]
-        origin = next((row.origin for row in reversed(waiting) if row.origin is not None), None)
-        if origin is None and parts:
+    for is_response, run in groupby(view, lambda message: message["role"] == "assistant"):
+        if is_response:
+            messages += [_response(message, known.get(message.get(_NAME, ""))) for message in run]
+            continue
+        shown = [_request_part(message, known.get(message.get(_NAME, "")), names, files) for message in run]
+        parts = [row.part for row in shown]
+        origin = next((row.origin for row in reversed(shown) if row.origin is not None), None)
+        if origin is None:
             messages.append(ModelRequest(parts=parts))
-        elif origin is not None:
+        else:
             same = len(parts) == len(origin.parts) and all(a is b for a, b in zip(parts, origin.parts, strict=True))
             messages.append(origin if same else replace(origin, parts=parts))
-        waiting.clear()
-
-    for message in view:
-        row = known.get(message.get(_NAME, ""))
-        if message["role"] == "assistant":
-            make_request()
-            messages.append(_response(message, row))
-        else:
-            waiting.append(_request_part(message, row, names))
-    make_request()
     return messages
 
 
-def _request_part(message: Message, row: _Row | None, names: Mapping[str, str]) -> _Row:
-    """Return the part of a row that is no answer of the model."""
+def _request_part(message: Message, row: _Row | None, names: Mapping[str, str], files: Mapping[str, Any]) -> _Row:
+    """Return the part of a row that is no answer of the model; `files` of the host are known by their blocks."""
     if row is not None and (message == row.message or message["role"] == "system"):
         return row
     origin = None if row is None else row.origin
@@ -255,13 +266,9 @@ def _request_part(message: Message, row: _Row | None, names: Mapping[str, str]) 
     elif message["role"] == "system":
         part = SystemPromptPart(text)
     else:  # the texts of a user row that a view has changed, and those of its files that are left
-        items = row.part.content if row is not None and isinstance(row.part, UserPromptPart) else ""
-        others = [item for item in items if not isinstance(item, str | TextContent | CachePoint)]
-        files = {canonical_json(_block(item)): item for item in others}
-        content: Any = text
-        if not isinstance(message["content"], str) and files:
-            content = [files.get(canonical_json(block), block.get("text", "")) for block in message["content"]]
-        part = UserPromptPart(content)
+        blocks = [] if isinstance(message["content"], str) else message["content"]
+        content = [files.get(canonical_json(block), block.get("text", "")) for block in blocks]
+        part = UserPromptPart(text if all(isinstance(item, str) for item in content) else content)
     return _Row(message, part, origin)
 
 

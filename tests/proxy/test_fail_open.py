@@ -22,6 +22,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.proxy import app, rewriter
 from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.feed import Feed, UsageReader
+from summarizing_context.proxy.names import Names
 from summarizing_context.proxy.rewriter import Rewriter
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore
@@ -37,7 +38,7 @@ SECRET = "a secret in an error"
 STEPS: dict[str, tuple[Any, str]] = {
     "reading the request": (Anthropic, "read"),
     "telling the client": (rewriter, "client_of"),
-    "naming the session": (Rewriter, "_name"),
+    "naming the session": (Names, "named"),
     "the window of the model": (rewriter, "window_of"),
     "opening the session": (open_sessions, "start_context"),
     "following the history": (SummarizingContext, "follow"),
