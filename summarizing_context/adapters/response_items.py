@@ -32,7 +32,8 @@ class Row(NamedTuple):
 
 
 def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: make()) -> Iterator[Row]:
-    """Yield the rows: what a model gave between two inputs is one message, and each input is one.
+    """Yield the rows: what a model gave between two inputs is one message, and each input is one. A program that calls
+    tools is one with all that it calls.
 
     `made(make, start, stop, halves)` may remember what `make()` returns for the items from `start` to `stop`, of which
     `halves` are ids that have both a call and an output. Raise `MessageError` for what is no item.
@@ -42,15 +43,25 @@ def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: ma
             raise MessageError(f"item {at} is {briefly(item)}; an item is a mapping with a type or a role")
     halves = [_half_of(item) for item in items]
     paired = {id for id, is_output in halves if id and not is_output} & {id for id, is_output in halves if is_output}
-    begin = 0
+    begin, waiting, has_program = 0, set[str](), False
     for at, item in enumerate(items):
         kind, (id, is_output) = _kind(item), halves[at]
         answers = is_output and (id in paired or kind.removesuffix("_output") in _TEXTUAL)
-        if answers or kind in _IN_FORCE or (kind == "message" and item.get("role") != "assistant"):
+        has_program = has_program or kind == "program"
+        if not is_output and id and (id in paired or kind == "program"):
+            waiting.add(id)
+        if has_program and answers:  # its row ends where nothing waits any longer
+            waiting.discard(id)
+            if waiting:
+                continue
+            yield _row(items, begin, at + 1, paired, made)
+        elif answers or kind in _IN_FORCE or (kind == "message" and item.get("role") != "assistant"):
             if begin < at:
                 yield _row(items, begin, at, paired, made)
             yield _row(items, at, at + 1, paired, made)
-            begin = at + 1
+        else:
+            continue
+        begin, waiting, has_program = at + 1, set(), False
     if begin < len(items):
         yield _row(items, begin, len(items), paired, made)
 
@@ -80,6 +91,11 @@ def _message(items: Sequence[Item], paired: Set[str]) -> Message:
             row |= {"content": f"loaded: {', '.join(names)}", "metadata": {LOADED_TOOLS: [dict(item)]}}
         return row
     message: Message = {"role": "assistant", "content": ""}
+    if _is_program(items):
+        others = [item for item in items if _kind(item) != "reasoning"]
+        message["content"] = [{"type": "text", "text": _cut_of(item) or canonical_json(item)} for item in others]
+        thought = [dict(item) for item in items if _kind(item) == "reasoning"]
+        return {**message, "reasoning": thought} if thought else message
     texts: list[str] = []
     for item in items:
         kind, (id, is_output) = _kind(item), _half_of(item)
@@ -93,6 +109,16 @@ def _message(items: Sequence[Item], paired: Set[str]) -> Message:
         else:
             texts.append(text_of(_content(item.get("content"))) if kind == "message" else canonical_json(item))
     return {**message, "content": "\n".join(texts)}
+
+
+def _is_program(items: Sequence[Item]) -> bool:
+    return any(_kind(item) == "program" for item in items)
+
+
+def _cut_of(item: Item) -> str:
+    """Return what a view may cut of an item beside a program: the result of a call."""
+    output = item.get("output")
+    return output if isinstance(output, str) and _kind(item).endswith("_output") else ""
 
 
 def _kind(item: Item) -> str:
@@ -176,19 +202,27 @@ class ViewWriter:
 
 
 def _left_of(message: Message, row: Row) -> Iterator[Item]:
-    """Yield what a view has left of a response. Without reasoning and ids: a provider binds these to all of it."""
+    """Yield what a view has left of a response. Without reasoning and ids: a provider binds these to all of it. A
+    program stays whole, but for the results of its calls."""
+    if _is_program(row.items):
+        blocks, said = message["content"], [item for item in row.items if _kind(item) != "reasoning"]
+        texts = [text_of([block]) for block in blocks] if isinstance(blocks, list) and len(blocks) == len(said) else []
+        shown = {id(item): text for item, text in zip(said, texts, strict=False) if _cut_of(item)}
+        for item in row.items:
+            yield {**item, "output": shown[id(item)]} if id(item) in shown else item
+        return
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     before = {call["id"]: call["function"]["arguments"] for call in row.message.get("tool_calls", ())}
     is_said = message["content"] == row.message["content"]
     if not is_said and (text := text_of(message["content"])):
         yield {"role": "assistant", "content": text}
     for item in row.items:
-        (id, is_output), kind = _half_of(item), _kind(item)
+        (half, is_output), kind = _half_of(item), _kind(item)
         bare = {key: value for key, value in item.items() if key != "id"}
-        if is_output or id not in before:
+        if is_output or half not in before:
             if is_said and kind != "reasoning":
                 yield bare if kind == "message" else item
-        elif id in arguments:
-            cut = kind in _TEXTUAL and arguments[id] != before[id]
+        elif half in arguments:
+            cut = kind in _TEXTUAL and arguments[half] != before[half]
             kept = item if kind == "mcp_approval_request" else bare  # whose id is what binds it
-            yield {**kept, _TEXTUAL[kind]: arguments[id]} if cut else kept
+            yield {**kept, _TEXTUAL[kind]: arguments[half]} if cut else kept

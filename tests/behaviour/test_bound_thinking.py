@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,18 +137,6 @@ async def test_another_system_prompt_is_another_beginning() -> None:
             await think(context, number)
         assert len(thoughts(await context.get_messages_for_request(system="One."))) == 3
         assert thoughts(await context.get_messages_for_request(system="Two.")) == ["sig2"]
-
-
-async def test_a_restart_shows_the_same_bytes(tmp_path: Path) -> None:
-    settings = dataclasses.replace(SMALL, store=tmp_path / "run.db")
-    async with open_context(settings) as context:
-        for number in range(40):
-            await ask(context, number)
-            await think(context, number)
-            view = await context.get_messages_for_request()
-        assert context.statistics().repairs["thinking_dropped"] > 0
-    async with open_context(settings) as context:
-        assert await context.get_messages_for_request() == view
 
 
 async def test_a_shrunk_answer_keeps_thinking_that_is_small() -> None:

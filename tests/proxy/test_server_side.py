@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tests.proxy.clients import TOOL, AnthropicAgent, proxied, status
-from tests.proxy.fake import Fake, served
+from tests.proxy.fake import SEAL, Fake, served
 from tests.proxy.test_wire import post
 
 pytestmark = pytest.mark.anyio
@@ -72,14 +72,14 @@ async def test_a_compaction_without_content_is_no_boundary():
     assert record["sent_messages"] < len(body["messages"]) / 2
 
 
-@pytest.mark.parametrize("thinking", [{"type": "adaptive"}, {"type": "disabled"}])
-async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginning_is_rewritten(thinking: Any):
+@pytest.mark.parametrize(
+    ("model", "way"), [("claude-opus-5-5", "adaptive"), ("claude-opus-5-5", "disabled"), ("claude-x", "adaptive")]
+)
+async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginning_is_rewritten(model: str, way: str):
     """Where it can be asked for, the provider drops it, and it stays on the wire; else it is left out."""
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
-        client = AnthropicAgent(
-            address, model="claude-opus-5-5", thinking=thinking, extra_headers={"anthropic-beta": "a"}
-        )
+        client = AnthropicAgent(address, model=model, thinking={"type": way}, extra_headers={"anthropic-beta": "a"})
         for step in range(40):
             await client.step(f"step {step}")
         records = (await status(address))["records"]
@@ -87,7 +87,7 @@ async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginni
     asks = [each["body"]["thinking"].get("block_binding") is not None for each in fake.seen]
     betas = [each["headers"]["anthropic-beta"] for each in fake.seen]
     first = next(at for at, record in enumerate(records) if record["activation"])
-    if thinking["type"] == "disabled":
+    if (model, way) != ("claude-opus-5-5", "adaptive"):
         assert not any(asks)
         return
     assert asks == [at >= first for at in range(len(records))]
@@ -96,6 +96,38 @@ async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginni
     reasons = [record["activation"] for record in records if record["activation"]]
     assert len(reasons) > 2
     assert set(reasons) == {"high_water"}, "dropped blocks stay on the wire"
+
+
+async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_in_force():
+    """Programs with all that they call, approvals, tools found by search, and the newest configuration."""
+    fake = Fake()
+    items: list[Any] = []
+    async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
+        for step in range(40):
+            code, words = f"read({step})", "a line of a file " * 60
+            by = {"caller": {"type": "program", "caller_id": f"p{step}"}}
+            items += [
+                {"type": "message", "role": "user", "content": f"Step {step}."},
+                {"type": "configuration_update", "reasoning": {"effort": f"effort {step}"}},
+                {"type": "program", "call_id": f"p{step}", "code": code, "fingerprint": SEAL.sign(code)},
+                *({"type": "function_call", "call_id": f"f{step}", "name": "read", "arguments": "{}", **by},),
+                {"type": "function_call_output", "call_id": f"f{step}", "output": words, **by},
+                {"type": "program_output", "call_id": f"p{step}", "result": words, "status": "completed"},
+                {"type": "mcp_approval_request", "id": f"a{step}", "name": "x", "arguments": "{}", "server_label": "s"},
+                {"type": "mcp_approval_response", "approval_request_id": f"a{step}", "approve": True},
+            ]
+            if step == 3:
+                items += [{"type": "tool_search_call", "call_id": "s", "execution": "client", "arguments": {}}]
+                items += [{"type": "tool_search_output", "call_id": "s", "execution": "client", "tools": [TOOL]}]
+            body = {"model": "gpt-5.4", "input": items, "store": False, "tools": []}
+            await post(address, "/v1/responses", json.dumps(body), **{"session-id": "s"})
+    assert fake.problems == []
+    last = fake.seen[-1]["body"]["input"]
+    assert len(last) < len(items) / 3
+    assert {"tool_search_output", "tool_search_call"} <= {item.get("type") for item in last}
+    assert [item for item in last if item.get("type") == "configuration_update"][-1]["reasoning"] == {
+        "effort": "effort 39"
+    }
 
 
 async def test_edits_by_the_server_and_fields_that_nobody_knows_stay_in_a_request_with_a_view():

@@ -124,18 +124,6 @@ async def test_a_lone_message_that_no_window_holds_is_sent_with_its_middle_left_
     assert told["failures"] == 0
 
 
-@AGENTS
-async def test_a_lone_message_that_is_refused_all_the_same_gets_the_error(agent: Any):
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream) as address:
-        url, body, _ = lone(agent, address)
-        fake.most_tokens = 5
-        code, content = await streamed(url, body, {})
-    assert code == 400
-    assert b"too long" in content or b"maximum context length" in content
-    assert len(fake.seen) <= 2
-
-
 async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one():
     """The provider goes on only when the client has got what came first."""
     got = asyncio.Event()
