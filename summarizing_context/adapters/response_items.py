@@ -43,6 +43,15 @@ def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: ma
             raise MessageError(f"item {at} is {briefly(item)}; an item is a mapping with a type or a role")
     halves = [_half_of(item) for item in items]
     paired = {id for id, is_output in halves if id and not is_output} & {id for id, is_output in halves if is_output}
+
+    def row(start: int, stop: int) -> Row:
+        own = items[start:stop]
+
+        def make() -> Row:  # with a name made of the items: the same in every process, whatever stands before
+            return Row({**_message(own, paired), NAME: digest_of(canonical_json(own).encode())}, own)
+
+        return made(make, start, stop, tuple(id for id, _ in halves[start:stop] if id in paired))
+
     begin, waiting, has_program = 0, set[str](), False
     for at, item in enumerate(items):
         kind, (id, is_output) = _kind(item), halves[at]
@@ -54,27 +63,16 @@ def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: ma
             waiting.discard(id)
             if waiting:
                 continue
-            yield _row(items, begin, at + 1, paired, made)
+            yield row(begin, at + 1)
         elif answers or kind in _IN_FORCE or (kind == "message" and item.get("role") != "assistant"):
             if begin < at:
-                yield _row(items, begin, at, paired, made)
-            yield _row(items, at, at + 1, paired, made)
+                yield row(begin, at)
+            yield row(at, at + 1)
         else:
             continue
         begin, waiting, has_program = at + 1, set(), False
     if begin < len(items):
-        yield _row(items, begin, len(items), paired, made)
-
-
-def _row(items: Sequence[Item], start: int, stop: int, paired: Set[str], made: Callable[..., Row]) -> Row:
-    """Return the row of these items, with a name made of them: the same in every process, whatever stands before."""
-    own = items[start:stop]
-
-    def make() -> Row:
-        name = digest_of(canonical_json(own).encode())
-        return Row({**_message(own, paired), NAME: name}, own)
-
-    return made(make, start, stop, tuple(id for id, _ in map(_half_of, own) if id in paired))
+        yield row(begin, len(items))
 
 
 def _message(items: Sequence[Item], paired: Set[str]) -> Message:

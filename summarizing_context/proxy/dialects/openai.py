@@ -29,6 +29,7 @@ from summarizing_context.proxy.dialects.base import (
     objects,
     whole,
 )
+from summarizing_context.summarizers.provider_window import bound_thinking
 
 _SYSTEM = ("system", "developer")
 
@@ -43,15 +44,17 @@ class Chat:
         start = next((at for at, row in enumerate(rows) if row.message["role"] not in _SYSTEM), len(rows))
         tools = objects(decoded(fields, "tools")) + objects(decoded(fields, "functions"))
         limits = (decoded(fields, name) for name in ("max_completion_tokens", "max_tokens"))
+        model = str(decoded(fields, "model") or "")
         return Asked(
             fields=fields,
             lead=[row.sent[0] for row in rows[:start]],
             opening=(),
             rows=rows[start:],
             beside=[*(row.message for row in rows[:start]), *tools],
-            model=str(decoded(fields, "model") or ""),
+            model=model,
             max_output=next((tokens for limit in limits if (tokens := whole(limit))), None),
             has_tools=bool(tools),
+            bound_thinking=bound_thinking(model),  # of Anthropic's models behind a gateway
         )
 
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
