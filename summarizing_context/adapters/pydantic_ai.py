@@ -105,18 +105,18 @@ class SummarizingCapability(AbstractCapability[Any]):
         if not thinking and getattr(parameters, "thinking", None) is False:
             thinking = {"type": "disabled"}
         bound = bound_thinking(str(model.model_name), thinking, may_ask=str(model.system) == "anthropic")
+        # tools and the run's instructions are sent beside the messages, and only take room
+        tools = [*parameters.function_tools, *parameters.output_tools]
+        beside: list[dict[str, Any]] = [
+            {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
+            for tool in tools
+        ]
+        beside += [{"instructions": part.content} for part in parameters.instruction_parts or ()]
+        limits = model.profile.get("context_window"), settings.get("max_tokens")
+        window = Window(str(model.system), model.model_name, *limits)
         async with self._used(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
-            view = await context.next_view(
-                provider=Window(
-                    str(model.system),
-                    model.model_name,
-                    model.profile.get("context_window"),
-                    settings.get("max_tokens"),
-                ),
-                tools=_beside(parameters),
-                bound_thinking=bound,
-            )
+            view = await context.next_view(provider=window, tools=beside, bound_thinking=bound)
         changed: dict[str, Any] = {"messages": _messages(view.messages, rows)}
         if bound == "asked" and view.rewritten_prefix:  # the host adds the beta that this needs
             changed["model_settings"] = {**settings, "anthropic_thinking": dropping(thinking)}
@@ -132,16 +132,6 @@ class SummarizingCapability(AbstractCapability[Any]):
         return response
 
 
-def _beside(parameters: Any) -> list[dict[str, Any]]:
-    """What is sent beside the messages and only takes room: tools and the run's instructions."""
-    tools = [*parameters.function_tools, *parameters.output_tools]
-    described = [
-        {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
-        for tool in tools
-    ]
-    return [*described, *({"instructions": part.content} for part in parameters.instruction_parts or ())]
-
-
 class _Row(NamedTuple):
     """A message of the log, and what it was made of."""
 
@@ -155,14 +145,12 @@ def _rows(messages: Sequence[ModelMessage]) -> Iterator[_Row]:
     for message in messages:
         if isinstance(message, ModelResponse):
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
-            yield _Row(_named(_response_row(message), ids), message, None)
+            made: list[tuple[Message, Any, list[Any]]] = [(_response_row(message), message, ids)]
         else:
-            for part in message.parts:
-                yield _Row(_named(_request_row(part)), part, message)
-
-
-def _named(row: Message, ids: Sequence[str | None] = ()) -> Message:
-    return {**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}
+            made = [(_request_row(part), part, []) for part in message.parts]
+        for row, part, ids in made:
+            name = digest_of(canonical_json([row, *ids]).encode())
+            yield _Row({**row, _NAME: name}, part, None if isinstance(message, ModelResponse) else message)
 
 
 def _request_row(part: Any) -> Message:
