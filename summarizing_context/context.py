@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -16,7 +15,7 @@ from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
 from summarizing_context.log.host_history import Comparison, HostRow, compare, read_rows
 from summarizing_context.log.kept_texts import Plan
-from summarizing_context.log.message_log import OpenCall
+from summarizing_context.log.message_log import BoundThinking, OpenCall
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
@@ -120,13 +119,21 @@ class SummarizingContext:
         *,
         system: Prompt | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        bound_thinking: BoundThinking = "kept",
     ) -> View:
-        """The same with its figures, for who need not copy it: `shared` are its messages, to be read only."""
+        """Like `get_messages_for_request`, but return a `View`. `View.shared` is not copied; do not modify it.
+
+        `bound_thinking` says what is done about signed thinking behind a rewritten beginning: it is `kept` until its
+        turn ends; the request has the provider drop it (`asked`); or views leave it out (`left_out`)."""
         self._check()
         window = NO_PROVIDER if provider is None else read_provider(provider)
         budget = self._budgets.choose(token_budget, window)
         session = self._session
-        lead = partial(session.views.system_rows.set_request, system, tools)
+
+        def lead() -> None:
+            session.views.system_rows.set_request(system, tools)
+            session.log.bound_thinking = bound_thinking
+
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
         memories = await self._memory.choose() if self._shows_memories else ()

@@ -20,9 +20,7 @@ except ImportError as error:
     raise MissingExtraError("opentelemetry", "OpenTelemetryEvents needs opentelemetry-api") from error
 
 _OURS = "summarizing_context"
-
 _TRACED = ("anthropic",)
-
 _SECONDS = [0.01 * 2**power for power in range(14)]  # bounds that the conventions advise
 _TOKENS = [float(4**power) for power in range(14)]
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 from summarizing_context.adapters.open_sessions import (
@@ -25,6 +26,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.provider_window import bound_thinking, dropping
 
 try:
     from pydantic_ai.capabilities import AbstractCapability
@@ -50,7 +52,6 @@ except ImportError as error:
     raise MissingExtraError("pydantic-ai", "pydantic_ai is not installed, or too old for capabilities") from error
 
 _NAME = "_part"  # the field of a row that names what it was made of; never sent and never counted
-
 _SIGN_THE_BEGINNING = ("anthropic", "bedrock")  # providers that refuse thinking once what stands before it has changed
 
 
@@ -99,14 +100,27 @@ class SummarizingCapability(AbstractCapability[Any]):
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Called by the host before each attempt: the messages of the request become those of a view."""
         rows, model = list(_rows(request_context.messages)), request_context.model
-        output = (request_context.model_settings or {}).get("max_tokens")
+        settings, parameters = request_context.model_settings or {}, request_context.model_request_parameters
+        thinking = settings.get("anthropic_thinking")
+        if not thinking and getattr(parameters, "thinking", None) is False:
+            thinking = {"type": "disabled"}
+        bound = bound_thinking(str(model.model_name), thinking, may_ask=str(model.system) == "anthropic")
+        # tools and the run's instructions are sent beside the messages, and only take room
+        tools = [*parameters.function_tools, *parameters.output_tools]
+        beside: list[dict[str, Any]] = [
+            {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
+            for tool in tools
+        ]
+        beside += [{"instructions": part.content} for part in parameters.instruction_parts or ()]
+        limits = model.profile.get("context_window"), settings.get("max_tokens")
+        window = Window(str(model.system), model.model_name, *limits)
         async with self._used(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
-            view = await context.get_messages_for_request(
-                provider=Window(str(model.system), model.model_name, model.profile.get("context_window"), output),
-                tools=_beside(request_context.model_request_parameters),
-            )
-        return replace(request_context, messages=_messages(view, rows))
+            view = await context.next_view(provider=window, tools=beside, bound_thinking=bound)
+        changed: dict[str, Any] = {"messages": _messages(view.messages, rows)}
+        if bound == "asked" and view.rewritten_prefix:  # the host adds the beta that this needs
+            changed["model_settings"] = {**settings, "anthropic_thinking": dropping(thinking)}
+        return replace(request_context, **changed)
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: ModelResponse) -> ModelResponse:
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
@@ -116,16 +130,6 @@ class SummarizingCapability(AbstractCapability[Any]):
             fresh = max(0, usage.input_tokens - read - written)
             await context.observe_usage(fresh, cache_read=read, cache_write=written)
         return response
-
-
-def _beside(parameters: Any) -> list[dict[str, Any]]:
-    """What is sent beside the messages and only takes room: tools and the run's instructions."""
-    tools = [*parameters.function_tools, *parameters.output_tools]
-    described = [
-        {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
-        for tool in tools
-    ]
-    return [*described, *({"instructions": part.content} for part in parameters.instruction_parts or ())]
 
 
 class _Row(NamedTuple):
@@ -141,14 +145,12 @@ def _rows(messages: Sequence[ModelMessage]) -> Iterator[_Row]:
     for message in messages:
         if isinstance(message, ModelResponse):
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
-            yield _Row(_named(_response_row(message), ids), message, None)
+            made: list[tuple[Message, Any, list[Any]]] = [(_response_row(message), message, ids)]
         else:
-            for part in message.parts:
-                yield _Row(_named(_request_row(part)), part, message)
-
-
-def _named(row: Message, ids: Sequence[str | None] = ()) -> Message:
-    return {**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}
+            made = [(_request_row(part), part, []) for part in message.parts]
+        for row, part, ids in made:
+            name = digest_of(canonical_json([row, *ids]).encode())
+            yield _Row({**row, _NAME: name}, part, None if isinstance(message, ModelResponse) else message)
 
 
 def _request_row(part: Any) -> Message:
@@ -218,32 +220,29 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[ModelMessag
     responses = [row.part for row in rows if isinstance(row.part, ModelResponse)]
     calls = [part for response in responses for part in response.parts if isinstance(part, ToolCallPart)]
     names = {call.tool_call_id: call.tool_name for call in calls}
+    prompts = [row.part.content for row in rows if isinstance(row.part, UserPromptPart)]
+    items = [item for content in prompts if not isinstance(content, str) for item in content]
+    files = {
+        canonical_json(_block(item)): item for item in items if not isinstance(item, str | TextContent | CachePoint)
+    }
     messages: list[ModelMessage] = []
-    waiting: list[_Row] = []
-
-    def make_request() -> None:
-        parts = [row.part for row in waiting]
-        origin = next((row.origin for row in reversed(waiting) if row.origin is not None), None)
-        if origin is None and parts:
+    for is_response, run in groupby(view, lambda message: message["role"] == "assistant"):
+        if is_response:
+            messages += [_response(message, known.get(message.get(_NAME, ""))) for message in run]
+            continue
+        shown = [_request_part(message, known.get(message.get(_NAME, "")), names, files) for message in run]
+        parts = [row.part for row in shown]
+        origin = next((row.origin for row in reversed(shown) if row.origin is not None), None)
+        if origin is None:
             messages.append(ModelRequest(parts=parts))
-        elif origin is not None:
+        else:
             same = len(parts) == len(origin.parts) and all(a is b for a, b in zip(parts, origin.parts, strict=True))
             messages.append(origin if same else replace(origin, parts=parts))
-        waiting.clear()
-
-    for message in view:
-        row = known.get(message.get(_NAME, ""))
-        if message["role"] == "assistant":
-            make_request()
-            messages.append(_response(message, row))
-        else:
-            waiting.append(_request_part(message, row, names))
-    make_request()
     return messages
 
 
-def _request_part(message: Message, row: _Row | None, names: Mapping[str, str]) -> _Row:
-    """Return the part of a row that is no answer of the model."""
+def _request_part(message: Message, row: _Row | None, names: Mapping[str, str], files: Mapping[str, Any]) -> _Row:
+    """Return the part of a row that is no answer of the model; `files` of the host are known by their blocks."""
     if row is not None and (message == row.message or message["role"] == "system"):
         return row
     origin = None if row is None else row.origin
@@ -255,13 +254,9 @@ def _request_part(message: Message, row: _Row | None, names: Mapping[str, str]) 
     elif message["role"] == "system":
         part = SystemPromptPart(text)
     else:  # the texts of a user row that a view has changed, and those of its files that are left
-        items = row.part.content if row is not None and isinstance(row.part, UserPromptPart) else ""
-        others = [item for item in items if not isinstance(item, str | TextContent | CachePoint)]
-        files = {canonical_json(_block(item)): item for item in others}
-        content: Any = text
-        if not isinstance(message["content"], str) and files:
-            content = [files.get(canonical_json(block), block.get("text", "")) for block in message["content"]]
-        part = UserPromptPart(content)
+        blocks = [] if isinstance(message["content"], str) else message["content"]
+        content = [files.get(canonical_json(block), block.get("text", "")) for block in blocks]
+        part = UserPromptPart(text if all(isinstance(item, str) for item in content) else content)
     return _Row(message, part, origin)
 
 

@@ -6,80 +6,138 @@ message, and so is each output. What a view leaves as it was is the host's own i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from summarizing_context.adapters.open_sessions import digest_of, text_of
 from summarizing_context.errors import MessageError, briefly
+from summarizing_context.messages.provider_bindings import LOADED_TOOLS
 from summarizing_context.messages.validation import Message, canonical_json
 
 Item = Mapping[str, Any]
 
 NAME = "_items"  # the field of a message that names the items it was made of; never sent and never counted
-
+COMPACTED = ("compaction", "compaction_summary")  # they stand for a past that only the server has
+SERVER_WORK = ("item_reference", "compaction_trigger")  # the server is asked to look up or to compact items
+_IN_FORCE = (*COMPACTED, "additional_tools", "configuration_update")  # from where they stand on: every view has them
 _TEXTUAL = {"function_call": "arguments", "custom_tool_call": "input"}  # calls whose results are text; what they say
-
-_STAYING = ("compaction", "compaction_summary")  # they stand for a past that only the server has
+_SAID = ("action", "operation", "code", "arguments", "input")  # fields of other calls
 
 
 class Row(NamedTuple):
     """A message of the log, and the items that it stands for."""
 
     message: Message
-    items: list[Item]
+    items: Sequence[Item]
 
 
-def rows_of(items: Sequence[Any]) -> Iterator[Row]:
-    """What a model gave between two inputs is one message; each input is one."""
+def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: make()) -> Iterator[Row]:
+    """Yield the rows: what a model gave between two inputs is one message, and each input is one. A program that calls
+    tools is one with all that it calls.
+
+    `made(make, start, stop, halves)` may remember what `make()` returns for the items from `start` to `stop`, of which
+    `halves` are ids that have both a call and an output. Raise `MessageError` for what is no item.
+    """
     for at, item in enumerate(items):
         if not isinstance(item, Mapping) or not isinstance(item.get("type", item.get("role")), str):
             raise MessageError(f"item {at} is {briefly(item)}; an item is a mapping with a type or a role")
-    paired = set(map(_call_id, items)) & set(map(_output_id, items)) - {None}
-    said: list[Item] = []
-    for item in items:
-        if (message := _input_message(item, paired)) is None:
-            said.append(item)
+    halves = [_half_of(item) for item in items]
+    paired = {id for id, is_output in halves if id and not is_output} & {id for id, is_output in halves if is_output}
+
+    def row(start: int, stop: int) -> Row:
+        own = items[start:stop]
+
+        def make() -> Row:  # with a name made of the items: the same in every process, whatever stands before
+            return Row({**_message(own, paired), NAME: digest_of(canonical_json(own).encode())}, own)
+
+        return made(make, start, stop, tuple(id for id, _ in halves[start:stop] if id in paired))
+
+    begin, waiting, has_program = 0, set[str](), False
+    for at, item in enumerate(items):
+        kind, (id, is_output) = _kind(item), halves[at]
+        answers = is_output and (id in paired or kind.removesuffix("_output") in _TEXTUAL)
+        has_program = has_program or kind == "program"
+        if not is_output and id and (id in paired or kind == "program"):
+            waiting.add(id)
+        if has_program and answers:  # its row ends where nothing waits any longer
+            waiting.discard(id)
+            if waiting:
+                continue
+            yield row(begin, at + 1)
+        elif answers or kind in _IN_FORCE or (kind == "message" and item.get("role") != "assistant"):
+            if begin < at:
+                yield row(begin, at)
+            yield row(at, at + 1)
+        else:
             continue
-        if said:
-            yield _named(_response_message(said, paired), said)
-            said = []
-        yield _named(message, [item])
-    if said:
-        yield _named(_response_message(said, paired), said)
+        begin, waiting, has_program = at + 1, set(), False
+    if begin < len(items):
+        yield row(begin, len(items))
 
 
-def needs_its_half(item: Any) -> bool:
-    """Whether an item is a call or an output that is read otherwise where the other of the two is missing."""
-    if not isinstance(item, Mapping) or _kind(item).removesuffix("_output") in _TEXTUAL:
-        return False
-    return _call_id(item) is not None or _output_id(item) is not None
+def _message(items: Sequence[Item], paired: Set[str]) -> Message:
+    item, kind = items[0], _kind(items[0])
+    id, is_output = _half_of(item)
+    if kind in _IN_FORCE:
+        return {"role": "system", "content": canonical_json(item)}
+    if kind == "message" and item.get("role") != "assistant":
+        return {"role": item["role"], "content": _content(item.get("content"))}
+    if is_output and (id in paired or kind.removesuffix("_output") in _TEXTUAL):
+        row: Message = {"role": "tool", "tool_call_id": id, "content": _content(item.get("output", item))}
+        if kind == "tool_search_output":
+            names = [str(tool.get("name")) for tool in item.get("tools") or () if isinstance(tool, Mapping)]
+            row |= {"content": f"loaded: {', '.join(names)}", "metadata": {LOADED_TOOLS: [dict(item)]}}
+        return row
+    message: Message = {"role": "assistant", "content": ""}
+    if _is_program(items):
+        others = [item for item in items if _kind(item) != "reasoning"]
+        message["content"] = [{"type": "text", "text": _cut_of(item) or canonical_json(item)} for item in others]
+        thought = [dict(item) for item in items if _kind(item) == "reasoning"]
+        return {**message, "reasoning": thought} if thought else message
+    texts: list[str] = []
+    for item in items:
+        kind, (id, is_output) = _kind(item), _half_of(item)
+        if kind == "reasoning":
+            message.setdefault("reasoning", []).append(dict(item))
+        elif id and not is_output and (id in paired or kind in _TEXTUAL):
+            said = next((item[name] for name in _SAID if name in item), None)
+            arguments = said if kind == "function_call" else canonical_json({"input": said})
+            function = {"name": str(item.get("name") or kind), "arguments": arguments}
+            message.setdefault("tool_calls", []).append({"id": id, "type": "function", "function": function})
+        else:
+            texts.append(text_of(_content(item.get("content"))) if kind == "message" else canonical_json(item))
+    return {**message, "content": "\n".join(texts)}
 
 
-def _named(message: Message, items: Sequence[Item]) -> Row:
-    """Return the row with a name made of its items: the same in every process, whatever stands before it."""
-    return Row({**message, NAME: digest_of(canonical_json(items).encode())}, list(items))
+def _is_program(items: Sequence[Item]) -> bool:
+    return any(_kind(item) == "program" for item in items)
+
+
+def _cut_of(item: Item) -> str:
+    """Return what a view may cut of an item beside a program: the result of a call."""
+    output = item.get("output")
+    return output if isinstance(output, str) and _kind(item).endswith("_output") else ""
 
 
 def _kind(item: Item) -> str:
     return str(item.get("type") or "message")
 
 
-def _input_message(item: Item, paired: Set[str | None]) -> Message | None:
-    """The message of an item that no model gave; None for others. `paired` are the ids of calls with an output."""
+def _half_of(item: Item) -> tuple[str, bool]:
+    """Return the id that binds an item to its other half, and whether it is the output; empty for other items, also
+    for calls that bring their own result."""
     kind = _kind(item)
-    if kind == "message":
-        return None if item.get("role") == "assistant" else {"role": item["role"], "content": _content(item)}
-    if kind in _STAYING:
-        return {"role": "system", "content": canonical_json(item)}
-    id = _output_id(item)
-    if id is not None and (id in paired or kind.removesuffix("_output") in _TEXTUAL):
-        return {"role": "tool", "tool_call_id": id, "content": _content({"content": item.get("output")})}
-    return None
+    if kind.endswith("_output"):
+        return str(item.get("call_id") or item.get("id") or ""), True
+    if kind == "mcp_approval_response":
+        return str(item.get("approval_request_id") or ""), True
+    if kind == "mcp_approval_request":
+        return str(item.get("id") or ""), False
+    return (str(item.get("call_id") or "") if kind.endswith("_call") or kind == "program" else ""), False
 
 
-def _content(item: Item) -> str | list[Message]:
-    """Text, or blocks in which pictures and files have no bytes."""
-    content = item.get("content")
+def _content(content: Any) -> str | list[Message]:
+    """Return text, or blocks in which pictures and files have no bytes."""
     if isinstance(content, str):
         return content
     if isinstance(content, list) and all(isinstance(block, Mapping) for block in content):
@@ -97,47 +155,22 @@ def _block(block: Item) -> Message:
     }
 
 
-def _response_message(items: Sequence[Item], paired: Set[str | None]) -> Message:
-    message: Message = {"role": "assistant", "content": ""}
-    texts: list[str] = []
-    for item in items:
-        kind = _kind(item)
-        if kind == "reasoning":
-            message.setdefault("reasoning", []).append(dict(item))
-        elif (id := _call_id(item)) is not None and (id in paired or kind in _TEXTUAL):
-            said = item.get(_TEXTUAL.get(kind, "action"))
-            arguments = said if kind == "function_call" else canonical_json({"input": said})
-            function = {"name": str(item.get("name") or kind), "arguments": arguments}
-            message.setdefault("tool_calls", []).append({"id": id, "type": "function", "function": function})
-        elif kind == "message":
-            texts.append(text_of(_content(item)))
-        else:
-            texts.append(canonical_json(item))
-    return {**message, "content": "\n".join(texts)}
+class ViewWriter:
+    """Writes messages of a view as items; `rows` are those of its log."""
 
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = {row.message[NAME]: row for row in rows}
+        items = [item for row in rows for item in row.items]
+        self._calls = {id: item for item in items for id, is_output in [_half_of(item)] if id and not is_output}
 
-def _call_id(item: Item) -> str | None:
-    """The id under which the output of a call will come; None for what is no call, or brings its own result."""
-    id = item.get("call_id")
-    return str(id) if id and _kind(item).endswith("_call") else None
-
-
-def _output_id(item: Item) -> str | None:
-    """The id of the call that an output answers."""
-    id = item.get("call_id") or item.get("id")
-    return str(id) if id and _kind(item).endswith("_output") else None
-
-
-def items_of(view: Iterable[Message], rows: Sequence[Row]) -> Iterator[Any]:
-    """The view as items."""
-    known = {row.message[NAME]: row for row in rows}
-    kinds = {id: _kind(item) for row in rows for item in row.items if (id := _call_id(item)) is not None}
-    for message in view:
-        row = known.get(message.get(NAME, ""))
+    def items(self, message: Message) -> Iterator[Any]:
+        """Yield the items of a message."""
+        row = self._rows.get(message.get(NAME, ""))
+        loaded = (message.get("metadata") or {}).get(LOADED_TOOLS)
         if row is not None and (message == row.message or message["role"] == "system"):
             yield from row.items
         elif message["role"] == "tool":  # of a call whose text was cut, or that has none; another shape stays whole
-            kind = kinds.get(message["tool_call_id"], "function_call")
+            kind = _kind(self._calls.get(message["tool_call_id"], {"type": "function_call"}))
             if kind in _TEXTUAL:
                 bare = {"type": f"{kind}_output", "call_id": message["tool_call_id"]}
                 yield {**(bare if row is None else row.items[0]), "output": text_of(message["content"])}
@@ -145,35 +178,49 @@ def items_of(view: Iterable[Message], rows: Sequence[Row]) -> Iterator[Any]:
                 yield from row.items
         elif row is not None and message["role"] == "assistant":
             yield from _left_of(message, row)
+        elif loaded:  # of what is covered now; without it calls of these tools are unknown
+            for output in loaded:
+                for item in filter(None, (self._calls.get(_half_of(output)[0]), output)):
+                    yield {key: value for key, value in item.items() if key != "id"}
         else:
-            yield {"role": message["role"], "content": _cut_content(message, row)}
+            yield {"role": message["role"], "content": self._content(message["content"])}
+
+    def _content(self, content: Any) -> Any:
+        """Return the content of a message that a view has made or changed; pictures and files as they came."""
+        if isinstance(content, str):
+            return content
+        given = [item.get("content") for row in self._rows.values() for item in row.items]
+        blocks = [block for each in given if isinstance(each, list) for block in each if isinstance(block, Mapping)]
+        files = {canonical_json(_block(block)): block for block in blocks if not isinstance(block.get("text"), str)}
+        if not any(canonical_json(block) in files for block in content):
+            return text_of(content)
+        return [
+            files.get(canonical_json(block), {"type": "input_text", "text": block.get("text", "")}) for block in content
+        ]
 
 
 def _left_of(message: Message, row: Row) -> Iterator[Item]:
-    """What a view has left of a response. Without reasoning and ids: a provider binds these to all of it."""
+    """Yield what a view has left of a response. Without reasoning and ids: a provider binds these to all of it. A
+    program stays whole, but for the results of its calls."""
+    if _is_program(row.items):
+        blocks, said = message["content"], [item for item in row.items if _kind(item) != "reasoning"]
+        texts = [text_of([block]) for block in blocks] if isinstance(blocks, list) and len(blocks) == len(said) else []
+        shown = {id(item): text for item, text in zip(said, texts, strict=False) if _cut_of(item)}
+        for item in row.items:
+            yield {**item, "output": shown[id(item)]} if id(item) in shown else item
+        return
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     before = {call["id"]: call["function"]["arguments"] for call in row.message.get("tool_calls", ())}
     is_said = message["content"] == row.message["content"]
     if not is_said and (text := text_of(message["content"])):
         yield {"role": "assistant", "content": text}
     for item in row.items:
-        id, kind = _call_id(item), _kind(item)
+        (half, is_output), kind = _half_of(item), _kind(item)
         bare = {key: value for key, value in item.items() if key != "id"}
-        if id not in before:
+        if is_output or half not in before:
             if is_said and kind != "reasoning":
                 yield bare if kind == "message" else item
-        elif id in arguments:
-            cut = kind in _TEXTUAL and arguments[id] != before[id]
-            yield {**bare, _TEXTUAL[kind]: arguments[id]} if cut else bare
-
-
-def _cut_content(message: Message, row: Row | None) -> Any:
-    """The content of a message that a view has made or changed; pictures and files as they came."""
-    content, files = message["content"], {}
-    blocks = row.items[0].get("content") if row is not None else None
-    if isinstance(blocks, list):
-        files = {canonical_json(_block(block)): block for block in blocks}
-    if isinstance(content, str) or not files:
-        return text_of(content)
-    texts = [{"type": "input_text", "text": block.get("text", "")} for block in content]
-    return [files.get(canonical_json(block), text) for block, text in zip(content, texts, strict=True)]
+        elif half in arguments:
+            cut = kind in _TEXTUAL and arguments[half] != before[half]
+            kept = item if kind == "mcp_approval_request" else bare  # whose id is what binds it
+            yield {**kept, _TEXTUAL[kind]: arguments[half]} if cut else kept

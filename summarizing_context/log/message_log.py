@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from summarizing_context.extraction.importance import ImportanceIndex, Member
 from summarizing_context.extraction.rules import CueRules
@@ -72,6 +72,11 @@ class OpenCall:
         return {"role": "tool", "tool_call_id": self.id, "content": content}
 
 
+# What becomes of signed thinking of the open turn once its beginning is rewritten: it stays until the turn ends; it
+# stays and the request asks the provider to drop it; or it is left out at once.
+BoundThinking = Literal["kept", "asked", "left_out"]
+
+
 class MessageLog:
     """A growing log. `extend` adds to it; everything else reads."""
 
@@ -93,6 +98,7 @@ class MessageLog:
         self.kept = 0  # entries that were not worked out again when it was replaced last
         self.ephemeral: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
         self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
+        self.bound_thinking: BoundThinking = "kept"
         self.loaded = 0  # entries whose calls no host of this process is running
         self.history_tokens = 0  # cost of the whole log, ephemeral messages included
         self.leading_count = 0  # system and developer rows at the beginning
@@ -149,7 +155,8 @@ class MessageLog:
     def bounds(self) -> Bounds:
         """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;
         the newest may still go on."""
-        return Bounds(len(self.entries), self._humans[-1] if self._humans else 0)
+        settled = self._humans[-1] if self._humans else 0
+        return Bounds(len(self.entries), len(self.entries) if self.bound_thinking == "left_out" else settled)
 
     def extend(self, entry: Entry) -> None:
         """Add one message at the end."""

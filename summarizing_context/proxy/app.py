@@ -38,28 +38,18 @@ from summarizing_context.proxy.dialects.openai import Chat, Responses
 from summarizing_context.proxy.feed import Feed, UsageReader
 from summarizing_context.proxy.rewriter import LoneMessage, Rewriter, Rewritten
 from summarizing_context.proxy.upstream import TOKEN_HEADER, Headers, Upstream, passed_on, refusal, target_of
-from summarizing_context.proxy.wire import (
-    Body,
-    ClientGone,
-    Reply,
-    SlowBody,
-    read_body,
-    reply_error,
-    rest_of,
-    unpacked,
-)
+from summarizing_context.proxy.wire import Body, ClientGone, Reply, SlowBody, reply_error, unpacked
 from summarizing_context.stores.private_files import checked_token
+from summarizing_context.summarizers.provider_window import BINDING_BETA
 
 logger = logging.getLogger("summarizing_context.proxy")
 
 MOST_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on as they come
-
 _WITHIN = 30.0  # seconds in which a view has to be there
 
 Made = TypeVar("Made")
 
 _LEAST_BUDGET = b"x-summarizing-context-least-budget"  # of a reply: the tokens that would do for this client
-
 _FOLDER = "/token/"  # in front of a path, the token of clients that can set no header: /token/<token>/v1/...
 
 _NO_TOKEN = (
@@ -68,9 +58,7 @@ _NO_TOKEN = (
 )
 
 _NO_PAGE = ((b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-content-type-options", b"nosniff"))
-
 _COUNT = "/messages/count_tokens"
-
 _ANTHROPIC = Anthropic()
 
 _DIALECTS: dict[str, Dialect] = {  # by the path behind the version
@@ -148,8 +136,9 @@ class Passage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on until it is answered, or until the client has hung up."""
+        body = Body(receive)
         try:
-            body = await read_body(receive, MOST_BYTES)
+            await body.read(MOST_BYTES)
         except SlowBody:
             return await reply_error(send, 408, "the request did not come to its end in time")
         except ClientGone:
@@ -159,7 +148,7 @@ class Passage:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        tasks = [asyncio.ensure_future(self._pass(scope, body, receive, send))]
+        tasks = [asyncio.ensure_future(self._pass(scope, body, send))]
         tasks += [asyncio.ensure_future(gone())] if body.is_whole else []
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -174,7 +163,7 @@ class Passage:
         finally:
             await _cancelled(tasks)
 
-    async def _pass(self, scope: Scope, body: Body, receive: Receive, send: Send) -> None:
+    async def _pass(self, scope: Scope, body: Body, send: Send) -> None:
         """Ask the provider, once more where it finds a view too long, and pass its answer on."""
         headers: Headers = list(scope["headers"])
         if (refused := refusal(scope["method"], scope["path"], scope["query_string"], headers)) is not None:
@@ -184,25 +173,31 @@ class Passage:
         target = target_of(scope["raw_path"], scope["query_string"], headers)
         made = await self._rewritten(scope, body, headers) if body.is_whole else None
 
-        async def ask(data: bytes | AsyncIterator[bytes]) -> Reply:
-            given = passed_on(headers)
-            if isinstance(data, bytes):  # what we have written is plain, and its length is told if the client told one
-                coding = () if data is body.data else (b"content-encoding",)
-                given = passed_on(headers, but=(b"content-length", *coding))
-                if any(name in (b"content-length", b"transfer-encoding") for name, _ in headers):
-                    given.append((b"content-length", str(len(data)).encode()))
+        async def ask(asked: Rewritten | LoneMessage | None) -> Reply:
+            """Send what was made of the request, or the request as it came."""
+            if not body.is_whole:
+                return Reply(await self._upstream.send(scope["method"], target, passed_on(headers), body.pieces()))
+            is_ours = isinstance(asked, LoneMessage) or (asked is not None and asked.record.changed)
+            data = asked.body if asked is not None and is_ours else body.data
+            own = (b"content-length", *([b"content-encoding"] if data is not body.data else []))  # ours is plain
+            given = passed_on(headers, but=own)
+            if any(name in (b"content-length", b"transfer-encoding") for name, _ in headers):
+                given.append((b"content-length", str(len(data)).encode()))
+            if isinstance(asked, Rewritten) and asked.drops_thinking:
+                betas = [value for name, value in given if name == b"anthropic-beta" and value]
+                given = [(name, value) for name, value in given if name != b"anthropic-beta"]
+                given.append((b"anthropic-beta", b",".join([*betas, BINDING_BETA.encode()])))
             return Reply(await self._upstream.send(scope["method"], target, given, data))
 
         try:
             sent = None if self._shadow else made
-            data = sent.body if isinstance(sent, Rewritten) and sent.record.changed else body.data
-            reply = await ask(data if body.is_whole else rest_of(body, receive))
+            reply = await ask(sent)
             try:
                 if sent is not None and (error := await reply.error()) is not None:
-                    again = await self._guarded(self._rewriter.shorter(sent, error), "a request went on unchanged")
+                    again = await self._guarded(self._rewriter.shorter(sent, reply.status, error))
                     if again is not None:
                         await reply.aclose()
-                        reply, made = await ask(again.body), again
+                        reply, made = await ask(again), again
                         if reply.status in (400, 413) and isinstance(again, Rewritten):
                             self._rewriter.was_not_too_long(again)
                 await self._answered(reply, made, send)
@@ -218,7 +213,7 @@ class Passage:
                 await reply_error(send, 502, f"{words} ({type(error).__name__})")
 
     async def _rewritten(self, scope: Scope, body: Body, headers: Headers) -> Rewritten | LoneMessage | None:
-        """The request with a view, or a lone message as it is; None for all else that goes on as it came."""
+        """Return the request with a view, or a lone message as it is; None for all else, which goes on as it came."""
         path = scope["path"].removeprefix("/v1")
         dialect = _DIALECTS.get(path)
         if scope["method"] != "POST" or dialect is None:
@@ -233,15 +228,14 @@ class Passage:
             words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
             self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain, or coded as gzip")
             return None
-        work = self._rewriter.rewrite(dialect, data, headers, counts=path == _COUNT)
-        rewritten = await self._guarded(work, "a request went on unchanged")
+        rewritten = await self._guarded(self._rewriter.rewrite(dialect, data, headers, counts=path == _COUNT))
         if isinstance(rewritten, Rewritten):
             rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
         self._feed.passed_unchanged += isinstance(rewritten, LoneMessage)
         return rewritten
 
-    async def _guarded(self, work: Awaitable[Made], words: str) -> Made | None:
-        """What the work makes; None where it fails or takes too long, which costs the client nothing else."""
+    async def _guarded(self, work: Awaitable[Made]) -> Made | None:
+        """Return what the work makes; None where it fails or takes too long, which costs the client nothing else."""
         task = asyncio.ensure_future(work)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # of a late one asyncio tells nothing
         try:
@@ -249,36 +243,33 @@ class Passage:
         except PassUnchanged:
             self._feed.passed_unchanged += 1
         except Exception as error:
-            self._failed(words, error)
+            self._feed.failed("a request went on unchanged", error)
         return None
 
     async def _answered(self, reply: Reply, made: Rewritten | LoneMessage | None, send: Send) -> None:
+        """Pass a reply on, and note what it tells of usage: whatever fails in that holds it up nowhere."""
         if not isinstance(made, Rewritten):
             return await reply.pass_on(send, lambda piece: None)
         reader = UsageReader(reply.headers.get("content-type", ""), packed="content-encoding" in reply.headers)
         record = made.record
         record.status = reply.status
+
+        def beside(work: Callable[..., Made], *given: Any) -> Made | None:
+            try:
+                return work(*given)
+            except Exception as error:
+                self._feed.failed("a reply was not looked at", error)
+                return None
+
         told = [] if record.least_budget is None else [(_LEAST_BUDGET, str(record.least_budget).encode())]
         try:
-            await reply.pass_on(send, lambda piece: self._beside(reader.feed, piece), told)
+            await reply.pass_on(send, lambda piece: beside(reader.feed, piece), told)
         finally:
-            record.usage = self._beside(reader.usage)
-            self._beside(self._feed.add, record)
+            record.usage = beside(reader.usage)
+            beside(self._feed.add, record)
         if record.usage is not None and not self._shadow:
-            await self._guarded(self._rewriter.observe(record, record.usage), "a usage could not be noted")
+            await self._guarded(self._rewriter.observe(record, record.usage))
         return None
-
-    def _beside(self, work: Callable[..., Made], *given: Any) -> Made | None:
-        """What work makes that is done beside a reply; None where it fails, which does not hold the reply up."""
-        try:
-            return work(*given)
-        except Exception as error:
-            self._failed("a reply was not looked at", error)
-            return None
-
-    def _failed(self, words: str, error: Exception) -> None:
-        self._feed.failed(error)
-        logger.warning(words, extra={"cause": type(error).__name__})
 
 
 def build_app(

@@ -16,9 +16,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.proxy.upstream import TOKEN_HEADER
 
 TOKEN_VARIABLE = "SUMMARIZING_CONTEXT_PROXY_TOKEN"
-
 CHATGPT = "https://chatgpt.com/backend-api/codex"  # where Codex asks with a login of ChatGPT
-
 _PROVIDER = "summarizing-context"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,9 +17,7 @@ import msgspec
 from summarizing_context.summarizers.prices import PriceTable
 
 _MOST = 500  # records and sessions that are told
-
 _MOST_NOTICES = 50
-
 _MOST_BYTES = 4_000_000  # of a reply, or of one event, that are looked at
 
 logger = logging.getLogger("summarizing_context.proxy")
@@ -66,27 +64,6 @@ class Record:
     number: int = 0  # of the record, from 1 on
 
 
-@dataclass(slots=True)
-class SessionFigures:
-    """Sums over the requests of one session."""
-
-    session: str
-    client: str
-    model: str = ""
-    requests: int = 0
-    failed: int = 0  # requests to which the provider answered with an error, or not at all
-    messages: int = 0
-    tokens: int = 0
-    view_tokens: int = 0
-    activations: int = 0
-    input_tokens: int = 0
-    cache_read: int = 0
-    output_tokens: int = 0
-    saved_tokens: int = 0  # that the client's history had more than what was sent, summed over requests
-    cost: float = 0.0
-    last_at: float = 0.0
-
-
 class Feed:
     """The records of the proxy, the newest at the end."""
 
@@ -95,17 +72,18 @@ class Feed:
         self._about = about
         self._started = time.time()
         self._records: deque[Record] = deque(maxlen=_MOST)
-        self._sessions: OrderedDict[str, SessionFigures] = OrderedDict()
+        self._sessions: dict[str, dict[str, Any]] = {}  # sums over the requests of each, the newest at the end
         self._total = 0
         self.passed_unchanged = 0  # requests that no view can be made for
         self.failures = 0  # of the proxy, after which a request went on unchanged
         self.last_failure: str | None = None
         self._notices: dict[str, str] = {}  # by what each is about
 
-    def failed(self, error: BaseException) -> None:
-        """Something in the proxy has failed."""
+    def failed(self, words: str, error: Exception) -> None:
+        """Tell that something in the proxy has failed: what that did, and the kind of the error alone."""
         self.failures += 1
         self.last_failure = type(error).__name__
+        logger.warning(words, extra={"cause": self.last_failure})
 
     def notice(self, about: str, words: str) -> None:
         """Tell once what the proxy had to work around: in the log, and in each status from now on."""
@@ -121,21 +99,27 @@ class Feed:
         if usage is not None and price is not None:
             record.cost = price.cost(usage.total_input, usage.output, usage.cache_read)
         self._records.append(record)
-        figures = self._sessions.pop(record.session, None) or SessionFigures(record.session, record.client)
-        self._sessions[record.session] = figures
-        figures.model, figures.last_at = record.model, record.at
-        figures.requests += 1
-        figures.failed += not 200 <= record.status < 300
-        figures.messages, figures.tokens, figures.view_tokens = record.messages, record.tokens, record.view_tokens
-        figures.activations += record.activation is not None
-        figures.saved_tokens += max(0, record.tokens - record.view_tokens)
-        figures.cost += record.cost or 0.0
-        if usage is not None:
-            figures.input_tokens += usage.total_input
-            figures.cache_read += usage.cache_read
-            figures.output_tokens += usage.output
+        before = self._sessions.pop(record.session, {})
+        self._sessions[record.session] = {
+            "session": record.session,
+            "client": record.client,
+            "model": record.model,
+            "requests": before.get("requests", 0) + 1,
+            "failed": before.get("failed", 0)
+            + (not 200 <= record.status < 300),  # an error of the provider, or nothing
+            "messages": record.messages,
+            "tokens": record.tokens,
+            "view_tokens": record.view_tokens,
+            "activations": before.get("activations", 0) + (record.activation is not None),
+            "input_tokens": before.get("input_tokens", 0) + (usage.total_input if usage else 0),
+            "cache_read": before.get("cache_read", 0) + (usage.cache_read if usage else 0),
+            "output_tokens": before.get("output_tokens", 0) + (usage.output if usage else 0),
+            "saved_tokens": before.get("saved_tokens", 0) + max(0, record.tokens - record.view_tokens),
+            "cost": before.get("cost", 0.0) + (record.cost or 0.0),
+            "last_at": record.at,
+        }
         if len(self._sessions) > _MOST:
-            self._sessions.popitem(last=False)
+            del self._sessions[next(iter(self._sessions))]
 
     def status(self, after: int = 0) -> dict[str, Any]:
         """All that is told, and the records after that number."""
@@ -147,7 +131,7 @@ class Feed:
             "failures": self.failures,
             "last_failure": self.last_failure,
             "notices": list(self._notices.values()),
-            "sessions": [asdict(figures) for figures in reversed(self._sessions.values())],
+            "sessions": list(reversed(self._sessions.values())),
             "records": [asdict(record) for record in self._records if record.number > after],
         }
 

@@ -162,14 +162,49 @@ def remove_lines(path: Path) -> Edit | None:
 
 
 def service_of(platform: str, home: Path, environ: Mapping[str, str], command: Sequence[str]) -> Service:
-    """The service that runs a command, of launchd on macOS and of systemd elsewhere. Raises `SettingsError`."""
+    """Return the service that runs a command, of launchd on macOS and of systemd elsewhere. Raise `SettingsError`."""
     if any(char in word for word in command for char in "\n\r\0"):
         raise SettingsError("a service cannot be given a word with a line end in it")
-    return _of_launchd(home, command) if platform == "darwin" else _of_systemd(home, environ, command)
+    if platform == "darwin":
+        path, domain = home / "Library" / "LaunchAgents" / f"{_LABEL}.plist", f"gui/{os.getuid()}"
+        asked = {"Label": _LABEL, "ProgramArguments": list(command), "RunAtLoad": True, "Umask": 0o077}
+        text = plistlib.dumps({**asked, "KeepAlive": {"SuccessfulExit": False}})
+        begin = Command(("launchctl", "bootstrap", domain, str(path)))
+        end = Command(("launchctl", "bootout", f"{domain}/{_LABEL}"), may_fail=True)
+        return Service(
+            path, text, check=[], start=[begin._replace(may_fail=True)], restart=[end, begin], stop=[end], forget=[]
+        )
+    folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd" / "user"
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$"})
+    words = " ".join(f'"{word.translate(escapes)}"' for word in command)
+    lines = [
+        *(_MADE, "[Unit]", "Description=Local proxy that keeps long sessions of clients inside the model's window", ""),
+        *("[Service]", f"ExecStart={words}", "Restart=on-failure", "TimeoutStopSec=10"),
+        *("UMask=0077", "NoNewPrivileges=yes", "", "[Install]", "WantedBy=default.target", ""),
+    ]
+    reload, enable, begin, again, disable = (
+        Command(("systemctl", "--user", *words))
+        for words in (
+            ("daemon-reload",),
+            ("enable", _UNIT),
+            ("start", _UNIT),
+            ("restart", _UNIT),
+            ("disable", "--now", _UNIT),
+        )
+    )
+    return Service(
+        folder / _UNIT,
+        "\n".join(lines).encode(),
+        check=[reload],
+        start=[reload, enable, begin],
+        restart=[reload, enable, again],
+        stop=[disable],
+        forget=[reload],
+    )
 
 
 def add_service(service: Service) -> Edit | None:
-    """The file of a service; None where it stands there already. Raises `SettingsError` for one of somebody else."""
+    """Return the file of a service; None where it stands there already. Raise `SettingsError` for another's."""
     before = read_file(service.path)
     if before is not None and not _is_ours(before):
         raise SettingsError(f"{service.path} was not made by `proxy enable`; move it away, or give --no-service")
@@ -177,11 +212,15 @@ def add_service(service: Service) -> Edit | None:
 
 
 def remove_service(service: Service) -> Edit | None:
-    """The removal of the file of a service; None where there is none that `proxy enable` has made."""
+    """Return the removal of the file of a service; None where there is none that `proxy enable` has made."""
     before = read_file(service.path)
     if before is None or not _is_ours(before):
         return None
     return Edit(service.path, before, None, before.decode("utf-8", "replace"))
+
+
+def _is_ours(text: bytes) -> bool:
+    return text.startswith(_MADE.encode()) or f"<string>{_LABEL}</string>".encode() in text
 
 
 def _only_block(path: Path, held: bytes) -> re.Match[bytes] | None:
@@ -190,47 +229,3 @@ def _only_block(path: Path, held: bytes) -> re.Match[bytes] | None:
     if (begins, ends) not in ((0, 0), (1, 1)) or (begins == 1 and found is None):
         raise SettingsError(f"{path}: the lines between {_BEGIN!r} and {_END!r} are not whole; remove them by hand")
     return found
-
-
-def _is_ours(text: bytes) -> bool:
-    return text.startswith(_MADE.encode()) or f"<string>{_LABEL}</string>".encode() in text
-
-
-def _of_systemd(home: Path, environ: Mapping[str, str], command: Sequence[str]) -> Service:
-    folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd" / "user"
-    lines = [
-        *(_MADE, "[Unit]", "Description=Local proxy that keeps long sessions of clients inside the model's window", ""),
-        *("[Service]", f"ExecStart={' '.join(map(_for_systemd, command))}", "Restart=on-failure", "TimeoutStopSec=10"),
-        *("UMask=0077", "NoNewPrivileges=yes", "", "[Install]", "WantedBy=default.target", ""),
-    ]
-
-    def call(*words: str, may_fail: bool = False) -> Command:
-        return Command(("systemctl", "--user", *words), may_fail)
-
-    ready = [call("daemon-reload"), call("enable", _UNIT)]
-    return Service(
-        folder / _UNIT,
-        "\n".join(lines).encode(),
-        check=[call("daemon-reload")],
-        start=[*ready, call("start", _UNIT)],
-        restart=[*ready, call("restart", _UNIT)],
-        stop=[call("disable", "--now", _UNIT)],
-        forget=[call("daemon-reload")],
-    )
-
-
-def _for_systemd(word: str) -> str:
-    """A word of a command as systemd reads it."""
-    kept = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{kept}"'
-
-
-def _of_launchd(home: Path, command: Sequence[str]) -> Service:
-    path, domain = home / "Library" / "LaunchAgents" / f"{_LABEL}.plist", f"gui/{os.getuid()}"
-    asked = {"Label": _LABEL, "ProgramArguments": list(command), "RunAtLoad": True, "Umask": 0o077}
-    text = plistlib.dumps({**asked, "KeepAlive": {"SuccessfulExit": False}})
-    begin = Command(("launchctl", "bootstrap", domain, str(path)))
-    end = Command(("launchctl", "bootout", f"{domain}/{_LABEL}"), may_fail=True)
-    return Service(
-        path, text, check=[], start=[begin._replace(may_fail=True)], restart=[end, begin], stop=[end], forget=[]
-    )

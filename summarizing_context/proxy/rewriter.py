@@ -10,15 +10,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import msgspec
 
-from summarizing_context.adapters.open_sessions import Sessions
+from summarizing_context.adapters.open_sessions import Sessions, Window
 from summarizing_context.assembly import Options, open_store
-from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, StoreError, briefly
 from summarizing_context.messages.estimate import estimate_text, estimate_texts
 from summarizing_context.proxy.dialects.base import (
@@ -42,28 +40,21 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.views.shrunk_messages import Price, shrink_message
 
 _MOST_OPEN = 64  # sessions that are open at once
-
 _MOST_KNOWN = 256  # sessions whose last request is remembered
-
 _MOST_RECALLED = 10_000  # beginnings of unnamed clients' histories that were looked for in the store
-
 _MOST_STORED = 8  # sessions of a store that may be those of an unnamed client's history
 
-_TOO_LONG = re.compile(
-    r"prompt is too long|context_length_exceeded|maximum context length|exceeds? (?:the )?(?:available )?context"
-    r"|context window|input is too long|too many (?:input )?tokens|request_too_large"
+_OF_LENGTH = re.compile(  # what any error says of a request that is too long: a size, and a limit
+    r"(?=.*\b(?:input|prompt|context|token|request))"
+    r"(?=.*(?:max|limit|exceed|too (?:long|large|big|many)|longer|larger|greater|more than|range|length|window|size))",
+    re.DOTALL | re.IGNORECASE,
 )
 
-_NUMBERS = (  # in the words of an error: tokens that were sent, and the most that fits
-    re.compile(r"(?<!\d)(?P<sent>\d{4,}+)\D+?>\s*(?P<most>\d{4,})"),
-    re.compile(r"maximum context length is (?P<most>\d{4,}) tokens.*?(?P<sent>\d{4,}) tokens", re.DOTALL),
-    re.compile(r"\((?P<sent>\d{4,}) tokens\) exceeds.*?\((?P<most>\d{4,}) tokens\)", re.DOTALL),
-)
-
-_SMALLEST_WINDOW = 3_000  # tokens: what is shorter is not too long for any model, whatever the words of an error
-
+_LIMIT = re.compile(r"(?:>|max|limit|allowed|context|window)\D{0,60}?(\d{4,})", re.IGNORECASE)
+_MOST_WORDS = 4_000  # characters of an error that are read
+_NEAR = 0.7  # of the budget: from there on a request may be too long for an error that tells nothing of it
+_SMALLEST = 3_000  # tokens: what is shorter is not too long for any model, whatever the words of an error
 _LESS = 0.75  # of what was sent, where the provider does not say how much is too much
-
 _MARGIN = 0.95
 
 
@@ -77,6 +68,33 @@ class Rewritten:
     dialect: Dialect
     client: Client
     window: int  # of the model, in tokens
+    drops_thinking: bool = False  # which a header has to allow
+
+
+@dataclass(frozen=True, slots=True)
+class LoneMessage:
+    """A request of one message."""
+
+    body: bytes
+    asked: Asked
+    dialect: Dialect
+    window: int
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Tokens of the message, and of what is sent beside it."""
+        beside = estimate_texts(str(each) for each in self.asked.beside)
+        return Price(estimate_text, Settings().image_tokens).message(self.asked.rows[0].message), beside
+
+    def within(self, ceiling: int) -> LoneMessage | None:
+        """Return the same in so many tokens; None where it cannot be cut to them."""
+        (tokens, beside), message = self.tokens, self.asked.rows[0].message
+        if (cap := ceiling - beside) < _SMALLEST:
+            return None
+        shown = shrink_message(message, tokens, cap, Price(estimate_text, Settings().image_tokens))
+        if shown.tokens > cap:
+            return None
+        return replace(self, body=self.dialect.write(self.asked, [(shown.message, None)]))
 
 
 @dataclass(slots=True)
@@ -115,53 +133,82 @@ class Rewriter:
     async def rewrite(
         self, dialect: Dialect, body: bytes, headers: Headers, *, counts: bool = False
     ) -> Rewritten | LoneMessage:
-        """The request with a view, or a lone message as it is. One that only `counts` tokens changes no session.
+        """Return the request with a view, or a lone message as it is. One that only `counts` tokens changes no session.
 
-        Raises `PassUnchanged` where no view can be made, and whatever the session raises.
+        Raise `PassUnchanged` where no view can be made, and whatever the session raises.
         """
         try:
             fields: Fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         except msgspec.DecodeError:
             fields = msgspec.json.decode(body := without_halves(body), type=dict[str, msgspec.Raw])
         asked = dialect.read(fields, self._memory)
+        told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        client = client_of(told, fields)
+        window = window_of(asked.model, told.get("anthropic-beta", ""), client.name)
         if len(asked.rows) < 2 and not asked.has_tools:
             if counts or not asked.rows:
                 raise PassUnchanged("a single message is not a session")
-            return LoneMessage(body, asked, dialect)
-        told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        client = client_of(told, fields)
-        name = await self._name(client, asked)
-        known = self._known.get(name)
+            return LoneMessage(body, asked, dialect, window)
+
+        # the session: by the id that the client sends, else by the end of a history that was followed before
+        if (name := self._names.named(client, asked)) is None:
+            await self._recall(self._names.base(asked))
+            name = self._names.found(asked) or self._names.new(asked)
         keys = [row.key for row in asked.rows]
-        if counts and (known is None or keys[: len(known.keys)] != known.keys):
+        known = self._known.get(name) or _Known()
+        if counts and (not known.keys or keys[: len(known.keys)] != known.keys):
             raise PassUnchanged("tokens are counted of a history that belongs to no session")
-        record = Record(name, client.name, dialect.name, asked.model)
-        window = window_of(asked.model, told.get("anthropic-beta", ""), client.name)
+        self._known[name] = known
+        self._known.move_to_end(name)
+        while len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        if self._lends:
+            if known.summarizer is None:
+                model = self._settings.model or asked.model
+                known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
+            known.summarizer.lend(headers)
         if self._budget is None and not is_known(asked.model):
             words = f"the window of the model {briefly(asked.model)} is not known, so it is taken for {USUAL:,} tokens"
             self._notice(f"model {asked.model}", f"{words}; say how large a request may become with --budget")
-        asked_now = Rewritten(body, record, asked, dialect, client, window)
-        return await self._viewed(asked_now, self._remembered(name, dialect, asked, headers), keys)
+        record = Record(name, client.name, dialect.name, asked.model)
+        return await self._viewed(Rewritten(body, record, asked, dialect, client, window), known)
 
-    async def shorter(self, before: Rewritten | LoneMessage, answer: str) -> Rewritten | LoneMessage | None:
-        """The request once more, shorter, after the provider has found it too long; None where it did not say so."""
-        if not _TOO_LONG.search(answer.lower()):
+    async def shorter(
+        self, before: Rewritten | LoneMessage, status: int, answer: str
+    ) -> Rewritten | LoneMessage | None:
+        """Return the request once more, shorter, after the provider has refused it; None where nothing speaks for that.
+
+        It is done for each 413, for an error that tells of a size and a limit in whatever words, and for any other
+        error where the request was near its budget.
+        """
+        answer = answer[:_MOST_WORDS]
+        if isinstance(before, LoneMessage):
+            sent, budget = sum(await asyncio.to_thread(lambda: before.tokens)), before.window
+        else:
+            sent, budget = before.record.view_tokens + before.record.fixed_tokens, before.record.budget
+        said = re.sub(r"max_\w*tokens|(?:output|completion) tokens", "", answer)  # of the reply
+        if not (status == 413 or _OF_LENGTH.match(said) or sent >= _NEAR * budget):
+            return None
+
+        # how much fits: as the error tells, where it names a limit below what was sent
+        largest = max(map(int, re.findall(r"\d{4,}", answer)), default=0)
+        found = _LIMIT.search(answer)
+        limit = int(found[1]) if found else largest
+        total = largest if largest > limit else sent
+        ceiling = int(sent * (min(_LESS, limit / total * _MARGIN) if 0 < limit < total else _LESS))
+        if ceiling < _SMALLEST:
             return None
         if isinstance(before, LoneMessage):
-            return await asyncio.to_thread(before.shorter, _share(answer))
+            return await asyncio.to_thread(before.within, ceiling)
         record = before.record
-        total = record.view_tokens + record.fixed_tokens
-        ceiling = int(min(total * _share(answer), total - 1))
-        known = self._known.get(record.session)
-        if ceiling < _SMALLEST_WINDOW or known is None:
+        if (known := self._known.get(record.session)) is None:
             return None
         known.ceilings[record.model] = ceiling
-        again = replace(before, record=replace(record, replayed=True))
-        made = await self._viewed(again, known, [row.key for row in before.asked.rows])
+        made = await self._viewed(replace(before, record=replace(record, replayed=True)), known)
         return made if made.record.view_tokens < record.view_tokens else None
 
     def was_not_too_long(self, replayed: Rewritten) -> None:
-        """The request was refused once more, though it was shorter: something else is wrong with it."""
+        """Forget the ceiling: refused once more, though shorter, the request has something else wrong with it."""
         if (known := self._known.get(replayed.record.session)) is not None:
             known.ceilings.pop(replayed.record.model, None)
 
@@ -174,7 +221,7 @@ class Rewriter:
                     await context.observe_usage(usage.input, cache_read=usage.cache_read, cache_write=usage.cache_write)
 
     async def undo(self, name: str) -> None:
-        """Take a session's last activation back. Raises as `undo_activation` does."""
+        """Take a session's last activation back. Raise as `undo_activation` does."""
         async with self._sessions.use(name) as context:
             await context.undo_activation()
 
@@ -182,16 +229,10 @@ class Rewriter:
         """Close every session."""
         await self._sessions.close()
 
-    async def _name(self, client: Client, asked: Asked) -> str:
-        if (name := self._names.named(client, asked)) is not None:
-            return name
-        base = self._names.base(asked)
-        if base not in self._recalled:
-            await self._recall(base)
-        return self._names.found(asked) or self._names.new(asked)
-
     async def _recall(self, base: str) -> None:
-        """Learn the ends of the histories that the store holds of unnamed clients."""
+        """Learn, once, the ends of the histories that the store holds of unnamed clients."""
+        if base in self._recalled:
+            return
         if len(self._recalled) >= _MOST_RECALLED:
             self._recalled.clear()
         self._recalled.add(base)
@@ -209,40 +250,40 @@ class Rewriter:
             async with self._sessions.use(name) as context:
                 self._names.remember(name, [str(message.get(KEY)) for message in await context.get_messages()])
 
-    def _remembered(self, name: str, dialect: Dialect, asked: Asked, headers: Headers) -> _Known:
-        known = self._known.pop(name, None) or _Known()
-        self._known[name] = known
-        while len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
-        if self._lends:
-            if known.summarizer is None:
-                model = self._settings.model or asked.model
-                known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
-            known.summarizer.lend(headers)
-        return known
-
-    async def _viewed(self, asked_now: Rewritten, known: _Known, keys: list[str]) -> Rewritten:
+    async def _viewed(self, asked_now: Rewritten, known: _Known) -> Rewritten:
         asked, record, dialect = asked_now.asked, asked_now.record, asked_now.dialect
+        keys = [row.key for row in asked.rows]
         ceiling = known.ceilings.get(asked.model)
-        limits = [limit for limit in (self._budget, ceiling) if limit is not None]
-        provider = ModelWindow(dialect.name, asked.model, asked_now.window, asked.max_output)
+        limit = min((limit for limit in (self._budget, ceiling) if limit is not None), default=None)
+        window = Window(dialect.name, asked.model, asked_now.window, asked.max_output)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
+            view, refused = None, None
             try:
-                view = await context.next_view(min(limits, default=None), provider, tools=asked.beside)
+                view = await context.next_view(limit, window, tools=asked.beside, bound_thinking=asked.bound_thinking)
             except BudgetError as error:
                 if ceiling is not None:
                     raise
-                least = _note(record, context, keys)
-                record.view_tokens, record.fixed_tokens = record.tokens, error.required_tokens
-                record.sent_messages, record.budget, record.activation = len(keys), error.budget_tokens, None
+                refused = error
+            figures, shown_last = context.statistics(), context.last_view
+            least = figures.least_useful_budget
+            record.messages, record.tokens = len(keys), figures.history_tokens
+            if shown_last is not None:
+                record.view_tokens, record.fixed_tokens = shown_last.tokens, shown_last.fixed_tokens
+                if view is not None and view.activation is not None:
+                    record.activation = view.activation.reason
+            if view is None:
+                assert refused is not None
+                record.view_tokens, record.fixed_tokens = record.tokens, refused.required_tokens
+                record.sent_messages, record.budget = len(keys), refused.budget_tokens
                 self._tell_least(record, least)
                 return asked_now
+            record.budget = context.budget().max_tokens
             known.keys = keys
             if asked_now.client.id is None:
                 self._names.remember(record.session, keys)
-            least = _note(record, context, keys)
-            record.budget = context.budget().max_tokens
+
+            # what the view shows just as the client sent it goes on so
             rows = {row.key: row for row in asked.rows}  # of those that say the same, the newest
             shown: list[Shown] = []
             names: list[str] = []
@@ -251,13 +292,18 @@ class Rewriter:
                 row = row if row is not None and message == row.message else None
                 shown.append((message, row))
                 names.append(digest(msgspec.json.encode(bare(message))) if row is None else row.key)
-        record.prefix_kept = _kept(known.sent.get(asked.model), names)
+        if before := known.sent.get(asked.model):
+            differ = (at for at, (one, other) in enumerate(zip(before, names, strict=False)) if one != other)
+            record.prefix_kept = round(next(differ, min(len(before), len(names))) / len(before), 4)
         known.sent[asked.model] = names
-        record.changed = names != keys or asked.must_change
+        drops = asked.bound_thinking == "asked" and (names != keys or view.rewritten_prefix)
+        record.changed = names != keys or asked.must_change or drops
         record.sent_messages = len(shown)
         if names != keys and ceiling is None:
             self._tell_least(record, least)
-        return replace(asked_now, body=dialect.write(asked, shown)) if record.changed else asked_now
+        if not record.changed:
+            return asked_now
+        return replace(asked_now, body=dialect.write(asked, shown, drops_thinking=drops), drops_thinking=drops)
 
     def _tell_least(self, record: Record, least: int) -> None:
         """Tell of a budget of which system prompt and tools leave too little, where that is so."""
@@ -267,67 +313,3 @@ class Rewriter:
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
             self._notice(f"budget of {about}", words)
-
-
-def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> int:
-    """Note what the view of this request was made of, and return the least useful budget."""
-    view, figures = context.last_view, context.statistics()
-    record.messages, record.tokens = len(keys), figures.history_tokens
-    if view is not None:
-        record.view_tokens, record.fixed_tokens = view.tokens, view.fixed_tokens
-        if view.activation is not None:
-            record.activation = view.activation.reason
-    return figures.least_useful_budget
-
-
-def _kept(before: Sequence[str] | None, now: Sequence[str]) -> float | None:
-    """The share of what was sent before with which this begins."""
-    if not before:
-        return None
-    same = next((at for at, (one, other) in enumerate(zip(before, now, strict=False)) if one != other), None)
-    return round((min(len(before), len(now)) if same is None else same) / len(before), 4)
-
-
-def _share(answer: str) -> float:
-    """How much of what was sent fits, as the provider's words tell."""
-    for words in _NUMBERS:
-        if (found := words.search(answer)) is not None and (most := int(found["most"])) < (sent := int(found["sent"])):
-            return min(_LESS, most / sent * _MARGIN)
-    return _LESS
-
-
-_SMALLEST_MESSAGE = 3_000  # tokens: what is shorter is not too long for any model, whatever the words of an error
-
-
-@dataclass(frozen=True, slots=True)
-class LoneMessage:
-    """A request of one message."""
-
-    body: bytes
-    asked: Asked
-    dialect: Dialect
-
-    def shorter(self, share: float) -> LoneMessage | None:
-        """The same within a share of its tokens; None where that is too little."""
-        price = Price(estimate_text, Settings().image_tokens)
-        message = self.asked.rows[0].message
-        tokens = price.message(message)
-        beside = estimate_texts(str(each) for each in self.asked.beside)
-        cap = int((tokens + beside) * share) - beside
-        if cap < _SMALLEST_MESSAGE:
-            return None
-        shown = shrink_message(message, tokens, cap, price)
-        if shown.tokens > cap:
-            return None
-        return replace(self, body=self.dialect.write(self.asked, [(shown.message, None)]))
-
-
-class ModelWindow:
-    """A model as `get_messages_for_request` reads providers."""
-
-    def __init__(self, dialect: str, model: str, window: int, max_output: int | None) -> None:
-        self.name = dialect
-        self._info: Mapping[str, Any] = {"id": model, "context_window": window, "max_output_tokens": max_output}
-
-    def get_model_info(self) -> Mapping[str, Any]:
-        return self._info

@@ -40,19 +40,14 @@ except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
 
 ANTHROPIC = "https://api.anthropic.com"
-
 OPENAI = "https://api.openai.com/v1"
 
 logger = logging.getLogger("summarizing_context.proxy")
 
 _LEAST_BUDGET = 1_000  # tokens
-
 _BACKLOG = 2_048  # connections that wait to be taken
-
 _TAKEN_AT_ONCE = 16  # of them; without a descriptor left asyncio tries as often as this in one go, in vain
-
 STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
-
 PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
 
 

@@ -21,9 +21,7 @@ _HOP = frozenset(  # headers between two neighbours; `accept-encoding` is ours, 
 )
 
 TOKEN_HEADER = b"x-summarizing-context-token"
-
 _TIMEOUT = httpx2.Timeout(None, connect=15.0)  # a model may be silent for minutes; the client knows how long it waits
-
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=15.0)
 
 Kind = Literal["anthropic", "openai"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 USUAL = 128_000  # of a model that is not known
-
 _LONG = 1_000_000
 
 _WINDOWS = (  # tokens of input, by the beginning of a name; the first that fits holds

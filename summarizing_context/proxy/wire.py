@@ -12,7 +12,6 @@ import contextlib
 import re
 import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import NamedTuple
 
 import httpx2
 import msgspec
@@ -31,49 +30,44 @@ class ClientGone(Exception):
     """The client has hung up."""
 
 
-class Body(NamedTuple):
-    """What was read of a body, and whether it is all."""
+class Body:
+    """The body of a request: `data` is what was read of it, which `is_whole` or not."""
 
-    data: bytes
-    is_whole: bool
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.data = b""
+        self.is_whole = False
 
+    async def read(self, most: int) -> None:
+        """Read up to `most` bytes, or a little more of a longer body. Raise `SlowBody` and `ClientGone`."""
+        parts, size = list[bytes](), 0
+        while not self.is_whole and size <= most:
+            parts.append(await self._part())
+            size += len(parts[-1])
+        self.data = b"".join(parts)
 
-async def read_body(receive: Receive, most: int) -> Body:
-    """A body up to `most` bytes, or a little more of a longer one. Raises `SlowBody` and `ClientGone`."""
-    parts, size = list[bytes](), 0
-    async for part in _parts(receive):
-        parts.append(part)
-        size += len(part)
-        if size > most:
-            return Body(b"".join(parts), False)
-    return Body(b"".join(parts), True)
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body without keeping it. Raise as `read` does."""
+        yield self.data
+        while not self.is_whole:
+            if part := await self._part():
+                yield part
 
-
-async def rest_of(body: Body, receive: Receive) -> AsyncIterator[bytes]:
-    """A body of which some was read, without keeping it."""
-    yield body.data
-    if not body.is_whole:
-        async for part in _parts(receive):
-            yield part
-
-
-async def _parts(receive: Receive) -> AsyncIterator[bytes]:
-    while True:
+    async def _part(self) -> bytes:
         try:
             async with asyncio.timeout(_BETWEEN):
-                message = await receive()
+                message = await self._receive()
         except TimeoutError:
             raise SlowBody from None
         if message["type"] == "http.disconnect":
             raise ClientGone
-        if part := message.get("body", b""):
-            yield part
-        if not message.get("more_body", False):
-            return
+        self.is_whole = not message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
 
 
 def unpacked(data: bytes, coding: str, most: int) -> bytes | None:
-    """The body without its coding.
+    """Return a body without its coding.
 
     None where that is another than gzip or deflate, is broken, or hides more than `most` bytes or a hundred times its
     own size.
@@ -89,7 +83,7 @@ def unpacked(data: bytes, coding: str, most: int) -> bytes | None:
 
 
 async def reply_error(send: Send, status: int, words: str) -> None:
-    """An error of the proxy's own, in the form in which both providers' clients read errors."""
+    """Answer with an error of the proxy's own, in the form in which both providers' clients read errors."""
     error = {"type": "proxy_error", "message": f"summarizing-context proxy: {words}", "code": None, "param": None}
     body = msgspec.json.encode({"type": "error", "error": error})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -98,9 +92,7 @@ async def reply_error(send: Send, status: int, words: str) -> None:
 
 
 _MOST_OF_AN_ERROR = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
-
 _HELD_BACK = 1.0  # seconds
-
 _EVENT_ENDS = re.compile(rb"\r?\n\r?\n")
 
 _TELLS_NOTHING = re.compile(
@@ -122,20 +114,36 @@ class Reply:
         self._reading: asyncio.Future[bytes] | None = None
 
     async def error(self) -> str | None:
-        """An error that comes before any content, as text; None where there is none. What was read is passed on all the
-        same. Raises `httpx2.HTTPError`."""
+        """Return an error that comes before any content, as text; None where there is none.
+
+        What was read is passed on all the same. Raise `httpx2.HTTPError`.
+        """
+        held = self._begun
         if self.status in (400, 413):
-            while len(self._begun) <= _MOST_OF_AN_ERROR:
-                if not await self._read_on():
-                    return self._begun.decode("utf-8", "replace")
-        elif self.status == 200 and "event-stream" in self.headers.get("content-type", ""):
-            return await self._error_of_stream()
+            while len(held) <= _MOST_OF_AN_ERROR and await self._read_on():
+                pass
+            return held.decode("utf-8", "replace")
+        if self.status != 200 or "event-stream" not in self.headers.get("content-type", ""):
+            return None
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _HELD_BACK
+        looked = at = 0  # where the present event begins, and where its end is looked for
+        while len(held) <= _MOST_OF_AN_ERROR:
+            if (end := _EVENT_ENDS.search(held, at)) is not None:
+                event, at = bytes(held[looked : end.start()]), end.end()
+                looked = at
+                if not _TELLS_NOTHING.match(event):
+                    return event.decode("utf-8", "replace") if _IS_ERROR.search(event) else None
+                continue
+            at = max(looked, len(held) - 3)
+            if not await self._read_on(within=ends - loop.time()):
+                break
         return None
 
     async def pass_on(self, send: Send, see: Callable[[bytes], None], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
         """Send it to the client as it comes, with `more` headers; `see` is shown each piece.
 
-        Raises `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
+        Raise `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
         """
         if not 200 <= self.status < 600:
             raise httpx2.RemoteProtocolError(f"status {self.status} is not one that can be passed on")
@@ -155,23 +163,6 @@ class Reply:
             with contextlib.suppress(asyncio.CancelledError, httpx2.HTTPError):
                 await self._reading
         await self._answer.aclose()
-
-    async def _error_of_stream(self) -> str | None:
-        """The error of its first event that tells anything."""
-        loop, held = asyncio.get_running_loop(), self._begun
-        ends = loop.time() + _HELD_BACK
-        looked = at = 0  # where the present event begins, and where its end is looked for
-        while len(held) <= _MOST_OF_AN_ERROR:
-            if (end := _EVENT_ENDS.search(held, at)) is not None:
-                event, at = bytes(held[looked : end.start()]), end.end()
-                looked = at
-                if not _TELLS_NOTHING.match(event):
-                    return event.decode("utf-8", "replace") if _IS_ERROR.search(event) else None
-                continue
-            at = max(looked, len(held) - 3)
-            if not await self._read_on(within=ends - loop.time()):
-                break
-        return None
 
     async def _read_on(self, within: float | None = None) -> bool:
         """Read a piece; False at the end, or where none comes in time."""

@@ -372,7 +372,7 @@ class Session:
             )
         if self._waking is None:  # the view need not wait for it
             self._waking = self.loop.call_soon(self.wake)
-        return self.views.view(key, budget, report)
+        return self.views.view(key, budget, report, has_activated=bool(self.history.records))
 
     async def activate(
         self,

@@ -119,14 +119,13 @@ class Viewer:
     def restore(self, key: str, state: ActivationState, marks: ViewMarks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
         state = priced(state, self._price, self._counter)
-        is_pending = marks is not None or self._settings.merge_user_rows  # where rows met is not kept with a state
         tail = self._tail_behind(state)
-        provider_view = ProviderView(key, state, tail, pending="restored" if is_pending else None)
+        provider_view = ProviderView(key, state, tail, pending=None if marks is None else "restored")
         if state.held_at:
             provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
         if marks is not None:
             provider_view.attempted_at, provider_view.attempted_length = marks.attempted_at, marks.attempted_length
-            provider_view.ends, provider_view.resumed = frozenset(marks.ends), marks.shown
+            provider_view.resumed = marks.shown
         self._provider_views[key] = self.latest = provider_view
         self.stand_ins_shown += stand_ins(state.nodes)
         self._keep_shown()
@@ -221,7 +220,7 @@ class Viewer:
         given_up = tuple(place for place in self._log.interruptions if place > provider_view.state.stop)
         if given_up != provider_view.state.interruptions:
             provider_view.state = msgspec.structs.replace(provider_view.state, interruptions=given_up)
-        if provider_view.tail.bound and provider_view.has_turn_ended(self._log.bounds()):
+        if provider_view.tail.bound and provider_view.has_turn_ended(self._log):
             provider_view.pending = provider_view.pending or provider_view.state.reason
 
         # decide
@@ -269,7 +268,7 @@ class Viewer:
     ) -> Change:
         """The change to a view of `tokens` tokens that covers what is planned."""
         before = provider_view.state
-        if plan.header.message is None and not self._sources.truncates:  # no room to tell of it: it is read all the same
+        if plan.header.message is None and not self._sources.truncates:  # no room to say what is covered: read it still
             covered = range(before.leaves, plan.cut.leaves)
             Texts(self._summaries, self.pace).work_out([Node.leaf(leaf) for leaf in covered])
         if reason is None:
@@ -341,7 +340,7 @@ class Viewer:
         self._keep_shown()
         return True
 
-    def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
+    def view(self, key: str, budget: int, activation: ActivationReport | None, *, has_activated: bool) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
         self.latest = provider_view = self.shown(key, budget)
         self._provider_views.move_to_end(provider_view.key)
@@ -349,12 +348,12 @@ class Viewer:
         messages = provider_view.last
         tokens = self.system_rows.log_rows().tokens + provider_view.state.head_tokens + provider_view.tail.tokens
         if self._settings.merge_user_rows:
-            provider_view.ends = frozenset(end for end in provider_view.ends if end < stable) | {stable}
-            messages = merged(messages, provider_view.ends)
+            messages = merged(messages)
             stable = common_prefix(provider_view.merged, messages)
             provider_view.merged = messages
             tokens += self._price.of_merging(provider_view.last, messages)
-        return View(messages, tokens, stable, activation, self.system_rows.fixed_tokens)
+        is_rewritten = has_activated or bool(self.repairs.kinds)
+        return View(messages, tokens, stable, activation, self.system_rows.fixed_tokens, is_rewritten)
 
     def shown(self, key: str, budget: int) -> ProviderView:
         """What a provider is shown at about this budget."""

@@ -202,7 +202,7 @@ class NextView:
 
     def has_turn_ended(self) -> bool:
         """Tell whether what was signed in a turn has to go with its end; a view that goes back to another shows it."""
-        return self.provider_view.resumed is None and self.provider_view.has_turn_ended(self.log.bounds())
+        return self.provider_view.resumed is None and self.provider_view.has_turn_ended(self.log)
 
     def log_tokens(self, start: int, stop: int) -> int:
         """Return what these log entries cost."""

@@ -7,7 +7,7 @@ earlier process, from a checkpoint, by an undo, or with a log whose end is writt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -34,6 +34,10 @@ class View:
     byte for byte: a cache breakpoint after them reads that cache, one at the end writes the next. `tokens` are those of
     the messages, without a system prompt that the request has brought: that and its tools are the `fixed_tokens`. Both
     together stay within the budget.
+
+    With `rewritten_prefix` the beginning is not, or was not always, the one under which the model thought: some models
+    of Anthropic refuse thinking that they signed under another one, unless the request has
+    `thinking.block_binding.prefix_mismatch_behavior = "drop_block"`.
     """
 
     shared: Sequence[Message]  # to be read only: later views show the same ones
@@ -41,6 +45,7 @@ class View:
     stable_prefix_messages: int
     activation: ActivationReport | None = None
     fixed_tokens: int = 0
+    rewritten_prefix: bool = False
 
     @property
     def messages(self) -> list[Message]:
@@ -184,15 +189,11 @@ def common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
     return same
 
 
-def merged(messages: Sequence[Message], ends: Collection[int]) -> list[Message]:
-    """Neighbouring user rows as one, for back ends that want roles to alternate.
-
-    A row that ended an earlier view (one of so many messages as `ends` says) is not joined to a later one: a view
-    never rewrites what a view before has sent.
-    """
+def merged(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with neighbouring user rows as one, for back ends that want roles to alternate."""
     joined: list[Message] = []
-    for at, message in enumerate(messages):
-        if joined and at not in ends and _is_plain_user(message) and _is_plain_user(joined[-1]):
+    for message in messages:
+        if joined and _is_plain_user(message) and _is_plain_user(joined[-1]):
             joined[-1] = {**joined[-1], "content": _blocks(joined[-1]) + _blocks(message)}
         else:
             joined.append(message)
@@ -244,7 +245,6 @@ class ViewMarks(NamedTuple):
 
     attempted_at: int | None = None
     attempted_length: int = 0
-    ends: tuple[int, ...] = ()
     shown: int = 0  # messages of the view handed out last
 
 
@@ -257,7 +257,6 @@ class ProviderView:
     tail: Tail
     last: list[Message] = field(default_factory=list)  # the messages of the view handed out last
     merged: list[Message] = field(default_factory=list)  # the same with neighbouring user rows joined
-    ends: frozenset[int] = frozenset()  # how many messages earlier views had, as far as they still lead this one
     attempted_at: int | None = None  # history tokens at the last attempt to activate
     attempted_length: int = 0  # messages of the log then
     pending: Reason | None = None  # why the next view may begin differently
@@ -288,11 +287,13 @@ class ProviderView:
         self.last, self.beside = messages, None
         return common_prefix(before, messages)
 
-    def has_turn_ended(self, bounds: Bounds) -> bool:
-        """Whether a turn that went on across an activation has ended, as the log's `bounds` say: what was signed in it
-        has to go then."""
+    def has_turn_ended(self, log: MessageLog) -> bool:
+        """Whether a turn of the log that went on across an activation has ended: what was signed in it has to go then,
+        unless the provider was asked to drop it. Leaving it out later would change the beginning once more."""
+        if log.bound_thinking == "asked":
+            return False
         was = self.state.bounds
-        now = was._replace(settled=min(was.rewritten, bounds.settled))
+        now = was._replace(settled=min(was.rewritten, log.bounds().settled))
         return now.settled > was.settled and self.tail.binds(self.tail.start, now)
 
     @property
@@ -310,7 +311,7 @@ class ProviderView:
     @property
     def marks(self) -> ViewMarks:
         shown = len(self.last) if self.resumed is None else self.resumed
-        return ViewMarks(self.attempted_at, self.attempted_length, tuple(sorted(self.ends)), shown)
+        return ViewMarks(self.attempted_at, self.attempted_length, shown)
 
 
 class Replaced(NamedTuple):

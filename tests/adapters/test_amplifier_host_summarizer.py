@@ -177,12 +177,6 @@ def test_providers_are_chosen_by_name_or_by_priority() -> None:
     assert choose_provider({}) is choose_provider(None) is None
 
 
-def test_its_name_in_the_cache_tells_provider_and_model() -> None:
-    provider = SimpleNamespace(name="acme", get_info=lambda: SimpleNamespace(id="acme", defaults={"model": "big-1"}))
-    assert HostSummarizer(lambda: provider).recipe == "host/acme/big-1;layout=1"
-    assert HostSummarizer(lambda: provider, model="small-1").recipe == "host/acme/small-1;layout=1"
-
-
 async def test_without_a_host_there_is_no_host_to_ask() -> None:
     with pytest.raises(SettingsError, match="mounted under Amplifier"):
         async with open_context(Settings(summarizer="host")):

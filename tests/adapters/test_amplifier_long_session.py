@@ -80,27 +80,3 @@ async def test_a_child_with_one_huge_message_works_to_its_end() -> None:
     assert figures.history_tokens > 8 * WINDOW
     assert figures.activations <= 4
     assert model.requests[0][0]["content"].startswith("Here is everything")
-
-
-async def test_signed_thinking_and_chains_never_outlive_the_beginning_that_they_belong_to() -> None:
-    model = Model(6_000, 500, thinks=True)
-    async with session_of(SMALL, model=model) as session:
-        for turn in range(40):
-            await session.execute(f"Turn {turn}.")
-        repairs = session.coordinator.get("context").statistics().repairs
-    assert repairs["thinking_dropped"] > 5
-    assert repairs["chain_dropped"] > 5
-    old, seen = model.requests[0], 0
-    for new in model.requests[1:]:
-        if new[: len(old)] != old:
-            seen += 1
-            humans = [at for at, row in enumerate(new) if row["role"] == "user" and "Turn" in str(row["content"])]
-            assert [_signed(row) for row in new[: max(humans)] if _signed(row)] == []
-            assert not [row for row in new if "openai:response_id" in (row.get("metadata") or {})]
-        old = new
-    assert seen > 5
-
-
-def _signed(row: Row) -> list[str]:
-    blocks = row["content"] if isinstance(row["content"], list) else []
-    return [block["signature"] for block in blocks if block.get("signature")]

@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from summarizing_context import Settings, SettingsError
 from summarizing_context.adapters.amplifier.options import read_options
-from summarizing_context.adapters.open_sessions import session_id_from
 
 
 def refusal(config: Any) -> tuple[str, ...]:
@@ -120,17 +117,6 @@ def test_options_are_a_mapping() -> None:
 
 def test_an_api_key_is_not_shown() -> None:
     assert "secret-1234" not in str(refusal({"api_kye": "secret-1234", "api_key": "secret 1234"}))
-
-
-def test_an_id_that_fits_stays_as_it_is() -> None:
-    assert session_id_from("0f3c-77:a.b") == "0f3c-77:a.b"
-
-
-@given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
-def test_any_id_of_the_host_names_a_session_and_different_ones_stay_apart(one: str, other: str) -> None:
-    names = [session_id_from(one), session_id_from(other)]
-    assert [Settings(session_id=name).session_id for name in names] == names
-    assert (names[0] == names[1]) == (one == other)
 
 
 def test_rules_for_the_ledger_may_stand_in_a_plan() -> None:

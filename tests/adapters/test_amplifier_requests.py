@@ -62,6 +62,25 @@ async def test_a_host_that_repeats_itself_is_sent_what_providers_take() -> None:
         assert context.statistics().activations > 0
 
 
+@pytest.mark.parametrize(("model", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
+async def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(model: str, stays: bool) -> None:
+    context, cleanup, _ = await mounted(SMALL)
+    info = {"id": model, "context_window": 6_000, "max_output_tokens": 1_000}
+    provider = SimpleNamespace(name="anthropic", get_model_info=lambda: info)
+    await context.add_message({"role": "user", "content": "Fix it."})
+    rows: list[Any] = []
+    for step in range(100):
+        thinking = {"type": "thinking", "thinking": "Which one?", "signature": "c2ln"}
+        call = {"type": "tool_call", "id": f"c{step}", "name": "read", "input": {}}
+        await context.add_message({"role": "assistant", "content": [thinking, call]})
+        await context.add_message({"role": "tool", "tool_call_id": f"c{step}", "content": "a line of code; " * 40})
+        rows = await context.get_messages_for_request(provider=provider)
+        if context.statistics().activations:
+            break
+    assert any("Which one?" in str(row["content"]) for row in rows if row["role"] == "assistant") == stays
+    await cleanup()
+
+
 async def test_a_changed_prompt_is_one_activation_and_a_plain_function_will_do() -> None:
     manager, cleanup, _ = await mounted()
     said = ["One.", "One.", "Two.", "Two.", None]

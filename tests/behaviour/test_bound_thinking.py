@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +110,26 @@ async def test_a_turn_that_went_on_across_an_activation_is_settled_once() -> Non
         assert context.statistics().activations == 2
 
 
+@pytest.mark.parametrize("way", ["asked", "left_out"])
+async def test_what_can_be_dropped_by_the_provider_stays_and_what_cannot_is_left_out_at_once(way: Any) -> None:
+    async with open_context(SMALL) as context:
+        await ask(context, 0)
+        number = 0
+        while context.statistics().activations == 0:
+            assert context.last_view is None or not context.last_view.rewritten_prefix
+            await think(context, number)
+            number += 1
+            view = await context.next_view(bound_thinking=way)
+        assert view.rewritten_prefix
+        assert bool(thoughts(view.messages)) == (way == "asked")
+        await think(context, number, call=False)
+        await ask(context, 1)
+        after = await context.next_view(bound_thinking=way)
+        assert after.messages[: len(view.messages)] == view.messages, "no second beginning when the turn ends"
+        assert after.rewritten_prefix
+        assert thoughts(after.messages)[-1] == f"sig{number}"
+
+
 async def test_another_system_prompt_is_another_beginning() -> None:
     async with open_context(SMALL) as context:
         for number in range(3):
@@ -119,18 +137,6 @@ async def test_another_system_prompt_is_another_beginning() -> None:
             await think(context, number)
         assert len(thoughts(await context.get_messages_for_request(system="One."))) == 3
         assert thoughts(await context.get_messages_for_request(system="Two.")) == ["sig2"]
-
-
-async def test_a_restart_shows_the_same_bytes(tmp_path: Path) -> None:
-    settings = dataclasses.replace(SMALL, store=tmp_path / "run.db")
-    async with open_context(settings) as context:
-        for number in range(40):
-            await ask(context, number)
-            await think(context, number)
-            view = await context.get_messages_for_request()
-        assert context.statistics().repairs["thinking_dropped"] > 0
-    async with open_context(settings) as context:
-        assert await context.get_messages_for_request() == view
 
 
 async def test_a_shrunk_answer_keeps_thinking_that_is_small() -> None:

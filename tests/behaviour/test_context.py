@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -384,12 +385,20 @@ async def test_keep_recent_keeps_messages_raw_where_they_fit():
                 assert view[-25:] == log[n - 24 : n + 1]
 
 
-async def test_merge_user_rows_joins_neighbours_and_tells_the_true_cost():
-    async with opened(small(merge_user_rows=True)) as context:
-        await fill(context, [system("rules"), user("a"), user("b"), assistant("c")])
-        view = await context.get_messages_for_request()
-        assert [row["role"] for row in view] == ["system", "user", "assistant"]
-        assert context.last_view.tokens == cost(view)
+async def test_merge_user_rows_leaves_no_two_user_rows_in_a_row_in_any_view():
+    async with opened(small(merge_user_rows=True, header_role="user", memory_include="auto")) as context:
+        await fill(context, [system("rules"), user("a")])
+        await context.call_memory_tool("memory_remember", {"content": "The user likes tests."})
+        for step in range(60):
+            said = [user(f"Question {step}. " * 20), user("Never push to main."), assistant("word " * 60)]
+            await fill(context, said[step % 3 :])
+            if step % 20 == 5:
+                await context.pin(f"Question {step}.")
+            view = await context.get_messages_for_request()
+            roles = [row["role"] for row in view]
+            assert ("user", "user") not in itertools.pairwise(roles)
+            assert context.last_view.tokens == cost(view)
+        assert context.statistics().activations > 2
 
 
 @pytest.mark.parametrize("role", ["user", "system", "developer"])

@@ -272,18 +272,6 @@ async def test_odd_json_in_a_message_costs_a_session_no_view(protocol: str, odd:
     assert fake.seen[0]["raw"] == json.dumps(request_of(protocol, 2, *ODD[odd])).encode()
 
 
-async def test_a_message_with_a_field_without_a_name_costs_a_session_no_view():
-    fake = Fake(behave=_answered)
-    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
-        for steps in (2, 30):
-            body = request_of("messages", steps)
-            body["messages"][0][""] = "x"
-            await post(address, "/v1/messages", body)
-        told = await status(address)
-    assert told["failures"] == 0
-    assert [record["changed"] for record in told["records"]] == [False, True]
-
-
 async def test_without_a_descriptor_left_the_proxy_waits_tells_it_once_and_goes_on_afterwards(tmp_path: Path):
     with started(tmp_path, files=64) as address:
         place = urlsplit(address)

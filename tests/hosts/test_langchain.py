@@ -78,6 +78,17 @@ def test_messages_that_stay_word_for_word_are_the_states_own(middleware: Any):
     assert [block["type"] for block in replies[-1].content] == ["thinking", "text", "tool_use", "tool_use"]
 
 
+@pytest.mark.parametrize(("name", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
+def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware: Any, name: str, stays: bool):
+    sent = Sent()
+    model = ScriptedModel(messages=working(), model_name=name)
+    agent = create_agent(model, [read], middleware=[middleware(), sent], checkpointer=InMemorySaver())
+    for turn in range(2):
+        say(agent, f"Fix part {turn}.")
+    first = next(messages for messages, state in sent.calls if len(messages) < len(state))
+    assert any("thinking" in str(message.content) for message in first) == stays
+
+
 def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware: Any):
     sent, model = Sent(), ScriptedModel(messages=working())
     agent = create_agent(

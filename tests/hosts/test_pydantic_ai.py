@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anthropic import AsyncAnthropic
 
 pytest.importorskip("pydantic_ai")
 
@@ -27,10 +28,13 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
+from tests.proxy.fake import Fake, served
 
 pytestmark = pytest.mark.anyio
 
@@ -237,6 +241,24 @@ async def test_signed_thinking_goes_once_its_beginning_was_rewritten_and_its_tur
             going_on += sum(at > newest and not parts([message], ThinkingPart) for at, message in calling)
         assert ended > 0, "its calls alone are left"
         assert going_on == 0, "a turn that goes on keeps what was signed in it"
+
+
+async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beginning() -> None:
+    fake = Fake()
+    async with served(fake) as upstream, SummarizingCapability(small()) as capability:
+        client = AsyncAnthropic(base_url=upstream, api_key="k", max_retries=0)
+        model = AnthropicModel("claude-opus-5-5", provider=AnthropicProvider(anthropic_client=client))
+        settings: Any = {"anthropic_thinking": {"type": "adaptive"}}
+        agent = Agent(model, instructions="You fix code.", capabilities=[capability], model_settings=settings)
+        agent.tool_plain(read)
+        history: list[ModelMessage] = []
+        for turn in range(12):
+            history = (await agent.run(f"Fix part {turn}.", message_history=history)).all_messages()
+        await client.close()
+    assert fake.problems == []
+    asks = ["block_binding" in each["body"]["thinking"] for each in fake.seen]
+    assert (asks[0], asks[-1]) == (False, True)
+    assert "thinking-binding-controls-2026-08-01" in fake.seen[-1]["headers"]["anthropic-beta"]
 
 
 async def test_system_prompts_stay() -> None:

@@ -102,7 +102,8 @@ def answer_anthropic(body: Any, number: int, tokens: int) -> tuple[Any, list[Any
     text = f"answer {number}. {WORDS}"
     blocks: list[Any] = [{"type": "text", "text": text}]
     if body.get("thinking"):
-        blocks.insert(0, {"type": "thinking", "thinking": thinking, "signature": SEAL.sign(thinking)})
+        sealed = SEAL.bind(thinking, body) if body["model"].endswith("-5-5") else SEAL.sign(thinking)
+        blocks.insert(0, {"type": "thinking", "thinking": thinking, "signature": sealed})
     if body.get("tools") and body["messages"][-1]["role"] == "user" and number % 3:
         blocks += [
             {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": "read", "input": {"path": f"src/{at}.py"}}

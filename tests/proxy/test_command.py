@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import importlib
 import json
 import os
 import pty
@@ -15,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context import MissingExtraError
 from summarizing_context.cli import main
 from tests.proxy.clients import port_of
 
@@ -128,10 +126,3 @@ def test_what_is_wrong_is_told(arguments: list[str], words: str, capsys: pytest.
     told = capsys.readouterr().err
     assert words in told
     assert told.startswith("error: ")  # and no address at which nobody listens
-
-
-def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "summarizing_context.proxy.server", raising=False)
-    with pytest.raises(MissingExtraError, match=r"pip install 'summarizing-context\[proxy\]'"):
-        importlib.import_module("summarizing_context.proxy.server")

@@ -9,8 +9,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tests.proxy.clients import AnthropicAgent, proxied, status
-from tests.proxy.fake import Fake, served
+from tests.proxy.clients import TOOL, AnthropicAgent, proxied, status
+from tests.proxy.fake import SEAL, Fake, served
 from tests.proxy.test_wire import post
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +47,87 @@ async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_w
     assert len(fake.seen[-1]["raw"]) < len(body) / 2
     last = json.loads(fake.seen[-1]["raw"])
     assert last["input" if kind == "responses" else "messages"][0] == lead[0]
+
+
+@pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}])
+async def test_a_body_of_a_thread_goes_on_as_it_came(thread: dict[str, Any]):
+    fake = Fake(behave=answer_all)
+    body = {"model": "m", "max_tokens": 9, "tools": [TOOL], "thread": thread, "messages": talk("messages", 60)}
+    async with served(fake) as upstream, proxied(upstream, budget=2_000) as address:
+        await post(address, body=json.dumps(body))
+        told = await status(address)
+    assert [each["body"] for each in fake.seen] == [body]
+    assert (told["requests"], told["passed_unchanged"]) == (0, 1)
+
+
+async def test_a_compaction_without_content_is_no_boundary():
+    failed = {"role": "assistant", "content": [{"type": "compaction", "content": None}, {"type": "text", "text": "go"}]}
+    fake = Fake(behave=answer_all)
+    rows = talk("messages", 60)
+    body = {"model": "m", "max_tokens": 9, "tools": [TOOL], "messages": [rows[0], *rows[2:40], failed, *rows[41:]]}
+    async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
+        await post(address, body=json.dumps(body))
+        (record,) = (await status(address))["records"]
+    assert (record["changed"], record["messages"]) == (True, len(body["messages"]))
+    assert record["sent_messages"] < len(body["messages"]) / 2
+
+
+@pytest.mark.parametrize(
+    ("model", "way"), [("claude-opus-5-5", "adaptive"), ("claude-opus-5-5", "disabled"), ("claude-x", "adaptive")]
+)
+async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginning_is_rewritten(model: str, way: str):
+    """Where it can be asked for, the provider drops it, and it stays on the wire; else it is left out."""
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+        client = AnthropicAgent(address, model=model, thinking={"type": way}, extra_headers={"anthropic-beta": "a"})
+        for step in range(40):
+            await client.step(f"step {step}")
+        records = (await status(address))["records"]
+    assert fake.problems == []
+    asks = [each["body"]["thinking"].get("block_binding") is not None for each in fake.seen]
+    betas = [each["headers"]["anthropic-beta"] for each in fake.seen]
+    first = next(at for at, record in enumerate(records) if record["activation"])
+    if (model, way) != ("claude-opus-5-5", "adaptive"):
+        assert not any(asks)
+        return
+    assert asks == [at >= first for at in range(len(records))]
+    assert betas == ["a,thinking-binding-controls-2026-08-01" if asked else "a" for asked in asks]
+    assert all(record["prefix_kept"] == 1 for record in records[1:] if not record["activation"])
+    reasons = [record["activation"] for record in records if record["activation"]]
+    assert len(reasons) > 2
+    assert set(reasons) == {"high_water"}, "dropped blocks stay on the wire"
+
+
+async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_in_force():
+    """Programs with all that they call, approvals, tools found by search, and the newest configuration."""
+    fake = Fake()
+    items: list[Any] = []
+    async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
+        for step in range(40):
+            code, words = f"read({step})", "a line of a file " * 60
+            by = {"caller": {"type": "program", "caller_id": f"p{step}"}}
+            items += [
+                {"type": "message", "role": "user", "content": f"Step {step}."},
+                {"type": "configuration_update", "reasoning": {"effort": f"effort {step}"}},
+                {"type": "program", "call_id": f"p{step}", "code": code, "fingerprint": SEAL.sign(code)},
+                *({"type": "function_call", "call_id": f"f{step}", "name": "read", "arguments": "{}", **by},),
+                {"type": "function_call_output", "call_id": f"f{step}", "output": words, **by},
+                {"type": "program_output", "call_id": f"p{step}", "result": words, "status": "completed"},
+                {"type": "mcp_approval_request", "id": f"a{step}", "name": "x", "arguments": "{}", "server_label": "s"},
+                {"type": "mcp_approval_response", "approval_request_id": f"a{step}", "approve": True},
+            ]
+            if step == 3:
+                items += [{"type": "tool_search_call", "call_id": "s", "execution": "client", "arguments": {}}]
+                items += [{"type": "tool_search_output", "call_id": "s", "execution": "client", "tools": [TOOL]}]
+            body = {"model": "gpt-5.4", "input": items, "store": False, "tools": []}
+            await post(address, "/v1/responses", json.dumps(body), **{"session-id": "s"})
+    assert fake.problems == []
+    last = fake.seen[-1]["body"]["input"]
+    assert len(last) < len(items) / 3
+    assert {"tool_search_output", "tool_search_call"} <= {item.get("type") for item in last}
+    assert [item for item in last if item.get("type") == "configuration_update"][-1]["reasoning"] == {
+        "effort": "effort 39"
+    }
 
 
 async def test_edits_by_the_server_and_fields_that_nobody_knows_stay_in_a_request_with_a_view():

@@ -12,7 +12,6 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from summarizing_context.proxy.rewriter import _TOO_LONG, _share
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
 from tests.proxy.fake import Fake, served
 
@@ -125,18 +124,6 @@ async def test_a_lone_message_that_no_window_holds_is_sent_with_its_middle_left_
     assert told["failures"] == 0
 
 
-@AGENTS
-async def test_a_lone_message_that_is_refused_all_the_same_gets_the_error(agent: Any):
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream) as address:
-        url, body, _ = lone(agent, address)
-        fake.most_tokens = 5
-        code, content = await streamed(url, body, {})
-    assert code == 400
-    assert b"too long" in content or b"maximum context length" in content
-    assert len(fake.seen) <= 2
-
-
 async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one():
     """The provider goes on only when the client has got what came first."""
     got = asyncio.Event()
@@ -197,16 +184,60 @@ async def test_an_error_that_only_sounds_like_it_costs_no_later_request():
     assert {record["activation"] for record in told["records"][-11:]} == {None}
 
 
-@pytest.mark.parametrize(
-    ("words", "most"),
-    [
-        ("prompt is too long: 10000 tokens > 8000 maximum", 0.76),
-        ("maximum context length is 8000 tokens. However, your messages resulted in 10000 tokens.", 0.76),
-        ("request (10000 tokens) exceeds the available context size (8000 tokens), try increasing it", 0.76),
-        ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000", 0.75),
-        ("context_length_exceeded", 0.75),
-    ],
-)
-def test_how_much_fits_is_read_from_the_words(words: str, most: float):
-    assert _TOO_LONG.search(words)
-    assert _share(words) == min(0.75, most)
+WORDS: list[tuple[int, Any]] = [  # as providers, gateways and local servers tell that a request is too long
+    (
+        400,
+        {
+            "error": {
+                "message": "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."
+            }
+        },
+    ),
+    (400, {"error": "This model's maximum prompt length is 131072 but the request contains 157812 tokens."}),
+    (400, {"error": {"message": "Prompt has 256468 tokens, but the configured context size is 256000 tokens"}}),
+    (400, {"error": {"message": "tokens in request more than max tokens allowed"}}),
+    (400, {"error": {"message": "Your request exceeded model token limit: 131072 (requested: 150000)"}}),
+    (400, {"error": "The number of tokens to keep from the initial prompt is greater than the context length"}),
+    (400, {"message": "The input (12345 tokens) is longer than the model's context length (8192 tokens)."}),
+    (400, {"error": {"message": "Range of input length should be [1, 129024]"}}),
+    (400, {"error": {"message": "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"}}),
+    (413, "<html><title>413 Request Entity Too Large</title></html>"),
+]
+
+
+def refusing(most: int, status: int, words: Any) -> Any:
+    async def behave(request: Request, raw: bytes) -> Response | None:
+        text = words if isinstance(words, str) else json.dumps(words)
+        return Response(text, status) if len(raw) > most else None
+
+    return behave
+
+
+@pytest.mark.parametrize(("status", "words"), WORDS)
+async def test_a_size_and_a_limit_in_any_words_and_any_413_get_a_shorter_request(status: int, words: Any):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address:
+        url, body, headers = await grown(ChatAgent, address)
+        fake.behave, before = refusing(len(body) - 500, status, words), len(fake.seen)
+        code, content = await streamed(url, body, headers)
+    assert (code, len(fake.seen), fake.problems) == (200, before + 2, [])
+    assert b"answer" in content
+
+
+@pytest.mark.parametrize(("share", "asked"), [(1.2, 2), (4.0, 1)])
+async def test_an_error_that_tells_nothing_gets_one_shorter_request_near_the_ceiling_and_none_far_from_it(
+    share: float, asked: int
+):
+    fake = Fake()
+    async with served(fake) as upstream:
+        async with proxied(upstream) as address:
+            url, body, headers = await grown(ChatAgent, address)
+            await streamed(url, body, headers)
+            last = (await status(address))["records"][-1]
+        async with proxied(upstream, budget=int(share * (last["view_tokens"] + last["fixed_tokens"]))) as address:
+            fake.behave, before = (
+                refusing(0, 400, {"error": {"message": "no such luck, and max_tokens"}}),
+                len(fake.seen),
+            )
+            assert (await streamed(f"{address}{PATHS[ChatAgent]}", body, headers))[0] == 400
+    assert len(fake.seen) == before + asked

@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from summarizing_context.proxy import app as application
-from summarizing_context.proxy.upstream import target_of
 from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
 
@@ -137,11 +136,6 @@ async def test_what_the_server_compacts_or_keeps_goes_on_unchanged(dialect: str,
         told = await status(address)
     assert fake.seen[0]["raw"] == raw.encode()
     assert (told["passed_unchanged"], told["failures"]) == (1, 0)
-
-
-def test_paths_that_both_providers_have_are_told_apart():
-    assert target_of(b"/v1/models", b"", [(b"anthropic-version", b"1")]).kind == "anthropic"
-    assert target_of(b"/v1/models", b"", []).kind == "openai"
 
 
 async def test_a_client_that_hangs_up_ends_the_providers_stream():

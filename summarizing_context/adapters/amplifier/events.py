@@ -16,6 +16,30 @@ from typing import Any
 from summarizing_context.errors import BudgetError
 from summarizing_context.summarizers.host import in_summary
 
+ANNOUNCED = (
+    "context:pre_compact",
+    "context:post_compact",
+    "context:compaction",
+    "context:summary_started",
+    "context:summary_ready",
+    "context:summary_failed",
+    "context:stand_in_used",
+    "context:include",
+    "context:memory_stored",
+    "context:memory_replaced",
+    "context:budget_changed",
+    "context:usage_calibrated",
+    "context:degraded",
+    "context:message_added:debug",
+)
+
+_MOST_WAITING = 256
+_SEND_WITHIN = 5.0  # seconds
+_DRAIN_WITHIN = 0.5  # seconds, when the session ends
+_LONGEST_TEXT = 300  # characters
+
+logger = logging.getLogger(__name__)
+
 
 def budget_error(
     required: int, budget: int, rows: Iterable[tuple[int, int]] = (), what: str = "leading system rows"
@@ -47,34 +71,6 @@ def _error_class() -> type[BudgetError]:
     return HostBudgetError
 
 
-ANNOUNCED = (
-    "context:pre_compact",
-    "context:post_compact",
-    "context:compaction",
-    "context:summary_started",
-    "context:summary_ready",
-    "context:summary_failed",
-    "context:stand_in_used",
-    "context:include",
-    "context:memory_stored",
-    "context:memory_replaced",
-    "context:budget_changed",
-    "context:usage_calibrated",
-    "context:degraded",
-    "context:message_added:debug",
-)
-
-_MOST_WAITING = 256
-
-_SEND_WITHIN = 5.0  # seconds
-
-_DRAIN_WITHIN = 0.5  # seconds, when the session ends
-
-_LONGEST_TEXT = 300  # characters
-
-logger = logging.getLogger(__name__)
-
-
 class HostEvents:
     """An `Events` port that hands notices to the host's hooks."""
 
@@ -85,7 +81,7 @@ class HostEvents:
         self._closed = False
 
     def emit(self, name: str, data: Mapping[str, Any]) -> None:
-        """Queue a notice; returns at once, whatever the hooks do."""
+        """Queue a notice; return at once, whatever the hooks do."""
         if self._closed or (name.endswith(":debug") and len(self._waiting) > _MOST_WAITING // 2):
             return
         self._waiting.extend(translated(name, data))
@@ -93,7 +89,7 @@ class HostEvents:
             self._sender = asyncio.create_task(self._send(), name="context events")
 
     async def announce(self, data: Mapping[str, Any]) -> None:
-        """Have the hooks act before a compaction: returns when they have, or after five seconds."""
+        """Have the hooks act before a compaction: return when they have, or after five seconds."""
         for event, payload in translated("pre_compact", data):
             await self._hand_over(event, payload)
 
@@ -101,16 +97,14 @@ class HostEvents:
         """Send what waits, if that is quick, and end the task. May be called twice."""
         self._closed = True
         sender, self._sender = self._sender, None
-        if sender is None:
-            return
-        await asyncio.wait({sender}, timeout=_DRAIN_WITHIN)
-        if sender.cancel():
+        if sender is not None:
             await asyncio.wait({sender}, timeout=_DRAIN_WITHIN)
+            if sender.cancel():
+                await asyncio.wait({sender}, timeout=_DRAIN_WITHIN)
 
     async def _send(self) -> None:
         while self._waiting:
-            event, payload = self._waiting.popleft()
-            await self._hand_over(event, payload)
+            await self._hand_over(*self._waiting.popleft())
 
     async def _hand_over(self, event: str, payload: dict[str, Any]) -> None:
         try:
@@ -122,7 +116,11 @@ class HostEvents:
 
 def translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a notice under the names, and with the fields, that the host's documents give; never a text."""
-    facts = {str(key): _finite(value) for key, value in data.items()}
+    facts: dict[str, Any] = {}
+    for key, value in data.items():  # as the host's JSON takes it
+        is_plain = value is None or isinstance(value, bool | int)
+        number = value if isinstance(value, float) and math.isfinite(value) else None
+        facts[str(key)] = value if is_plain else number if isinstance(value, float) else str(value)[:_LONGEST_TEXT]
     tokens = facts.get("tokens" if name == "pre_compact" else "tokens_after")
     counts = {"message_count": facts.get("messages"), "tokens": tokens, "token_count": tokens}
     if name == "pre_compact":
@@ -138,22 +136,6 @@ def translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[s
             yield "context:stand_in_used", {"count": facts.get("stand_ins"), "reason": facts.get("reason")}
     else:
         yield f"context:{name}", facts
-
-
-def _finite(value: Any) -> Any:
-    """Return the value as the host's JSON takes it."""
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return str(value)[:_LONGEST_TEXT]
-
-
-_INPUT = ("input_tokens", "input")
-
-_READ = ("cache_read_tokens", "cache_read", "cache_read_input_tokens")
-
-_WRITTEN = ("cache_write_tokens", "cache_write", "cache_creation_input_tokens")
 
 
 @dataclass(slots=True, eq=False)
@@ -184,12 +166,11 @@ class UsageMeter:
 
     def close(self) -> None:
         """Hear nothing any longer. May be called twice."""
-        ends, self._ends = self._ends, []
-        for end in ends:
-            end()
+        while self._ends:
+            self._ends.pop(0)()
 
     def note_view(self) -> None:
-        """The caller has been given a view and will send it."""
+        """Note that the caller has been given a view and will send it."""
         self._latest = _Ask()
         _asked.set(self._latest)
 
@@ -211,11 +192,12 @@ class UsageMeter:
         if ask.request_id is not None and data.get("request_id", ask.request_id) != ask.request_id:
             return
 
-        def count(names: tuple[str, ...]) -> int:
-            found = (usage[name] for name in names if isinstance(usage.get(name), int))
-            return max(0, next(found, 0))
+        def count(*names: str) -> int:
+            return max(0, next((usage[name] for name in names if isinstance(usage.get(name), int)), 0))
 
-        gross, read = count(_INPUT), count(_READ)
+        gross = count("input_tokens", "input")
+        read = count("cache_read_tokens", "cache_read", "cache_read_input_tokens")
         if gross > 0:
             ask.is_answered = True
-            await self._observe(max(0, gross - read), read, count(_WRITTEN))
+            written = count("cache_write_tokens", "cache_write", "cache_creation_input_tokens")
+            await self._observe(max(0, gross - read), read, written)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
-from summarizing_context.adapters.amplifier.messages import as_json, fit_rows, stamped
+from summarizing_context.adapters.amplifier.messages import Fitted, as_json, fit_rows, stamped
 from summarizing_context.adapters.amplifier.options import choose_provider, read_options
 from summarizing_context.adapters.amplifier.storage import may_be_missing, open_session, take_transcript
 from summarizing_context.adapters.open_sessions import session_id_from
@@ -29,22 +29,10 @@ from summarizing_context.messages.validation import Message
 from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.summarizers.host import HostSummarizer
+from summarizing_context.summarizers.provider_window import bound_thinking, read_provider
 from summarizing_context.views.activation import ActivationReport
 
 logger = logging.getLogger(__name__)
-
-
-def tool_definitions(mounted: object) -> list[dict[str, Any]]:
-    """What the host sends of each mounted tool. Foreign code: a tool that misbehaves is sent by nobody."""
-    definitions: list[dict[str, Any]] = []
-    for tool in mounted.values() if isinstance(mounted, Mapping) else ():
-        try:
-            schema = getattr(tool, "input_schema", None) or {}
-            definition = {"name": tool.name, "description": tool.description, "parameters": schema}
-            definitions.append(json.loads(json.dumps(definition, allow_nan=False)))
-        except Exception as error:
-            logger.warning("a mounted tool cannot be counted", extra={"cause": type(error).__name__})
-    return definitions
 
 
 class AmplifierTool:
@@ -53,17 +41,11 @@ class AmplifierTool:
     def __init__(self, schema: dict[str, Any], call: Callable[[object], Awaitable[str]]) -> None:
         self.name: str = schema["name"]
         self.description: str = schema["description"]
-        self._schema = schema
+        self.input_schema: dict[str, Any] = schema["input_schema"]
         self._call = call
 
-    @property
-    def input_schema(self) -> dict[str, Any]:
-        """What a call may hold."""
-        schema: dict[str, Any] = self._schema["input_schema"]
-        return schema
-
     async def execute(self, input: dict[str, Any]) -> Any:
-        """The host's `ToolResult`; what fails, such as a closed session, is told in it and ends no turn."""
+        """Return the host's `ToolResult`; what fails, such as a closed session, is told in it and ends no turn."""
         from amplifier_core import ToolResult
 
         try:
@@ -316,19 +298,33 @@ class SummarizingContextManager:
     async def _rows(
         self, context: SummarizingContext, token_budget: int | None, provider: Any, system: str | None
     ) -> list[Message]:
-        """The rows of a request. What fitting adds to a view is small, but for very many calls in flight; where it has
-        no room, the view gets less, until both fit."""
-        view_of = partial(context.get_messages_for_request, system=system, tools=tool_definitions(self._tools()))
-        fitted = fit_rows(await view_of(token_budget, provider))
+        """Return the rows of a request. What fitting adds to a view is small, but for very many calls in flight; where
+        it has no room, the view gets less, until both fit."""
+        tools: list[dict[str, Any]] = []
+        mounted = self._tools()
+        for tool in mounted.values() if isinstance(mounted, Mapping) else ():
+            try:  # foreign code; the host sends no tool whose definition raises
+                schema = getattr(tool, "input_schema", None) or {}
+                definition = {"name": tool.name, "description": tool.description, "parameters": schema}
+                tools.append(json.loads(json.dumps(definition, allow_nan=False)))
+            except Exception as error:
+                logger.warning("a mounted tool cannot be counted", extra={"cause": type(error).__name__})
+        bound = bound_thinking(read_provider(provider or self._provider()).model)  # the host's providers set the fields
+
+        async def fitted_to(budget: int | None) -> Fitted:
+            view = await context.next_view(budget, provider, system=system, tools=tools, bound_thinking=bound)
+            return fit_rows(view.messages)
+
+        fitted = await fitted_to(token_budget)
         budget = view_budget = context.budget().max_tokens
         while fitted.extra and (view := context.last_view) is not None:
             if view.tokens + view.fixed_tokens + fitted.extra <= budget:
                 break
             view_budget = max(budget - fitted.extra, view_budget // 2) if view_budget == budget else view_budget // 2
             try:
-                fitted = fit_rows(await view_of(view_budget, provider))
+                fitted = await fitted_to(view_budget)
             except BudgetError as error:  # the least that is shown at all
-                fitted = fit_rows(await view_of(error.required_tokens, provider))
+                fitted = await fitted_to(error.required_tokens)
                 break
         return fitted.rows
 

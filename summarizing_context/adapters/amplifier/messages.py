@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import MessageError
@@ -33,26 +34,22 @@ _FIELDS: dict[str, dict[str, type]] = {  # what a block of each type must have
 
 _OPTIONAL: dict[str, type] = {"signature": str, "content": list}  # of thinking
 
-_VISIBILITIES = (None, "internal", "developer", "user")
-
 
 def as_block(block: Any) -> Any:
     """Return the block as the host knows it; itself where it does already. Anything unknown becomes text."""
     kind = block.get("type") if isinstance(block, dict) else None
     if isinstance(kind, str):
-        if block.get("visibility") not in _VISIBILITIES:
+        if block.get("visibility") not in (None, "internal", "developer", "user"):
             block = without(block, "visibility")
         for form in (block, _translated(block, kind)):
-            if form is not None and _is_whole(form):
+            fields = _FIELDS.get(form["type"]) if form is not None else None
+            if form is None or fields is None:
+                continue
+            if form["type"] == "thinking":
+                fields = fields | {name: of for name, of in _OPTIONAL.items() if form.get(name) is not None}
+            if all(name in form and isinstance(form[name], of) for name, of in fields.items()):
                 return form
     return {"type": "text", "text": "\n".join(content_texts([block])) or f"[{kind or 'empty'}]"}
-
-
-def _is_whole(block: dict[str, Any]) -> bool:
-    fields = _FIELDS.get(block["type"])
-    if fields is not None and block["type"] == "thinking":
-        fields = fields | {name: kind for name, kind in _OPTIONAL.items() if block.get(name) is not None}
-    return fields is not None and all(name in block and isinstance(block[name], kind) for name, kind in fields.items())
 
 
 def _translated(block: dict[str, Any], kind: str) -> dict[str, Any] | None:
@@ -66,17 +63,15 @@ def _translated(block: dict[str, Any], kind: str) -> dict[str, Any] | None:
         output = block.get("output", block.get("content", ""))
         rest = without(block, "tool_use_id", "content")
         return {**rest, "tool_call_id": block.get("tool_call_id", block.get("tool_use_id")), "output": output}
-    if kind in ("image_url", "input_image"):
-        image = block.get("image_url")
-        url = image.get("url") if isinstance(image, dict) else image
-        if isinstance(url, str):
-            head, comma, data = url.partition(";base64,")
-            if comma and head.startswith("data:"):
-                source = {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
-            else:
-                source = {"type": "url", "url": url}
-            return {"type": "image", "source": source}
-    return None
+    image = block.get("image_url") if kind in ("image_url", "input_image") else None
+    url = image.get("url") if isinstance(image, dict) else image
+    if not isinstance(url, str):
+        return None
+    head, comma, data = url.partition(";base64,")
+    source = {"type": "url", "url": url}
+    if comma and head.startswith("data:"):
+        source = {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+    return {"type": "image", "source": source}
 
 
 def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -86,19 +81,15 @@ def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def as_arguments(value: Any) -> dict[str, Any]:
     """Return the arguments of a call as an object, which is the only form that the host knows."""
+    parsed = value
     if isinstance(value, str):
-        try:
+        with suppress(ValueError, RecursionError):
             parsed = json.loads(value)
-        except (ValueError, RecursionError):
-            parsed = None
-        value = parsed if isinstance(parsed, dict) else value
-    return value if isinstance(value, dict) else {"arguments": value}
+    return parsed if isinstance(parsed, dict) else {"arguments": value}
 
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
-
 _DEEPEST = 100
-
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
 
 
@@ -153,15 +144,10 @@ def as_row(message: Message) -> Message:
 
 
 LEAD_IN = "[the conversation begins with the assistant]"
-
 NO_TEXT = "[no text]"
-
 NOT_YET = "[no result of this call yet]"
-
 _FRONT = ("system", "developer")
-
 _GOOD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
 _BAD = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -184,7 +170,7 @@ def fit_rows(view: Iterable[Message]) -> Fitted:
             if made[0]["role"] != "user":
                 made.insert(0, {"role": "user", "content": LEAD_IN})
         if len(made) != 1 or made[0] is not message:
-            extra += max(0, _difference(made, message))
+            extra += max(0, sum(map(_cost, made)) - _cost(message))
         rows += made
     waiting = [wire for ours in fitter.open.values() for wire in ours if wire is not None]
     in_flight = [{"role": "tool", "tool_call_id": wire, "content": NOT_YET} for wire in waiting]
@@ -247,28 +233,22 @@ class _Fitter:
         return _spoken(row) or {**row, "content": NO_TEXT}
 
     def _user(self, row: Message) -> Iterator[Message]:
-        """Results first, each as a row of its own; then what a person, or a program, has said."""
+        """Yield results first, each as a row of its own; then what a person, or a program, has said."""
         content = row["content"]
-        blocks = content if isinstance(content, list) else []
-        rest = []
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         for block in blocks:
             if block["type"] == "tool_result":
-                output = block["output"]
                 failed = {"is_error": True} if block.get("is_error") is True else {}
-                yield self._result({"role": "tool", **failed}, block["tool_call_id"], output)
-            else:
-                rest.append(block)
+                yield self._result({"role": "tool", **failed}, block["tool_call_id"], block["output"])
+        rest = [block for block in blocks if block["type"] != "tool_result"]
         listed = [_call_of(call) for call in row.get("tool_calls") or () if isinstance(call, dict)]
         calls = [block for block in rest if block["type"] == "tool_call"] + listed
-        if not calls and len(rest) == len(blocks):
+        for call in calls:
+            self.open[call["id"]].append(None)
+        if calls or len(rest) < len(blocks):
+            row = {**without(row, "tool_calls"), "content": [_worded(block) for block in [*rest, *listed]]}
+        if calls or rest or not blocks:
             yield _spoken(row) or {**row, "content": NO_TEXT}
-        elif calls or rest:
-            for call in calls:
-                self.open[call["id"]].append(None)
-            said = rest if blocks else [{"type": "text", "text": content}]
-            noted = [_worded(block) for block in [*said, *listed]]
-            said_row = {**without(row, "tool_calls"), "content": noted}
-            yield _spoken(said_row) or {**said_row, "content": NO_TEXT}
 
     def _result(self, row: Message, answered: str, output: Any) -> Message:
         waiting = self.open[answered]
@@ -330,11 +310,3 @@ def _spoken(row: Message) -> Message | None:
 
 def _cost(message: Message) -> int:
     return MESSAGE_TOKENS + sum(map(budget_tokens, message_text_parts(message)))
-
-
-def _difference(made: list[Message], message: Message) -> int:
-    """How many tokens the rows cost more than the message. Texts of both are not counted."""
-    after = Counter(text for row in made for text in message_text_parts(row))
-    before = Counter(message_text_parts(message))
-    more, less = (after - before).elements(), (before - after).elements()
-    return MESSAGE_TOKENS * (len(made) - 1) + sum(map(budget_tokens, more)) - sum(map(budget_tokens, less))

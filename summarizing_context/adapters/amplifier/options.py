@@ -23,7 +23,6 @@ from summarizing_context.settings.rules import (
 from summarizing_context.settings.values import Settings, ToolTable
 
 MEMORY = ":memory:"
-
 _DEFAULT_FILE = "~/.amplifier/contexts.db"
 
 _SAME_AS = {

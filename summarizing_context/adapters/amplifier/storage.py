@@ -40,8 +40,6 @@ from summarizing_context.messages.validation import Message, decode_message
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings
 
-_SQLITE = b"SQLite format 3\x00"
-
 _LEADING = ("system", "developer")
 
 logger = logging.getLogger(__name__)
@@ -57,21 +55,49 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     if plan.settings.store == MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
     path = Path(plan.settings.store)
+    store, trouble = _store_of(path)
     try:
-        _refuse_unusable(path)
-        store = _store_beside(path)
+        if trouble:
+            raise StoreReadOnlyError(f"{path}: {trouble}")
         context = await _begun_with(await _listed(path, store), replace(plan.settings, store=store), options)
     except StoreReadOnlyError as error:
         if plan.required:
             raise
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
-        store = _store_beside(path)
-        messages = await _listed(path, store) or await _logged(store, plan.settings.session_id)
+        messages = await _listed(path, store)
+        if not messages:
+            with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
+                kept = await open_store(store, read_only=True)
+                try:
+                    session = await kept.load(plan.settings.session_id)
+                    messages = [decode_message(entry.message) for entry in session.entries] if session else []
+                finally:
+                    await kept.close()
         return await _begun_with(messages, replace(plan.settings, store=MEMORY), options)
     if plan.retain_days is not None:
         await _forget_older(store, timedelta(days=plan.retain_days))
     return context
+
+
+def _store_of(path: Path) -> tuple[Path, str]:
+    """Return the store, which is beside a list of messages, and why it cannot be used; empty where it can."""
+    try:
+        if not path.parent.is_dir():
+            return path, "its folder does not exist; create it, or name another"
+        if path.exists() and not path.is_file():
+            return path, "this is not a file; name a file for the store"
+    except OSError as error:
+        return path, f"it cannot be reached: {error.strerror}; name another file"
+    beginning = b""
+    with suppress(OSError), path.open("rb") as file:
+        beginning = file.read(4_096)
+    is_list = beginning.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    return path.with_name(f"{path.name}.db") if is_list else path, ""
+
+
+def _is_begun(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 async def _begun_with(messages: list[Any], settings: Settings, options: Options) -> SummarizingContext:
@@ -84,32 +110,6 @@ async def _begun_with(messages: list[Any], settings: Settings, options: Options)
         await context.close()
         raise
     return context
-
-
-def _refuse_unusable(path: Path) -> None:
-    """Raise `StoreReadOnlyError` where there is no file and none can be made."""
-    try:
-        if not path.parent.is_dir():
-            raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
-        if path.exists() and not path.is_file():
-            raise StoreReadOnlyError(f"{path}: this is not a file; name a file for the store")
-    except OSError as error:
-        raise StoreReadOnlyError(f"{path}: it cannot be reached: {error.strerror}; name another file") from error
-
-
-def _store_beside(path: Path) -> Path:
-    """Return the store that goes with a list of messages, or `path` itself where that holds none."""
-    try:
-        with path.open("rb") as file:
-            beginning = file.read(4_096)
-    except OSError:
-        return path
-    is_list = beginning.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
-    return path.with_name(f"{path.name}.db") if is_list and not beginning.startswith(_SQLITE) else path
-
-
-def _is_begun(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
 
 
 async def _listed(path: Path, store: Path) -> list[Any]:
@@ -138,19 +138,6 @@ async def _listed(path: Path, store: Path) -> list[Any]:
 
     with ThreadPoolExecutor(1, thread_name_prefix="taking over") as thread:
         return await asyncio.wrap_future(thread.submit(read))
-
-
-async def _logged(path: Path, session_id: str) -> list[Any]:
-    """Return the log in a file that may not be written."""
-    try:
-        store = await open_store(path, read_only=True)
-    except StoreError:  # there is none, or it cannot be read either; the warning has said so
-        return []
-    try:
-        session = await store.load(session_id)
-        return [] if session is None else [decode_message(entry.message) for entry in session.entries]
-    finally:
-        await store.close()
 
 
 async def _forget_older(path: Path, age: timedelta) -> None:

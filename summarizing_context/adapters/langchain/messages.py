@@ -10,6 +10,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
@@ -19,14 +20,9 @@ from summarizing_context.errors import MessageError
 from summarizing_context.messages.validation import Message, canonical_json, check_message, encode_message
 
 KEY = "_langchain"  # of a row; what begins with an underscore is never sent
-
 _ROLES = {HumanMessage: "user", AIMessage: "assistant", ToolMessage: "tool"}
-
 _SYSTEM = "developer"  # of system messages of the history: they stay behind the prompt that a request brings
-
 _CALL_BLOCKS = ("tool_use", "tool_call", "function_call", "invalid_tool_call")
-
-_RAW_CALLS = ("tool_calls", "function_call")  # as a provider wrote them, among additional arguments
 
 
 class History:
@@ -49,35 +45,45 @@ class History:
                 found.append(_new(row))
             else:
                 place = known.pop() if len(known) > 1 else known[0]
-                found.append(_shown(row, self.rows[place], self._messages[place]))
+                found.append(self._shown(row, self.rows[place], self._messages[place]))
         return found[::-1]
 
+    @cached_property
+    def _blocks(self) -> dict[str, Any]:
+        """The host's own blocks, by how the log has them."""
+        rows = zip(self.rows, self._messages, strict=True)
+        lists = ((row["content"], _said(message)) for row, message in rows if isinstance(row["content"], list))
+        return {canonical_json(block): own for content, said in lists for block, own in zip(content, said, strict=True)}
 
-def _shown(row: Message, before: Message, message: BaseMessage) -> BaseMessage:
-    """Return the host's own message, with what a view has changed of its row."""
-    if row == before:
-        return message
-    if row["role"] != before["role"]:
-        return _new(row)
-    content = _content(row)
-    if isinstance(content, list) and isinstance(before["content"], list):  # the host's own objects for what has stayed
-        own = zip(before["content"], _said(message), strict=True)
-        known = {canonical_json(block): mine for block, mine in own}
-        content = [known.get(canonical_json(block), block) for block in content]
-    update: dict[str, Any] = {"content": content}
-    if isinstance(message, AIMessage):
-        update |= _calls_of(row)
-        others = message.additional_kwargs.items()
-        update["additional_kwargs"] = {name: value for name, value in others if name not in _RAW_CALLS}
-        if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
-            args = {call["id"]: call["args"] for call in message.tool_calls}
-            stayed = {call["id"] for call in update["tool_calls"] if args.get(call["id"]) == call["args"]}
-            content_blocks: list[Any] = message.content
-            blocks = [one for one in content_blocks if _is_call(one) and one.get("call_id", one.get("id")) in stayed]
-            if blocks:
-                texts = [{"type": "text", "text": content}] if isinstance(content, str) and content else content or []
-                update["content"] = [*texts, *blocks]
-    return message.model_copy(update=update)
+    def _shown(self, row: Message, before: Message, message: BaseMessage) -> BaseMessage:
+        """Return the host's own message, with what a view has changed of its row."""
+        if row == before:
+            return message
+        if row["role"] != before["role"]:
+            return _new(row)
+        content = row.get("content") or ""
+        if isinstance(content, list):  # the host's own objects for what has stayed
+            content = [self._blocks.get(canonical_json(block), block) for block in content]
+        update: dict[str, Any] = {"content": content}
+        if isinstance(message, AIMessage):
+            update |= _calls_of(row)
+            raw = ("tool_calls", "function_call")  # as a provider wrote them
+            update["additional_kwargs"] = {
+                name: value for name, value in message.additional_kwargs.items() if name not in raw
+            }
+            if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
+                args = {call["id"]: call["args"] for call in message.tool_calls}
+                stayed = {call["id"] for call in update["tool_calls"] if args.get(call["id"]) == call["args"]}
+                given: list[Any] = message.content
+                blocks = [
+                    block for block in given if _is_call(block) and block.get("call_id", block.get("id")) in stayed
+                ]
+                if blocks:
+                    texts = (
+                        [{"type": "text", "text": content}] if isinstance(content, str) and content else content or []
+                    )
+                    update["content"] = [*texts, *blocks]
+        return message.model_copy(update=update)
 
 
 def _row_of(message: BaseMessage, at: int) -> Message:
@@ -115,12 +121,12 @@ def _row_of(message: BaseMessage, at: int) -> Message:
         if message.status == "error":
             row["status"] = "error"
     try:
-        encoded = encode_message(row)
-    except (TypeError, ValueError, RecursionError) as error:
         try:
+            encoded = encode_message(row)
+        except (TypeError, ValueError, RecursionError):
             encoded = encode_message(check_message(row))
-        except MessageError as problem:
-            raise MessageError(f"message {at}: {problem}") from error
+    except MessageError as problem:
+        raise MessageError(f"message {at}: {problem}") from problem
     return {**row, KEY: digest_of(encoded)}
 
 
@@ -177,7 +183,7 @@ def _is_call(block: object) -> bool:
 
 def _new(row: Message) -> BaseMessage:
     """A message for a row that no message of the host's stands behind, such as the header."""
-    role, content = row["role"], _content(row)
+    role, content = row["role"], row.get("content") or ""
     if role == "assistant":
         return AIMessage(content=content, **_calls_of(row))
     if role == "tool":
@@ -186,11 +192,6 @@ def _new(row: Message) -> BaseMessage:
     if role == "user":
         return HumanMessage(content=content)
     return SystemMessage(content=content) if role == "system" else ChatMessage(content=content, role=role)
-
-
-def _content(row: Message) -> Any:
-    content = row.get("content")
-    return "" if content is None else content
 
 
 def _calls_of(row: Message) -> dict[str, list[Any]]:

@@ -27,6 +27,7 @@ from summarizing_context.errors import ContextClosedError, SettingsError, briefl
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.provider_window import bound_thinking
 
 Result = TypeVar("Result")
 
@@ -42,16 +43,14 @@ class LoopThread:
         self._closed = False
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Future[Result]:
-        """Run `work` on the loop. Raises `ContextClosedError`."""
+        """Run `work` on the loop. Raise `ContextClosedError`."""
         with self._starting:
             if self._closed:
                 raise ContextClosedError("the middleware was closed; make another one")
             # in an empty context: the caller's would hand the agent's callbacks on to summarizers
             if self._thread is None:
-                run = Context().run
-                self._thread = threading.Thread(
-                    target=run, args=(asyncio.run, self._run()), name="summarizing-context", daemon=True
-                )
+                named: dict[str, Any] = {"name": "summarizing-context", "daemon": True}
+                self._thread = threading.Thread(target=Context().run, args=(asyncio.run, self._run()), **named)
                 self._thread.start()
             loop, _ = self._running.result()
             future: Future[Result] = Context().run(asyncio.run_coroutine_threadsafe, work(), loop)
@@ -107,7 +106,6 @@ def model_name(model: BaseChatModel) -> str:
 
 
 _OPTIONS = ("summarizer", "count_tokens", "clock", "redact", "events", "embedder")  # of `open_context`
-
 _DEFAULT_NAME = "langchain"
 
 
@@ -155,26 +153,23 @@ class SummarizingMiddleware(AgentMiddleware):
 
     def _view_of(self, request: ModelRequest) -> tuple[str, Callable[[], Coroutine[Any, Any, list[Any]]]]:
         """Return the session of a request, and what makes its view on the loop of the sessions."""
-        history = History(request.messages)
+        history, model = History(request.messages), request.model
         session = session_id_from(_session_of(request, history, self._settings.session_id))
         prompt: Any = None if request.system_message is None else request.system_message.content
         if prompt is not None and not isinstance(prompt, str):  # blocks that are objects
-            texts = [{"type": "text", "text": block} if isinstance(block, str) else block for block in plain(prompt)]
-            prompt = texts
-        profile: Mapping[str, Any] = getattr(request.model, "profile", None) or {}
+            prompt = [{"type": "text", "text": block} if isinstance(block, str) else block for block in plain(prompt)]
+        profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
+        limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
+        window = Window(type(model).__name__, model_name(model), *limits)
         tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
+        thinking = (request.model_settings or {}).get("thinking") or getattr(model, "thinking", None)
+        bound = bound_thinking(model_name(model), thinking)
 
         async def view() -> list[Any]:
             async with self._sessions.use(session) as context:
                 await context.follow(history.rows, keys=history.keys)
-                window = Window(
-                    type(request.model).__name__,
-                    model_name(request.model),
-                    profile.get("max_input_tokens"),
-                    profile.get("max_output_tokens"),
-                )
-                rows = await context.get_messages_for_request(provider=window, system=prompt, tools=tools)
-            return history.messages_of(rows[bool(prompt) :])  # without the prompt, which the request carries
+                shown = await context.next_view(provider=window, system=prompt, tools=tools, bound_thinking=bound)
+            return history.messages_of(shown.messages[bool(prompt) :])  # without the prompt, which the request carries
 
         return session, view
 

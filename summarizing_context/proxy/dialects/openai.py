@@ -5,19 +5,18 @@ In Responses the history is a list of items, of which what a model gave in one r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from summarizing_context.adapters import response_items
-from summarizing_context.messages.validation import Message, check_message
+from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_WORK, ViewWriter, rows_of
+from summarizing_context.adapters.response_items import Row as ItemRow
+from summarizing_context.messages.validation import check_message
 from summarizing_context.proxy.dialects.base import (
     HOOK,
     KEY,
     Asked,
     Fields,
-    History,
     Memory,
     Out,
     PassUnchanged,
@@ -27,10 +26,10 @@ from summarizing_context.proxy.dialects.base import (
     decoded,
     digest,
     encoded,
-    listed,
     objects,
     whole,
 )
+from summarizing_context.summarizers.provider_window import bound_thinking
 
 _SYSTEM = ("system", "developer")
 
@@ -41,36 +40,32 @@ class Chat:
     name = "chat"
 
     def read(self, fields: Fields, memory: Memory) -> Asked:
-        rows = listed(self.name, fields, "messages", memory, _row).made
+        rows = [memory.made(self.name, _row, item) for item in memory.items(fields, "messages")]
         start = next((at for at, row in enumerate(rows) if row.message["role"] not in _SYSTEM), len(rows))
-        tools = objects(decoded(fields, "tools", memory)) + objects(decoded(fields, "functions", memory))
-        limits = (decoded(fields, name, memory) for name in ("max_completion_tokens", "max_tokens"))
+        tools = objects(decoded(fields, "tools")) + objects(decoded(fields, "functions"))
+        limits = (decoded(fields, name) for name in ("max_completion_tokens", "max_tokens"))
+        model = str(decoded(fields, "model") or "")
         return Asked(
             fields=fields,
             lead=[row.sent[0] for row in rows[:start]],
             opening=(),
             rows=rows[start:],
             beside=[*(row.message for row in rows[:start]), *tools],
-            model=str(decoded(fields, "model", memory) or ""),
+            model=model,
             max_output=next((tokens for limit in limits if (tokens := whole(limit))), None),
             has_tools=bool(tools),
+            bound_thinking=bound_thinking(model),  # of Anthropic's models behind a gateway
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
+    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
         items = [bare(message) if row is None else row.sent[0] for message, row in shown]
         return encoded(asked.fields, "messages", [*asked.lead, *items])
 
 
 def _row(data: bytes) -> Row:
     message = check_message(msgspec.json.decode(data))
-    said = msgspec.json.encode(bare(message), order="deterministic")
-    key = digest(said)
+    key = digest(msgspec.json.encode(bare(message), order="deterministic"))
     return Row({**message, KEY: key}, (data,), key)
-
-
-_ON_SERVER = ("previous_response_id", "conversation")  # fields that say that the server keeps the history
-
-_COMPACTED = ("compaction", "compaction_summary")  # what the server has made of all before it
 
 
 class Responses:
@@ -79,79 +74,52 @@ class Responses:
     name = "responses"
 
     def read(self, fields: Fields, memory: Memory) -> Asked:
-        for name in _ON_SERVER:
-            if decoded(fields, name, memory) is not None:
+        for name in ("previous_response_id", "conversation"):
+            if decoded(fields, name) is not None:
                 raise PassUnchanged(f"with {name} the server keeps the history")
-        history = listed(self.name, fields, "input", memory, msgspec.json.decode)
-        data, items = history.items, history.made
+        data = memory.items(fields, "input")
+        items = [memory.made("item", msgspec.json.decode, item) for item in data]
         kinds = [item.get("type") if isinstance(item, dict) else None for item in items]
-        if "item_reference" in kinds or "compaction_trigger" in kinds:
+        if not set(SERVER_WORK).isdisjoint(kinds):
             raise PassUnchanged("the server is asked to look up or to compact items")
-        start = _first_row(items, kinds)
+        # in front: what the server has compacted, and the client's own instructions and tools behind it
+        start = max((at + 1 for at, kind in enumerate(kinds) if kind in COMPACTED), default=0)
+        while start < len(items) and (
+            kinds[start] == "additional_tools"
+            or (isinstance(items[start], dict) and items[start].get("role") in _SYSTEM)
+        ):
+            start += 1
         if start == len(items):
             raise PassUnchanged("there is nothing behind what stays in front")
-        tools, instructions = objects(decoded(fields, "tools", memory)), decoded(fields, "instructions", memory)
+
+        def made(make: Callable[[], ItemRow], begin: int, stop: int, halves: tuple[str, ...]) -> ItemRow:
+            return memory.made(f"items {halves}", lambda *_: make(), *data[start + begin : start + stop])
+
+        rows, at = list[Row](), start
+        for message, own in rows_of(items[start:], made):
+            is_told = message["role"] in _SYSTEM and own[0].get("type", "message") == "message"
+            named = {**message, KEY: message[NAME]} | ({"metadata": HOOK} if is_told else {})
+            rows.append(Row(named, tuple(data[at : at + len(own)]), message[NAME]))
+            at += len(own)
+        tools, instructions = objects(decoded(fields, "tools")), decoded(fields, "instructions")
         prompt = [{"instructions": instructions}] if isinstance(instructions, str) else []
         return Asked(
             fields=fields,
             lead=data[:start],
             opening=(),
-            rows=_rows(history, start),
+            rows=rows,
             beside=[*prompt, *tools, *items[:start]],
-            model=str(decoded(fields, "model", memory) or ""),
-            max_output=whole(decoded(fields, "max_output_tokens", memory)),
+            model=str(decoded(fields, "model") or ""),
+            max_output=whole(decoded(fields, "max_output_tokens")),
             has_tools=bool(tools) or "additional_tools" in kinds,
         )
 
-    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
-        changed = [message for message, row in shown if row is None]
-        found = list(_behind(changed, asked.rows))
+    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+        changed = [message for message, row in shown if row is None and (KEY in message or message["role"] != "user")]
+        keys = {message.get(KEY) for message in changed}
+        rows = [row for row in asked.rows if row.message["role"] != "tool" or row.key in keys] if changed else []
+        writer = ViewWriter([ItemRow(row.message, [msgspec.json.decode(item) for item in row.sent]) for row in rows])
         items: list[Out] = []
         for message, row in shown:
-            items += response_items.items_of([message], found) if row is None else row.sent
+            items += writer.items(message) if row is None else row.sent
         return encoded(asked.fields, "input", [*asked.lead, *items])
-
-
-def _first_row(items: Sequence[Any], kinds: Sequence[Any]) -> int:
-    """Where what stays in front ends: the client's own instructions and tools, and what the server has compacted."""
-    newest_first = kinds[::-1]
-    compacted = max(len(kinds) - newest_first.index(kind) if kind in newest_first else 0 for kind in _COMPACTED)
-    for at in range(compacted, len(items)):
-        item = items[at]
-        if not isinstance(item, dict) or (item.get("role") not in _SYSTEM and kinds[at] != "additional_tools"):
-            return at
-    return len(items)
-
-
-def _rows(history: History[Any], start: int) -> list[Row]:
-    """The rows of the items from `start` on; those of an earlier request where no item needs another."""
-    rows, at = list[Row](), start
-    if history.grouped is not None and history.grouped[0] == start:
-        rows, at = list(history.grouped[1]), history.grouped[2]
-        while rows and at > history.kept:
-            at -= len(rows.pop().sent)
-        if rows and rows[-1].message["role"] == "assistant":  # its response may go on
-            at -= len(rows.pop().sent)
-    is_local = not any(map(response_items.needs_its_half, history.made[at:]))
-    if not is_local:
-        rows, at = [], start
-    for message, own in response_items.rows_of(history.made[at:]):
-        key = message[response_items.NAME]
-        named = {**message, KEY: key}
-        if message["role"] in _SYSTEM:
-            named["metadata"] = HOOK
-        rows.append(Row(named, tuple(history.items[at : at + len(own)]), key))
-        at += len(own)
-    history.grouped = (start, rows, at) if is_local else None
-    return rows
-
-
-def _behind(changed: Sequence[Message], rows: Sequence[Row]) -> Iterator[response_items.Row]:
-    """The rows that a view has changed, and those with the calls that it answers."""
-    keys = {message[KEY] for message in changed if KEY in message}
-    answered = {message["tool_call_id"] for message in changed if message["role"] == "tool"}
-    if not keys and not answered:
-        return
-    for row in rows:
-        if row.key in keys or any(call["id"] in answered for call in row.message.get("tool_calls", ())):
-            yield response_items.Row(row.message, [msgspec.json.decode(item) for item in row.sent])
