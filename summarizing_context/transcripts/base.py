@@ -31,13 +31,9 @@ class Fields(dict[str, Any]):
         """Return the object of this name, else an empty one."""
         return fields(self.get(name))
 
-    def listed(self, name: str) -> list[Any]:
-        """Return the list of this name, else an empty one."""
-        return found if isinstance(found := self.get(name), list) else []
-
     def each(self, name: str) -> list[Fields]:
         """Return the objects in the list of this name."""
-        return [Fields(item) for item in self.listed(name) if isinstance(item, dict)]
+        return [Fields(item) for item in listed(self.get(name)) if isinstance(item, dict)]
 
 
 class Row(NamedTuple):
@@ -88,8 +84,9 @@ class Draft:
     skipped: Counter[str] = field(default_factory=Counter)
     compactions: list[Compaction] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)  # what was skipped as damaged, as `file:line: why`
-    open_calls: list[tuple[object, str]] = field(default_factory=list)  # name and id of those that only a name answers
+    open_calls: list[tuple[object, str]] = field(default_factory=list)  # name and id, where names answer them
     made_calls: int = 0
+    reply: Message | None = None  # that of the assistant which takes further calls
 
     def add(self, message: Message, line: int = 0) -> None:
         """Append a message."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, Fields, Row, fields, tool_call
+from summarizing_context.transcripts.base import Content, Draft, Fields, Row, fields, listed, tool_call
 
 _LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 _CHUNK = "MessageChunk"
@@ -30,7 +30,7 @@ def read_finetune(content: Content) -> Iterator[Draft]:
         draft, where = Draft(f"{content.stem}:{line or number}"), f"{content.path}:{line or 1}"
         if not isinstance(value.get("messages"), list):
             draft.unreadable.append(f"{where}: a line without a list `messages`; each needs one")
-        _add_all(draft, [(line, message) for message in value.listed("messages")], where)
+        _add_all(draft, [(line, message) for message in listed(value.get("messages"))], where)
         draft.skipped.update(f"key:{key}" for key in value if key not in ("messages", "system"))
         yield draft
 
@@ -77,7 +77,7 @@ def read_langchain(content: Content) -> Iterator[Draft]:
         if not isinstance(role, str):
             draft.skip(kind)
             continue
-        invalid, raw = dump.listed("invalid_tool_calls"), dump.at("additional_kwargs")
+        invalid, raw = listed(dump.get("invalid_tool_calls")), dump.at("additional_kwargs")
         calls = [tool_call(call.get("id"), call.get("name"), call.get("args")) for call in dump.each("tool_calls")]
         if not calls and not invalid:  # older dumps have only the provider's own
             single = raw.at("function_call")  # which its result names
@@ -98,7 +98,7 @@ def read_langchain(content: Content) -> Iterator[Draft]:
 
 def langchain_fields(value: Fields) -> Fields | None:
     """Return the fields of a message with its `type`, whichever way it was dumped; None for anything else."""
-    ids, inner = value.listed("id"), value.at("kwargs")
+    ids, inner = listed(value.get("id")), value.at("kwargs")
     if value.get("lc") == 1 and "kwargs" in value:
         name = str(ids[-1]) if ids else ""
         kind = name.removesuffix(_CHUNK).removesuffix("Message").lower()

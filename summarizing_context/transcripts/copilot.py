@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from summarizing_context.transcripts.base import Compaction, Content, Draft, Fields, tool_call
+from summarizing_context.transcripts.base import Compaction, Content, Draft, Fields, listed, tool_call
 
 
 def read_copilot(content: Content) -> Iterator[Draft]:
@@ -18,7 +18,7 @@ def read_copilot(content: Content) -> Iterator[Draft]:
         data = value.at("data")
         first = data.text("upToEventId")
         if value.get("type") == "session.snapshot_rewind" and "eventIds" in data:
-            gone |= {name for name in data.listed("eventIds") if isinstance(name, str)}
+            gone |= {name for name in listed(data.get("eventIds")) if isinstance(name, str)}
         elif value.get("type") == "session.snapshot_rewind" and first in names[:at]:
             gone |= {*names[names.index(first) : at]}  # older versions named only the first event
     for line, value in content.rows:

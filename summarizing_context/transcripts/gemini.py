@@ -1,13 +1,10 @@
-"""Contents of Gemini: `role` and `parts`, as a list, a request with one, or one a line; and the chats of Gemini CLI.
-
-These are records that set messages, change them by their id, or take them back.
-"""
+"""Contents of Gemini as a list, a request with one, or one a line; and the chats of Gemini CLI."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from summarizing_context.transcripts.base import Content, Draft, Fields, Row, fields, text_of
+from summarizing_context.transcripts.base import Content, Draft, Fields, Row, fields, listed, text_of
 from summarizing_context.transcripts.parts import add_parts
 
 
@@ -28,7 +25,7 @@ def read_gemini(content: Content) -> Iterator[Draft]:
 
 
 def read_gemini_cli(content: Content) -> Iterator[Draft]:
-    """Yield the one session of a chat, as its records leave it."""
+    """Yield the one session of a chat, as its records leave it: they set messages, change them, or take them back."""
     rows = [Row(0, fields(content.value))] if isinstance(content.value, dict) else content.rows
     draft = Draft(next((str(value["sessionId"]) for _, value in rows if "sessionId" in value), content.stem))
     kept: dict[str, tuple[int, Fields]] = {}  # by the message's id, each with its line
@@ -53,7 +50,7 @@ def read_gemini_cli(content: Content) -> Iterator[Draft]:
         if kind not in ("user", "gemini"):
             draft.skip("message", kind)
             continue
-        draft.skip("part:thought", count=len(value.listed("thoughts")))
+        draft.skip("part:thought", count=len(listed(value.get("thoughts"))))
         said = [Fields(text=given)] if isinstance(given, str) else _parts(given)
         said = [part for part in said if part.at("functionResponse").text("id") not in answered]
         said += [Fields(functionCall={name: call.get(name) for name in ("id", "name", "args")}) for call in calls]

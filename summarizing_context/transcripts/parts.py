@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,24 +23,22 @@ def add_parts(draft: Draft, role: str, content: object, line: int = 0, marks: Ma
     calls: list[dict[str, Any]] = []
     results: list[tuple[object, Any]] = []
     role = _ROLES.get(role, role)
-
-    def flush() -> None:
-        """Add the message, and the results behind its calls; those in a user's stand before it."""
-        for call_id, said in results if role != "assistant" else []:
-            draft.answer(call_id, said, line)
-        if calls or any(block.get("text") != "" for block in blocks):
-            draft.say(role, [*blocks], calls, line, marks)
-        else:
-            draft.skip("empty", count=bool(blocks))
-        for call_id, said in results if role == "assistant" else []:
-            draft.answer(call_id, said, line)
-        for each in (blocks, calls, results):
-            each.clear()
-
-    for each in [{"type": "text", "text": content}] if isinstance(content, str) else listed(content):
-        part = fields(each)
+    given = [{"type": "text", "text": content}] if isinstance(content, str) else listed(content)
+    for part in [*map(fields, given), None]:
+        if part is None or part.get("type") == "step-start":  # a reply of the model ends here
+            draft.skip("part:step-start", count=part is not None)
+            for call_id, said in results if role != "assistant" else []:  # those in a row of the user stand before it
+                draft.answer(call_id, said, line)
+            if calls or any(block.get("text") != "" for block in blocks):
+                draft.say(role, blocks, calls, line, marks)
+            else:
+                draft.skip("empty", count=bool(blocks))
+            for call_id, said in results if role == "assistant" else []:
+                draft.answer(call_id, said, line)
+            blocks, calls, results = [], [], []
+            continue
         kind, name = part.text("type"), part.text("toolName", "name")
-        call_id: object = part.text("toolCallId", "id", "callID")
+        call_id = part.text("toolCallId", "id", "callID")
         response = part.at("functionResponse") or part.at("function_response")
         call = part.at("functionCall") or part.at("function_call")
         if part.get("thought") is True:
@@ -72,7 +70,6 @@ def add_parts(draft: Draft, role: str, content: object, line: int = 0, marks: Ma
             results.append((call_id, said_by_tool(fields(value).get("content", value))))
         elif kind == "tool":  # of OpenCode
             state = part.at("state")
-            call_id = part.get("callID")
             calls.append(tool_call(call_id, part.get("tool"), state.get("input")))
             ended = state.get("output" if state.get("status") == "completed" else "error")
             results += [(call_id, ended)] if isinstance(ended, str) else []  # it has none while it runs
@@ -83,8 +80,8 @@ def add_parts(draft: Draft, role: str, content: object, line: int = 0, marks: Ma
             if not call_id or progress in ("input-streaming", "partial-call"):
                 draft.skip("dropped call")
                 continue
-            given = used.get("input", used.get("rawInput"))
-            calls.append(tool_call(call_id, used.text("toolName") or kind.removeprefix("tool-"), given))
+            name = used.text("toolName") or kind.removeprefix("tool-")
+            calls.append(tool_call(call_id, name, used.get("input", used.get("rawInput"))))
             if progress in ("output-available", "result"):
                 results.append((call_id, said_by_tool(used.get("output"))))
             elif progress.startswith("output-"):
@@ -92,9 +89,6 @@ def add_parts(draft: Draft, role: str, content: object, line: int = 0, marks: Ma
         else:
             kind = kind or next(iter(part), "empty")
             draft.skip("dropped call" if kind.lower().endswith("toolrequest") else f"part:{kind}")
-            if kind == "step-start":  # what follows is the model's next reply
-                flush()
-    flush()
 
 
 def _block(part: Fields) -> dict[str, Any] | None:
@@ -127,7 +121,7 @@ def read_ai_sdk(content: Content) -> Iterator[Draft]:
     for index, (line, value) in enumerate(content.records("messages")):
         said = value.get("parts") or value.get("content")
         if not value.get("parts") and (used := value.each("toolInvocations")):
-            text = [{"type": "text", "text": said}] if isinstance(said, str) else value.listed("content")
+            text = [{"type": "text", "text": said}] if isinstance(said, str) else listed(value.get("content"))
             said = [*text, *({"type": "tool-invocation", "toolInvocation": each} for each in used)]
         if value.text("role"):
             add_parts(draft, value.text("role"), said, line)
@@ -164,26 +158,27 @@ def read_opencode_list(content: Content) -> Iterator[Draft]:
     yield draft
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            yield database
+    except sqlite3.Error as error:
+        fault = f"the database cannot be read ({error}); close OpenCode or copy it"
+        raise TranscriptError(f"{path}:1: {fault}") from error
+
+
 def find_tables(path: Path) -> set[str] | None:
     """Return the tables of a database of SQLite; None for another file. Raise `TranscriptError` where it is damaged."""
     try:
         with path.open("rb") as file:
-            if file.read(16) != b"SQLite format 3\0":
-                return None
-        with closing(_opened(path)) as database:
-            return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+            is_database = file.read(16) == b"SQLite format 3\0"
     except OSError:
         return None  # reading it will tell why
-    except sqlite3.Error as error:
-        raise _damaged(path, error) from error
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-
-
-def _damaged(path: Path, error: sqlite3.Error) -> TranscriptError:
-    return TranscriptError(f"{path}:1: the database cannot be read ({error}); close OpenCode or copy it")
+    if not is_database:
+        return None
+    with _opened(path) as database:
+        return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
 
 
 def read_opencode(path: Path) -> Iterator[Draft]:
@@ -196,29 +191,26 @@ def read_opencode(path: Path) -> Iterator[Draft]:
     if not tables >= OPENCODE_TABLES:
         needed = ", ".join(sorted(OPENCODE_TABLES))
         raise TranscriptError(f"{path}:1: not a database of OpenCode; it needs the tables {needed}")
-    try:
-        with closing(_opened(path)) as database:
-            columns = {name for _, name, *_ in database.execute("PRAGMA table_info(session)")}
-            revert = "CAST(revert AS BLOB)" if "revert" in columns else "NULL"  # as bytes, which need not be UTF-8
-            query = f"SELECT id, parent_id, {revert} FROM session ORDER BY time_created, id"
-            messages_of = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
-            parts_of = "SELECT id, CAST(data AS BLOB) FROM part WHERE message_id = ? ORDER BY id"
-            for name, parent, back in database.execute(query).fetchall():
-                draft = Draft(str(name))
-                session = Fields({"parentID": parent} if parent else {})
-                if back and (told := _object(back, f"{path}:1: what was reverted in session {name}", draft)):
-                    session["revert"] = told
-                messages: list[tuple[Fields, list[Fields]]] = []
-                for made, data in database.execute(messages_of, (name,)).fetchall():
-                    message = _object(data, f"{path}:1: the record {made}", draft, made)
-                    rows = database.execute(parts_of, (made,)).fetchall() if message is not None else []
-                    parts = [_object(part, f"{path}:1: the record {one}", draft, one) for one, part in rows]
-                    if message is not None:
-                        messages.append((message, [part for part in parts if part is not None]))
-                _add_opencode(draft, session, messages)
-                yield draft
-    except sqlite3.Error as error:
-        raise _damaged(path, error) from error
+    with _opened(path) as database:
+        columns = {name for _, name, *_ in database.execute("PRAGMA table_info(session)")}
+        revert = "CAST(revert AS BLOB)" if "revert" in columns else "NULL"  # as bytes, which need not be UTF-8
+        query = f"SELECT id, parent_id, {revert} FROM session ORDER BY time_created, id"
+        messages_of = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
+        parts_of = "SELECT id, CAST(data AS BLOB) FROM part WHERE message_id = ? ORDER BY id"
+        for name, parent, back in database.execute(query).fetchall():
+            draft = Draft(str(name))
+            session = Fields({"parentID": parent} if parent else {})
+            if back and (told := _object(back, f"{path}:1: what was reverted in session {name}", draft)):
+                session["revert"] = told
+            messages: list[tuple[Fields, list[Fields]]] = []
+            for made, data in database.execute(messages_of, (name,)).fetchall():
+                message = _object(data, f"{path}:1: the record {made}", draft, made)
+                rows = database.execute(parts_of, (made,)).fetchall() if message is not None else []
+                parts = [_object(part, f"{path}:1: the record {one}", draft, one) for one, part in rows]
+                if message is not None:
+                    messages.append((message, [part for part in parts if part is not None]))
+            _add_opencode(draft, session, messages)
+            yield draft
 
 
 def _object(data: Any, what: str, draft: Draft, name: object = None) -> Fields | None:

@@ -1,7 +1,4 @@
-"""Items of OpenAI's Responses API as chat messages: of requests and lists, one a line, and of rollouts of Codex.
-
-A rollout's items are the session; its events repeat them for the screen, and say what is taken back.
-"""
+"""Items of OpenAI's Responses API as chat messages: of requests and lists, one a line, and of rollouts of Codex."""
 
 from __future__ import annotations
 
@@ -25,41 +22,34 @@ _TEXTS = frozenset({"input_text", "output_text", "text", "summary_text", "refusa
 CODEX = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})  # types of rows
 
 
-class _Items:
-    """Adds items to a session. Calls that follow each other, and the text before them, are one message."""
-
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self.open: dict[str, Any] | None = None  # the assistant message that takes further calls
-
-    def add(self, item: Fields, line: int = 0, prefix: str = "") -> None:
-        """Add one item; what is no message is counted as skipped."""
-        kind = item.text("type") or ("message" if item.text("role") else "")
-        call_id = item.get("call_id") or item.get("id")
-        if kind == "message":
-            metadata = item.at("internal_chat_message_metadata_passthrough").each("content_item_metadata")
-            origins = {str(each.at("provenance").get("type")) for each in metadata}
-            marks = {"source": "hook"} if origins == {"harness"} else None  # Codex wrote all of it
-            self._draft.say(item.text("role") or "user", _content(item.get("content")), line=line, marks=marks)
-            self.open = self._draft.messages[-1] if item.text("role") == "assistant" else None
-        elif kind in _CALLS:
-            if self.open is None:
-                self._draft.say("assistant", "", line=line)
-                self.open = self._draft.messages[-1]
-            free = (item[name] for name in ("input", "action", "operation", "code") if name in item)
-            given = item.get("arguments")
-            arguments = {"input": next(free, None)} if given is None else given
-            self.open.setdefault("tool_calls", []).append(tool_call(call_id, item.get("name") or kind, arguments))
-        elif kind not in _OUTPUTS:
-            self._draft.skip(prefix, kind)
-        output = item.get("output", item.get("tools", item.get("result", item.get("error"))))
-        if kind in _OUTPUTS or (kind == "mcp_call" and output):
-            self.open = None
-            if isinstance(output, list) and all(fields(block).get("type") for block in output):
-                output = _content(output)
-            elif not isinstance(output, str):
-                output = fields(output).text("content", "output") or json.dumps(output)
-            self._draft.answer(call_id, output, line)
+def _add_item(draft: Draft, item: Fields, line: int = 0, prefix: str = "") -> None:
+    """Add one item. Calls that follow each other, and the text before them, are one message."""
+    kind = item.text("type") or ("message" if item.text("role") else "")
+    call_id = item.get("call_id") or item.get("id")
+    if kind == "message":
+        metadata = item.at("internal_chat_message_metadata_passthrough").each("content_item_metadata")
+        origins = {str(each.at("provenance").get("type")) for each in metadata}
+        marks = {"source": "hook"} if origins == {"harness"} else None  # Codex wrote all of it
+        draft.say(item.text("role") or "user", _content(item.get("content")), line=line, marks=marks)
+        draft.reply = draft.messages[-1] if item.text("role") == "assistant" else None
+    elif kind in _CALLS:
+        if draft.reply is None:
+            draft.say("assistant", "", line=line)
+            draft.reply = draft.messages[-1]
+        free = (item[name] for name in ("input", "action", "operation", "code") if name in item)
+        given = item.get("arguments")
+        arguments = {"input": next(free, None)} if given is None else given
+        draft.reply.setdefault("tool_calls", []).append(tool_call(call_id, item.get("name") or kind, arguments))
+    elif kind not in _OUTPUTS:
+        draft.skip(prefix, kind)
+    output = item.get("output", item.get("tools", item.get("result", item.get("error"))))
+    if kind in _OUTPUTS or (kind == "mcp_call" and output):
+        draft.reply = None
+        if isinstance(output, list) and all(fields(block).get("type") for block in output):
+            output = _content(output)
+        elif not isinstance(output, str):
+            output = fields(output).text("content", "output") or json.dumps(output)
+        draft.answer(call_id, output, line)
 
 
 def _content(content: object) -> Any:
@@ -96,33 +86,31 @@ def read_responses(content: Content) -> Iterator[Draft]:
     draft = Draft(content.stem)
     if instructions := fields(content.value).text("instructions"):
         draft.say("system", instructions)
-    items = _Items(draft)
     for index, (line, item) in enumerate(records(content)):
         if item:
-            items.add(item, line)
+            _add_item(draft, item, line)
         else:
             draft.unreadable.append(f"{content.path}:1: item {index + 1} is not an object; each needs a type")
     yield draft
 
 
 def read_codex(content: Content) -> Iterator[Draft]:
-    """Yield the one session of a rollout."""
+    """Yield the one session of a rollout: its items. Its events repeat them for the screen, or take turns back."""
     metas = [value.at("payload") for _, value in content.rows if value.get("type") == "session_meta"]
     draft = Draft((metas[0] if metas else Fields()).text("id") or content.stem)
-    items = _Items(draft)
     size: int | None = None  # tokens of the context as Codex counted them last
     size_before_reply: int | None = None
     for line, value in content.rows:
         kind, payload = value.text("type"), value.at("payload")
         if kind == "response_item":
             size_before_reply = size if payload.get("role") == "assistant" else size_before_reply
-            items.add(payload, line, "response_item")
+            _add_item(draft, payload, line, "response_item")
             continue
         if kind not in CODEX and is_item(value):  # early versions wrote items without an envelope
-            items.add(value, line)
+            _add_item(draft, value, line)
             continue
         if kind == "compacted":
-            items.open = None
+            draft.reply = None
             tokens, summary = size, text_of(payload.get("message"))
             last = fields(draft.messages[-1] if draft.messages else None)
             if last.get("role") == "assistant" and last.text("content") and summary.endswith(last["content"]):
@@ -138,7 +126,7 @@ def read_codex(content: Content) -> Iterator[Draft]:
             for at, each in enumerate(draft.compactions):
                 draft.compactions[at] = replace(each, tokens_after=each.tokens_after or total or None)
         elif payload.get("type") == "thread_rolled_back":
-            items.open = None
+            draft.reply = None
             turns = [at for at, message in enumerate(draft.messages) if _is_typed(message)]
             count = min(payload.count("num_turns") or 0, len(turns))
             if count > 0:
