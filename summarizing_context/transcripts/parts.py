@@ -38,7 +38,7 @@ def add_parts(draft: Draft, role: str, content: object, line: int = 0, marks: Ma
             blocks, calls, results = [], [], []
             continue
         kind, name = part.text("type"), part.text("toolName", "name")
-        call_id = part.text("toolCallId", "id", "callID")
+        call_id = part.text("toolCallId", "callID", "id")
         response = part.at("functionResponse") or part.at("function_response")
         call = part.at("functionCall") or part.at("function_call")
         if part.get("thought") is True:

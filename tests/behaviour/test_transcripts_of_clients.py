@@ -278,7 +278,8 @@ def test_a_format_is_told_by_its_content_and_its_calls_have_their_results(
     log = read_session(written(tmp_path / f"a.{suffix}", rows))
     calls = [call for message in log.messages for call in called_ids(message)]
     assert log.format == name
-    assert calls == [answer for message in log.messages for answer in answered_ids(message)] != []
+    assert calls == [answer for message in log.messages for answer in answered_ids(message)]
+    assert calls in (["c1"], ["run"])
     assert [word in json.dumps(log.messages) for word in ("run", "p", "ok", "left")] == [True] * 3 + [False]
 
 
