@@ -19,7 +19,6 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "copilot": copilot.read_copilot,
     "stream-json": trees.read_stream_json,
     "pi": trees.read_pi,
-    "goose": parts.read_goose,
     "opencode": parts.read_opencode_list,  # or a database
     "ai-sdk": parts.read_ai_sdk,
     "openai-finetune": chat.read_finetune,
@@ -36,6 +35,7 @@ _UNKNOWN = {  # by a key that only their records have: known by name, but not re
     "tool_call": "stream-json of Cursor",
     "assistantMessageEvent": "pi --mode json",
     "mes": "SillyTavern",
+    "working_dir": "goose",
     "custom_id": "batch file",
     "current_node": "export of ChatGPT",
     "chat_messages": "export of Claude.ai",
@@ -50,7 +50,7 @@ _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
 def _detect(content: Content) -> str:
     """Return the name of a file's format, by what only its records have; an empty one where none has."""
-    messages = [row.value for row in content.records("messages", "conversation")]
+    messages = [row.value for row in content.records("messages")]
     has_role = any("role" in value for value in messages)
     marks = {_client_of(value) for value in (fields(content.value), *(row.value for row in content.rows))}
     names = FORMATS if has_role else [*_UNKNOWN.values(), *FORMATS]
@@ -110,8 +110,6 @@ def _client_of(row: Fields) -> str:
         return "stream-json"
     if (kind == "session" and "cwd" in row) or (kind == "message" and "role" in message):
         return "pi"
-    if "working_dir" in row and "messages" not in row:
-        return "goose"
     return next((name for key, name in _UNKNOWN.items() if key in row), "")
 
 

@@ -1,4 +1,4 @@
-"""Messages that are lists of parts, of all clients: OpenCode's database and lists, the AI SDK, goose."""
+"""Messages that are lists of parts, of all clients: OpenCode's database and lists, the AI SDK."""
 
 from __future__ import annotations
 
@@ -63,11 +63,6 @@ def add_parts(draft: Draft, role: str, content: object, line: int = 0, marks: Ma
             calls.append(tool_call(call_id, name, part.get("arguments", part.get("input", part.get("args")))))
         elif kind == "tool-result":
             results.append((call_id, said_by_tool(part.get("output", part.get("result")))))
-        elif kind in ("toolRequest", "frontendToolRequest") and (asked := part.at("toolCall").at("value")):  # of goose
-            calls.append(tool_call(call_id, asked.get("name"), asked.get("arguments")))
-        elif kind == "toolResponse":
-            value = part.at("toolResult").get("value", part.at("toolResult").get("error"))
-            results.append((call_id, said_by_tool(fields(value).get("content", value))))
         elif kind == "tool":  # of OpenCode
             state = part.at("state")
             calls.append(tool_call(call_id, part.get("tool"), state.get("input")))
@@ -87,8 +82,7 @@ def add_parts(draft: Draft, role: str, content: object, line: int = 0, marks: Ma
             elif progress.startswith("output-"):
                 results.append((call_id, used.text("errorText") or progress))
         else:
-            kind = kind or next(iter(part), "empty")
-            draft.skip("dropped call" if kind.lower().endswith("toolrequest") else f"part:{kind}")
+            draft.skip(f"part:{kind or next(iter(part), 'empty')}")
 
 
 def _block(part: Fields) -> dict[str, Any] | None:
@@ -131,19 +125,6 @@ def read_ai_sdk(content: Content) -> Iterator[Draft]:
     yield draft
 
 
-def read_goose(content: Content) -> Iterator[Draft]:
-    """Yield the one session. What goose hides from its model is no message."""
-    draft = Draft(fields(content.value).text("id") or content.stem)
-    for line, value in content.records("conversation", "messages"):
-        if not value.text("role"):
-            draft.skip("header")
-        elif value.at("metadata").get("agentVisible") is False:
-            draft.skip("hidden")
-        else:
-            add_parts(draft, value.text("role").lower(), value.get("content"), line)
-    yield draft
-
-
 def read_opencode_list(content: Content) -> Iterator[Draft]:
     """Yield the one session of an export of OpenCode, or of a list of messages."""
     session = fields(content.value).at("info")
@@ -154,7 +135,9 @@ def read_opencode_list(content: Content) -> Iterator[Draft]:
         if "info" not in value:
             what = f"{content.path}:{line or 1}: record {index + 1}"
             draft.unreadable.append(f"{what} is not a message of OpenCode; it has no info")
-    _add_opencode(draft, session, [(value.at("info"), value.each("parts")) for _, value in records if "info" in value])
+    _add_opencode(
+        draft, session, [(line, value.at("info"), value.each("parts")) for line, value in records if "info" in value]
+    )
     yield draft
 
 
@@ -202,13 +185,13 @@ def read_opencode(path: Path) -> Iterator[Draft]:
             session = Fields({"parentID": parent} if parent else {})
             if back and (told := _object(back, f"{path}:1: what was reverted in session {name}", draft)):
                 session["revert"] = told
-            messages: list[tuple[Fields, list[Fields]]] = []
+            messages: list[tuple[int, Fields, list[Fields]]] = []
             for made, data in database.execute(messages_of, (name,)).fetchall():
                 message = _object(data, f"{path}:1: the record {made}", draft, made)
                 rows = database.execute(parts_of, (made,)).fetchall() if message is not None else []
                 parts = [_object(part, f"{path}:1: the record {one}", draft, one) for one, part in rows]
                 if message is not None:
-                    messages.append((message, [part for part in parts if part is not None]))
+                    messages.append((0, message, [part for part in parts if part is not None]))
             _add_opencode(draft, session, messages)
             yield draft
 
@@ -222,11 +205,11 @@ def _object(data: Any, what: str, draft: Draft, name: object = None) -> Fields |
         return None
 
 
-def _add_opencode(draft: Draft, session: Fields, messages: Sequence[tuple[Fields, list[Fields]]]) -> None:
+def _add_opencode(draft: Draft, session: Fields, messages: Sequence[tuple[int, Fields, list[Fields]]]) -> None:
     """Add the messages before what the user has taken back, which OpenCode keeps until the next prompt."""
     last, last_part = session.at("revert").text("messageID"), session.at("revert").text("partID")
     size: int | None = None  # tokens of the newest reply with its request
-    for data, parts in messages:
+    for line, data, parts in messages:
         if last and data.text("id") >= last:  # ids rise with time
             draft.skip("reverted")
             parts = [part for part in parts if data.text("id") == last and part.text("id") < last_part]
@@ -250,4 +233,4 @@ def _add_opencode(draft: Draft, session: Fields, messages: Sequence[tuple[Fields
                     draft.compactions[-1] = replace(known, tokens_after=size)
             is_synthetic = bool(texts) and all(part.get("synthetic") is True for part in texts)
             marks = {"synthetic": True} if is_synthetic else {"isSidechain": True} if "parentID" in session else None
-            add_parts(draft, role, parts, marks=marks if role == "user" else None)
+            add_parts(draft, role, parts, line, marks if role == "user" else None)
