@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts import find_transcripts, read, read_session
+from summarizing_context.transcripts import find_transcripts, read
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 CLIENT_LOGS = {
@@ -99,10 +99,3 @@ def test_a_file_of_which_most_lines_are_broken_is_refused_by_its_first(
     with pytest.raises(TranscriptError) as caught:
         list(read(path))
     assert str(caught.value).startswith(f"{path}{said}")
-
-
-def test_lines_under_another_name_are_read_too_where_the_first_is_broken(tmp_path: Path) -> None:
-    path = tmp_path / "log.json"
-    path.write_bytes(b'{"role": "us\n' + LOGS["messages"])
-    log = read_session(path)
-    assert (len(log.messages), len(log.unreadable)) == (6, 1)

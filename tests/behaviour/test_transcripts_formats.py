@@ -74,10 +74,7 @@ LOGS = json.loads(
             "output": {"type": "text", "value": "ok"}}]}],
     "langchain": [{"type": "ai", "content": "", "tool_calls": [], "additional_kwargs": {"tool_calls": [
             {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{\\"p\\": 1}"}}]}},
-        {"type": "tool", "content": "ok", "tool_call_id": "c1"}],
-    "langchain, functions": [{"type": "ai", "content": "", "additional_kwargs": {"function_call":
-            {"name": "run", "arguments": "{\\"p\\": 1}"}}},
-        {"type": "function", "name": "run", "content": "ok"}]}"""
+        {"type": "tool", "content": "ok", "tool_call_id": "c1"}]}"""
 )
 LISTS = {"openai-chat": CHAT, "anthropic": BLOCKS, "openai-responses": ITEMS, "gemini": CONTENTS, "langchain": DUMPED}
 
@@ -234,14 +231,6 @@ def test_json_that_is_no_transcript_is_refused_with_its_line(tmp_path, text, pro
     assert str(caught.value).startswith(f"{path}{problem}")
 
 
-def test_a_folder_takes_json_that_a_format_knows_and_leaves_the_rest(tmp_path):
-    known = written(tmp_path / "chat.json", CHAT)
-    written(tmp_path / "package.json", {"name": "x"})
-    written(tmp_path / "chat.probes.json", {"messages": CHAT})
-    (tmp_path / "broken.json").write_text("{", encoding="utf8")
-    assert find_transcripts([tmp_path]) == [known]
-
-
 @pytest.mark.parametrize("packed", [bytes, gzip.compress])
 def test_the_standard_input_is_a_transcript_too(monkeypatch, packed):
     data = "".join(json.dumps(message) + "\n" for message in CHAT).encode()
@@ -261,6 +250,8 @@ def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path
         (tmp_path / name).write_bytes(data)
     for name in ("settings.json", "tsconfig.json"):
         (tmp_path / name).write_text('{"role": "x", // a comment\n', encoding="utf8")
+    for name in ("package.json", "chat.probes.json"):
+        written(tmp_path / name, {"messages" if "probes" in name else "name": CHAT})
     rows(tmp_path / "good.jsonl", CHAT)
     found = find_transcripts([tmp_path])
     assert {path.name for path in found} == {*damaged, "good.jsonl"}

@@ -55,14 +55,6 @@ def test_a_bad_line_is_named_with_what_is_wrong(tmp_path, data, problem):
     assert refusal(path).startswith(f"{path}{problem}")
 
 
-def test_damaged_gzip_data_is_told_as_such(tmp_path):
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"role": "user"}\n' * 1_000)[:-20])
-    assert "the gzip data is damaged" in refusal(path)
-    path.write_bytes(b"plain text")
-    assert refusal(path).startswith(f"{path}:1: the gzip data is damaged")
-
-
 def test_folders_are_searched_through_in_order_and_each_file_is_taken_once(tmp_path):
     second = written(tmp_path / "b" / "2.jsonl.gz", b"")
     first = written(tmp_path / "a" / "1.jsonl", b"")
