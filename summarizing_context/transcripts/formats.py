@@ -66,13 +66,11 @@ def _detect(content: Content) -> str:
         return "goose"
     if _most(isinstance(value.get("info"), dict) and isinstance(value.get("parts"), list) for value in messages):
         return "opencode"
-    if _most("role" in value for value in messages) and (
-        is_typed or kinds & {"tool-call", "tool-result"} or any("toolInvocations" in value for value in messages)
-    ):
+    is_page = is_typed or kinds & {"tool-call", "tool-result"} or any("toolInvocations" in value for value in messages)
+    if is_page and _most("role" in value for value in messages):
         return "ai-sdk"
-    if not content.is_document and _most(
-        isinstance(value.get("messages"), list) and "role" not in value for value in messages
-    ):
+    tuned = _most(isinstance(value.get("messages"), list) and "role" not in value for value in messages)
+    if tuned and not content.is_document:
         return "openai-finetune"
     if _most(bool(item) for item in items) and any(map(responses.is_item, items)):
         return "openai-responses"

@@ -25,10 +25,7 @@ def is_in_tree(value: Fields) -> bool:
 
 
 def read_claude_code(content: Content) -> Iterator[Draft]:
-    """Yield the session, then its sidechains. A child agent's file of its own holds one sidechain.
-
-    Where the user cleared the context, or began anew, the file holds several trees: each is a session of its own.
-    """
+    """Yield the session, others after it where the user cleared the context or began anew, then its sidechains."""
     for draft, rows in _sessions(content):
         replies: dict[str, Message] = {}
         for row in rows:
@@ -104,11 +101,8 @@ def read_pi(content: Content) -> Iterator[Draft]:
 
 
 def _sessions(content: Content) -> Iterator[tuple[Draft, list[Row]]]:
-    """Yield each session with the rows of its active branch in their order. What is left out is counted.
-
-    The first writing of a row holds. A copy, as a second compaction or a branch makes it, keeps its place and says
-    nothing.
-    """
+    """Yield each session with the rows of its active branch in their order. What is left out is counted: also copies,
+    as a second compaction or a branch makes them. They keep their place, but the first writing of a row holds."""
     ids = (value.get("sessionId") for _, value in content.rows)
     name = next((found for found in ids if isinstance(found, str)), content.stem)
     beside = Draft(name)

@@ -68,10 +68,6 @@ LOGS = json.loads(
         "tool": "run", "state": {"status": "completed", "input": {"p": 1}, "output": "ok"}}]}],
     "ai-sdk": [{"role": "assistant", "parts": [{"type": "tool-run", "toolCallId": "c1", "state": "output-available",
         "input": {"p": 1}, "output": "ok"}, {"type": "tool-run", "toolCallId": "c2", "state": "input-streaming"}]}],
-    "ai-sdk, of a model": [{"role": "assistant", "content": [
-            {"type": "tool-call", "toolCallId": "c1", "toolName": "run", "input": {"p": 1}}]},
-        {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c1", "toolName": "run",
-            "output": {"type": "text", "value": "ok"}}]}],
     "langchain": [{"type": "ai", "content": "", "tool_calls": [], "additional_kwargs": {"tool_calls": [
             {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{\\"p\\": 1}"}}]}},
         {"type": "tool", "content": "ok", "tool_call_id": "c1"}]}"""
@@ -93,18 +89,16 @@ def rows(path: Path, values: list[Any]) -> Path:
     ("name", "value", "lines"),
     [
         *((name, value, lines) for name, value in [*LISTS.items(), *LOGS.items()] for lines in (False, True)),
-        ("openai-chat", {"model": "m", "messages": CHAT}, False),
-        ("anthropic", {"messages": BLOCKS}, False),
+        *((name, {"messages": LISTS[name]}, False) for name in ("openai-chat", "anthropic", "langchain")),
         ("openai-responses", {"model": "m", "input": ITEMS}, False),
         ("gemini", {"contents": CONTENTS}, False),
-        ("langchain", {"messages": DUMPED}, False),
     ],
 )
 def test_a_list_a_request_and_lines_are_read_in_their_own_format(tmp_path, name, value, lines):
     path = (rows if lines else written)(tmp_path / f"a.json{'l' * lines}", value)
     log = read_session(path)
     calls = [call for message in log.messages for call in called_ids(message)]
-    assert log.format == ("messages" if lines and value in (CHAT, BLOCKS) else name.split(",")[0])
+    assert log.format == ("messages" if lines and value in (CHAT, BLOCKS) else name)
     assert len(calls) == 1
     assert calls == [answer for message in log.messages for answer in answered_ids(message)]
     assert [word in json.dumps(log.messages) for word in ("run", "p", "ok", "left")] == [True] * 3 + [False]
