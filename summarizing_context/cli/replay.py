@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -271,14 +271,7 @@ def _report(tallies: Sequence[Tally], unreadable: Sequence[TranscriptError], jso
         shown.append(table(title, "file", *titles, rows=rows, wide="file"))
         shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
     repairs = {kind.replace("_", " "): count for kind, count in total.repairs.items()}
-    for title, counts in (("Repairs", repairs), ("Skipped, being no messages", total.skipped)):
-        if counts:
-            ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-            most = len(ranked) if len(ranked) == 7 else 6
-            said, others = ", ".join(f"{count:,} {kind}" for kind, count in ranked[:most]), ranked[most:]
-            if others:
-                said += f", and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}"
-            shown.append(dim(f"{title}: {said}."))
+    shown += [*_told_counts("Repairs", repairs), *_told_counts(_SKIPPED, total.skipped)]
     if total.skipped and not total.model_calls:  # logs of a client
         shown.append(Text(_NEXT, style="dim"))
     if len(told) < len(tallies):
@@ -286,6 +279,27 @@ def _report(tallies: Sequence[Tally], unreadable: Sequence[TranscriptError], jso
         shown.append(dim(f"{hidden:,} rows in which every law held are not shown; --json tells them."))
     show_result(json_path, document, *shown)
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
+
+
+_SKIPPED = "Skipped, being no messages"
+_WHY = {  # records were left out, where their kind does not say it
+    "other branch": "rewound by the user",
+    "repeated row": "copies of earlier ones",
+    "repeated block": "copies of earlier ones",
+    "missing parent": "lost; the row before it in the file was taken",
+    "dropped call": "unfinished or malformed",
+}
+
+
+def _told_counts(title: str, counts: Mapping[str, int]) -> list[RenderableType]:
+    """Return a line of counts by their kind: what the user would miss first, then what is most; none for no counts."""
+    missed = {kind for kind in counts if kind in _WHY or kind.endswith("call")}
+    ranked = sorted(counts.items(), key=lambda one: (one[0] not in missed, -one[1], one[0]))
+    most = len(ranked) if len(ranked) == 7 else 6
+    said = [f"{count:,} {kind}" + (f" ({_WHY[kind]})" if kind in _WHY else "") for kind, count in ranked[:most]]
+    if others := ranked[most:]:
+        said.append(f"and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}")
+    return [dim(f"{title}: {', '.join(said)}.")] if said else []
 
 
 _NEXT = """\
@@ -431,7 +445,8 @@ def import_transcripts(
     }
     cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
     title = f"Imported into {plain(shown_store(settings.store))}"
-    show_result(json_path, document, table(title, "session", "format", "#messages", "#new", rows=cells, wide="session"))
+    made = table(title, "session", "format", "#messages", "#new", rows=cells, wide="session")
+    show_result(json_path, document, made, *_told_counts(_SKIPPED, skipped))
     if asked:
         tell(f"Stopped after {done} of {counted(len(files), 'file')}; the same command goes on.")
         return Status.INTERRUPTED

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +15,32 @@ LISTED = "#"  # before a session's number, where a file holds several
 Message = dict[str, Any]
 
 
+class Fields(dict[str, Any]):
+    """An object of a log, whose values are read as what they should be: a client may have written others."""
+
+    def text(self, *names: str) -> str:
+        """Return the first of these values that is a string with something in it, else an empty one."""
+        return next((value for name in names if isinstance(value := self.get(name), str) and value), "")
+
+    def count(self, *names: str) -> int | None:
+        """Return the first of these values that is an integer."""
+        found = (self.get(name) for name in names)
+        return next((value for value in found if isinstance(value, int) and not isinstance(value, bool)), None)
+
+    def at(self, name: str) -> Fields:
+        """Return the object of this name, else an empty one."""
+        return fields(self.get(name))
+
+    def each(self, name: str) -> list[Fields]:
+        """Return the objects in the list of this name."""
+        return [Fields(item) for item in listed(self.get(name)) if isinstance(item, dict)]
+
+
 class Row(NamedTuple):
-    """One JSON object of a file, and its line from 1."""
+    """One object of a file, and its line from 1; 0 where the file is one JSON value."""
 
     line: int
-    value: dict[str, Any]
+    value: Fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +68,7 @@ class Transcript:
     unreadable: tuple[str, ...] = ()  # lines and records that were skipped as damaged, as `file:line: why`
 
     def where(self, index: int) -> str:
-        """The place of a message, as errors name it."""
+        """Return the place of a message, as errors name it."""
         if self.lines:
             return f"{self.path}:{self.lines[index]}"
         return f"{self.path}:1: message {index + 1} of session {self.session_id}"
@@ -54,7 +76,7 @@ class Transcript:
 
 @dataclass(slots=True)
 class Draft:
-    """A session while it is read."""
+    """A session while it is read. `line` is 0 where the file is one JSON value."""
 
     session_id: str
     messages: list[Message] = field(default_factory=list)
@@ -62,20 +84,44 @@ class Draft:
     skipped: Counter[str] = field(default_factory=Counter)
     compactions: list[Compaction] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)  # what was skipped as damaged, as `file:line: why`
+    open_calls: list[tuple[object, str]] = field(default_factory=list)  # name and id, where names answer them
+    made_calls: int = 0
+    reply: Message | None = None  # that of the assistant which takes further calls
 
     def add(self, message: Message, line: int = 0) -> None:
-        """Append a message. `line` is 0 where the file is one JSON value."""
+        """Append a message."""
         self.messages.append(message)
-        if line:
-            self.lines.append(line)
+        self.lines += [line] if line else []
+
+    def say(self, role: str, content: Any, calls: Sequence[Any] = (), line: int = 0, marks: Any = None) -> None:
+        """Append a message in the shape of chat. Blocks that are all text become a string."""
+        if isinstance(content, list) and all(fields(block).get("type") == "text" for block in content):
+            content = text_of(content)
+        marked = {"metadata": dict(marks)} if marks else {}
+        self.add({"role": role, "content": content, **marked, **({"tool_calls": [*calls]} if calls else {})}, line)
+
+    def answer(self, call_id: object, content: Any, line: int = 0) -> None:
+        """Append the result of a call."""
+        self.add({"role": "tool", "tool_call_id": str(call_id or ""), "content": content}, line)
+
+    def skip(self, *names: object, count: int = 1) -> None:
+        """Count what is no message under a name such as `response_item:reasoning`."""
+        kind = ":".join(name for name in names if isinstance(name, str) and name) or "unnamed"
+        self.skipped.update({kind: int(count)} if count else {})
+
+    def rewind(self, at: int) -> None:
+        """Take back the messages from index `at` on, and the compactions among them."""
+        self.skip("rewound", count=len(self.messages) - at)
+        del self.messages[at:], self.lines[at:]
+        self.compactions = [each for each in self.compactions if each.at <= at]
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a JSON file holds: rows of JSONL, or one value."""
+    """What a JSON file holds: lines, or one value."""
 
     path: Path
-    rows: Sequence[Row] = ()
+    rows: Sequence[Row]  # of one value the items of its list; what is no object is an empty one
     value: Any = None
     is_document: bool = False
     unreadable: Sequence[str] = ()  # lines that are no JSON objects, as `file:line: why`
@@ -85,61 +131,31 @@ class Content:
         """The file's name without its endings."""
         return self.path.name.split(".json")[0] or "transcript"
 
-    def records(self, found: object) -> list[tuple[int, Any]]:
-        """The rows with their lines; for one JSON value the items of `found`, its list, on line 0."""
-        return [(0, item) for item in listed(found)] if self.is_document else list(self.rows)
+    def records(self, *names: str) -> Sequence[Row]:
+        """Return the rows; of one object the items of its lists of these names."""
+        held = fields(self.value)
+        return [Row(0, fields(item)) for name in names for item in listed(held.get(name))] if held else self.rows
 
 
-class Format(NamedTuple):
-    """A format of JSON files: whether a file has it, and its sessions."""
-
-    name: str
-    detect: Callable[[Content], bool]
-    read: Callable[[Content], Iterator[Draft]]
-
-
-def most(flags: Iterable[bool]) -> bool:
-    """Whether more of these are true than not."""
-    counts = Counter(flags)
-    return counts[True] > counts[False]
-
-
-def text_of(content: object) -> str:
-    """The text of a content that is a string or a list of blocks."""
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    texts = [
-        block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, str | dict)
-    ]
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def integer(value: object) -> int | None:
-    """A count as JSON gives it; None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def mapping(value: object) -> dict[str, Any]:
-    """`value` where it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
+def fields(value: object) -> Fields:
+    """Return `value` where it is an object, else an empty one."""
+    return Fields(value) if isinstance(value, dict) else Fields()
 
 
 def listed(value: object) -> list[Any]:
-    """`value` where it is a list, else an empty one."""
+    """Return `value` where it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def objects(value: object) -> list[dict[str, Any]]:
-    """The objects of a list; none where it is no list."""
-    return [item for item in listed(value) if isinstance(item, dict)]
+def tool_call(call_id: object, name: object, arguments: object) -> dict[str, Any]:
+    """Return a call in the shape of chat. Arguments that are no text are written as JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return {"id": str(call_id or ""), "type": "function", "function": {"name": str(name or ""), "arguments": text}}
 
 
-def string(value: object) -> str:
-    """`value` where it is a string, else an empty one."""
-    return value if isinstance(value, str) else ""
-
-
-def kind_of(*names: object) -> str:
-    """The name under which a record is counted as skipped: `response_item:reasoning`."""
-    return ":".join(name for name in names if isinstance(name, str) and name) or "unnamed"
+def text_of(content: object) -> str:
+    """Return the text of a content that is a string or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    texts = [block.get("text") if isinstance(block, dict) else block for block in listed(content)]
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -1,97 +1,111 @@
-"""Lists of messages in the shape of a provider: one a line, OpenAI chat, OpenAI fine-tuning, Anthropic."""
+"""Lists of messages in the shape of a provider, one a line or as one value, and dumps of LangChain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, listed, mapping, most, objects, string
+from summarizing_context.transcripts.base import Content, Draft, Fields, Row, fields, listed, tool_call
 
-_ANTHROPIC_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
-
-
-def is_anything(_content: Content) -> bool:
-    """The last format of the table takes what no other has; a context then says what a message lacks."""
-    return True
+_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
+_CHUNK = "MessageChunk"
 
 
 def read_messages(content: Content) -> Iterator[Draft]:
-    """One message a line, without the keys that begin with `_`."""
+    """Yield one session with a message from each line, without the keys that begin with `_`."""
+    if content.is_document:
+        needed = "it needs a list of messages, or an object with one"
+        raise TranscriptError(f"{content.path}:1: no known format of a transcript; {needed}")
     draft = Draft(content.stem)
     for line, value in content.rows:
         draft.add({key: item for key, item in value.items() if not key.startswith("_")}, line)
-    if content.is_document:
-        raise TranscriptError(
-            f"{content.path}:1: no known format of a transcript; it needs a list of messages, or an object with one"
-        )
     yield draft
 
 
-def is_finetune(content: Content) -> bool:
-    """Lines of which most hold a list `messages`, and no role of their own."""
-    return most(isinstance(row.value.get("messages"), list) and "role" not in row.value for row in content.rows)
-
-
 def read_finetune(content: Content) -> Iterator[Draft]:
-    """Each line is a session of its own."""
-    for line, value in content.rows:
-        draft = Draft(f"{content.stem}:{line}")
+    """Yield a session for each line."""
+    for number, (line, value) in enumerate(content.rows, start=1):
+        draft, where = Draft(f"{content.stem}:{line or number}"), f"{content.path}:{line or 1}"
         if not isinstance(value.get("messages"), list):
-            draft.unreadable.append(f"{content.path}:{line}: a line without a list `messages`; each needs one")
-        _add_all(draft, listed(value.get("messages")), f"{content.path}:{line}", line)
-        draft.skipped.update({f"key:{key}": 1 for key in value if key not in ("messages", "system")})
+            draft.unreadable.append(f"{where}: a line without a list `messages`; each needs one")
+        _add_all(draft, [(line, message) for message in listed(value.get("messages"))], where)
+        draft.skipped.update(f"key:{key}" for key in value if key not in ("messages", "system"))
         yield draft
 
 
-def is_anthropic(content: Content) -> bool:
-    """A list of messages, or a request with one, that has Anthropic's blocks or its `system` beside the list."""
-    if not _is_list_of_messages(content):
-        return False
-    if isinstance(content.value, dict) and "system" in content.value:
-        return True
-    blocks = [block for message in objects(_messages(content)) for block in objects(message.get("content"))]
-    return any(string(block.get("type")) in _ANTHROPIC_BLOCKS for block in blocks)
-
-
-def is_chat(content: Content) -> bool:
-    """A list of messages, or a request with one."""
-    return _is_list_of_messages(content)
-
-
 def read_list(content: Content) -> Iterator[Draft]:
-    """The messages as they are, after the system prompt that stands beside them; also one a line."""
+    """Yield the messages as they are, after the system prompt that stands beside them; also one a line."""
     if not content.is_document:
         yield from read_messages(content)
         return
     draft = Draft(content.stem)
-    request = mapping(content.value)
+    request = fields(content.value)
     if request.get("system"):
         draft.add({"role": "system", "content": request["system"]})
-    _add_all(draft, _messages(content), f"{content.path}:1", 0)
-    draft.skipped.update({f"key:{key}": 1 for key in request if key not in ("messages", "system")})
+    _add_all(draft, content.records("messages"), f"{content.path}:1")
+    draft.skipped.update(f"key:{key}" for key in request if key not in ("messages", "system"))
     yield draft
 
 
-def _messages(content: Content) -> list[Any]:
-    value = content.value
-    found = value.get("messages") if isinstance(value, dict) else value
-    return found if isinstance(found, list) else []
-
-
-def _is_list_of_messages(content: Content) -> bool:
-    messages = _messages(content) if content.is_document else []
-    sound = objects(messages)
-    return bool(sound) and 2 * len(sound) >= len(messages) and _has_roles(sound)
-
-
-def _has_roles(messages: list[dict[str, Any]]) -> bool:
-    return all(isinstance(each.get("role"), str) and "parts" not in each for each in messages)
-
-
-def _add_all(draft: Draft, messages: list[Any], where: str, line: int) -> None:
-    for index, message in enumerate(messages):
-        if not isinstance(message, dict):
+def _add_all(draft: Draft, messages: Any, where: str) -> None:
+    for index, (line, message) in enumerate(messages):
+        if not message or not isinstance(message, dict):
             draft.unreadable.append(f"{where}: message {index + 1} is not an object; each needs a role and a content")
         else:
             draft.add({key: item for key, item in message.items() if not key.startswith("_")}, line)
+
+
+def langchain_rows(content: Content) -> Sequence[Row]:
+    """Return the records of dumps, also of the constructor of a list of messages."""
+    inner = fields(content.value).at("kwargs")
+    return (replace(content, value=inner) if inner else content).records("messages")
+
+
+def read_langchain(content: Content) -> Iterator[Draft]:
+    """Yield the dumps of `messages_to_dict`, `dumpd` and `model_dump` as one session."""
+    draft = Draft(content.stem)
+    for index, (line, value) in enumerate(langchain_rows(content)):
+        dump = langchain_fields(value)
+        if dump is None:
+            what = "a record" if line else f"record {index + 1}"
+            draft.unreadable.append(f"{content.path}:{line or 1}: {what} is not a message of LangChain; it has no type")
+            continue
+        kind = dump["type"]
+        role = dump.get("role") if kind == "chat" else _LANGCHAIN_ROLES.get(kind)
+        if not isinstance(role, str):
+            draft.skip(kind)
+            continue
+        invalid, raw = listed(dump.get("invalid_tool_calls")), dump.at("additional_kwargs")
+        calls = [tool_call(call.get("id"), call.get("name"), call.get("args")) for call in dump.each("tool_calls")]
+        if not calls and not invalid:  # older dumps have only the provider's own
+            single = raw.at("function_call")  # which its result names
+            asked = [(call.get("id"), call.at("function")) for call in raw.each("tool_calls")]
+            asked = asked or ([(single.get("name"), single)] if single else [])
+            calls = [tool_call(call_id, call.get("name"), call.get("arguments")) for call_id, call in asked]
+        said = dump.get("content")
+        if isinstance(said, list) and calls:  # calls among the blocks stand in `tool_calls` too
+            kinds = ("tool_use", "tool_call", "function_call")
+            said = [block for block in said if fields(block).get("type") not in kinds]
+        message = {"role": role, "content": "" if said is None else said, **({"tool_calls": calls} if calls else {})}
+        if role == "tool":
+            message["tool_call_id"] = str(dump.get("tool_call_id") or dump.get("name") or "")
+        draft.add(message, line)
+        draft.skip("invalid tool call", count=len(invalid))
+    yield draft
+
+
+def langchain_fields(value: Fields) -> Fields | None:
+    """Return the fields of a message with its `type`, whichever way it was dumped; None for anything else."""
+    ids, inner = listed(value.get("id")), value.at("kwargs")
+    if value.get("lc") == 1 and "kwargs" in value:
+        name = str(ids[-1]) if ids else ""
+        kind = name.removesuffix(_CHUNK).removesuffix("Message").lower()
+        return Fields({**inner, "type": kind}) if name.endswith(("Message", _CHUNK)) else None
+    kind = value.text("type")
+    kind = kind.removesuffix(_CHUNK).lower() if kind.endswith(_CHUNK) else kind  # of a streamed `ai`
+    if kind and "content" in value.at("data"):
+        return Fields({**value.at("data"), "type": kind})
+    is_dumped = (kind in _LANGCHAIN_ROLES or kind == "remove") and "role" not in value
+    return Fields({**value, "type": kind}) if (is_dumped or kind == "chat") and "content" in value else None

@@ -2,92 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
-from summarizing_context.transcripts.base import (
-    Compaction,
-    Content,
-    Draft,
-    Message,
-    integer,
-    kind_of,
-    listed,
-    mapping,
-    objects,
-    string,
-)
-
-_START, _REPLY = "session.start", "assistant.message"
-
-
-def is_copilot(content: Content) -> bool:
-    """Whether a record is the start of a session of Copilot, or an event of one whose start was lost."""
-    return any(_is_own(row.value) for row in content.rows)
-
-
-def _is_own(value: dict[str, Any]) -> bool:
-    data = mapping(value.get("data"))
-    return (value.get("type") == _START and "copilotVersion" in data) or (value.get("type") == _REPLY and bool(data))
+from summarizing_context.transcripts.base import Compaction, Content, Draft, Fields, listed, tool_call
 
 
 def read_copilot(content: Content) -> Iterator[Draft]:
-    """The session of a file, and each of its child agents after it. What the user took back is no message."""
-    start = next((mapping(row.value.get("data")) for row in content.rows if row.value.get("type") == _START), {})
-    main = Draft(str(start.get("sessionId") or content.stem))
+    """Yield the session of a file, and each of its child agents after it. What the user took back is no message."""
+    starts = [value.at("data") for _, value in content.rows if value.get("type") == "session.start"]
+    main = Draft(str((starts[0] if starts else Fields()).get("sessionId") or content.stem))
     drafts = {"": main}
-    gone = {
-        string(name)
-        for row in content.rows
-        if row.value.get("type") == "session.snapshot_rewind"
-        for name in listed(mapping(row.value.get("data")).get("eventIds"))
-    }
+    names = [value.text("id") for _, value in content.rows]
+    gone: set[str] = set()
+    for at, (_, value) in enumerate(content.rows):
+        data = value.at("data")
+        first = data.text("upToEventId")
+        if value.get("type") == "session.snapshot_rewind" and "eventIds" in data:
+            gone |= {name for name in listed(data.get("eventIds")) if isinstance(name, str)}
+        elif value.get("type") == "session.snapshot_rewind" and first in names[:at]:
+            gone |= {*names[names.index(first) : at]}  # older versions named only the first event
     for line, value in content.rows:
-        agent = str(value.get("agentId") or "")
+        agent, kind, data = str(value.get("agentId") or ""), value.text("type"), value.at("data")
         draft = drafts.setdefault(agent, Draft(f"{main.session_id}:{agent}"))
-        if string(value.get("id")) in gone:
-            draft.skipped["rewound"] += 1
-        elif message := _message(str(value.get("type")), mapping(value.get("data")), is_agent=bool(agent)):
-            draft.add(message, line)
-        elif value.get("type") == "session.compaction_complete" and mapping(value.get("data")).get("success"):
-            draft.compactions.append(_compaction(mapping(value["data"]), len(draft.messages)))
+        if value.text("id") in gone - {""}:
+            draft.skip("rewound")
+        elif kind == "system.message":
+            draft.say(str(data.get("role") or "system"), data.text("content"), line=line)
+        elif kind == "user.message":
+            marks = {"isSidechain": True} if agent else {"source": "hook"} if data.get("source") else None
+            draft.say("user", data.text("content"), line=line, marks=marks)
+        elif kind == "assistant.message":
+            asked = data.each("toolRequests")
+            calls = [tool_call(call.get("toolCallId"), call.get("name"), call.get("arguments")) for call in asked]
+            draft.say("assistant", data.text("content"), calls, line)
+        elif kind == "tool.execution_complete":
+            said = data.at("result").get("content") or data.at("error").get("message")
+            draft.answer(data.get("toolCallId"), str(said or ""), line)
+        elif kind == "session.compaction_complete" and data.get("success"):
+            sizes = data.count("preCompactionTokens"), data.count("postCompactionTokens")
+            trigger = data.text("trigger") or None
+            draft.compactions.append(Compaction(len(draft.messages), trigger, *sizes, data.text("summaryContent")))
         else:
-            draft.skipped[kind_of(value.get("type"))] += 1
+            draft.skip(kind)
     yield from drafts.values()
-
-
-def _message(kind: str, data: dict[str, Any], *, is_agent: bool) -> Message | None:
-    content = data.get("content")
-    text = content if isinstance(content, str) else ""
-    match kind:
-        case "system.message":
-            return {"role": str(data.get("role") or "system"), "content": text}
-        case "user.message":
-            marks = {"isSidechain": True} if is_agent else {"source": "hook"} if data.get("source") else {}
-            return {"role": "user", "content": text, **({"metadata": marks} if marks else {})}
-        case "assistant.message":
-            calls = [_call(call) for call in objects(data.get("toolRequests"))]
-            return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
-        case "tool.execution_complete":
-            said = mapping(data.get("result")).get("content") or mapping(data.get("error")).get("message")
-            return {"role": "tool", "tool_call_id": str(data.get("toolCallId")), "content": str(said or "")}
-    return None
-
-
-def _call(call: dict[str, Any]) -> dict[str, Any]:
-    given = call.get("arguments")
-    arguments = given if isinstance(given, str) else json.dumps(given or {})
-    function = {"name": str(call.get("name") or ""), "arguments": arguments}
-    return {"id": str(call.get("toolCallId")), "type": "function", "function": function}
-
-
-def _compaction(data: dict[str, Any], at: int) -> Compaction:
-    summary = data.get("summaryContent")
-    return Compaction(
-        at,
-        data.get("trigger") if isinstance(data.get("trigger"), str) else None,
-        integer(data.get("preCompactionTokens")),
-        integer(data.get("postCompactionTokens")),
-        summary if isinstance(summary, str) else "",
-    )

@@ -1,342 +1,211 @@
-"""The table of formats, and the sessions of files and folders: lines or one JSON value, also compressed."""
+"""What tells the formats apart, and the sessions of files and folders."""
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-import re
-import sys
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from io import BufferedReader, BytesIO
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts import chat
-from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Format, Row, Transcript, mapping, objects
-from summarizing_context.transcripts.claude_code import is_claude_code, read_claude_code
-from summarizing_context.transcripts.codex import is_codex, read_codex
-from summarizing_context.transcripts.copilot import is_copilot, read_copilot
-from summarizing_context.transcripts.gemini import is_gemini, is_gemini_cli, read_gemini, read_gemini_cli
-from summarizing_context.transcripts.langchain import is_langchain, read_langchain
-from summarizing_context.transcripts.opencode import is_database, is_opencode, read_opencode
-from summarizing_context.transcripts.responses import is_responses, read_responses
+from summarizing_context.transcripts import chat, copilot, gemini, parts, responses, trees
+from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Fields, Transcript, fields
+from summarizing_context.transcripts.files import STDIN, is_spoken, load
 
-STDIN = Path("-")
-_BOM = b"\xef\xbb\xbf"
-_GZIP = b"\x1f\x8b"  # begins what gzip wrote
-_MOST_UNPACKED, _LINE_COST = 2**28, 32  # bytes of a compressed file, and of the object of each line
-_BEGINNING = 100_000  # bytes in which a file of messages names a role
-_SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|human|ai|gemini)"')
-
-
-def load(path: Path) -> Content:
-    """The content of a file: `.jsonl` is lines and `.json` one value, or else the other; further names are judged by
-    how they begin."""
-    lines = _lines(path)
-    name = path.name.removesuffix(".gz")
-    if name.endswith(".jsonl") or not (name.endswith(".json") or _is_document(lines)):
-        try:
-            return _rows(path, lines)
-        except TranscriptError as error:
-            return _document_of_objects(path, lines, error)
-    try:
-        return _document(path, lines)
-    except TranscriptError as error:
-        try:
-            return _rows(path, lines)  # lines after all, under a name that promises one value or after a broken one
-        except TranscriptError:
-            if _is_document(lines):
-                raise error from None
-            raise
-
-
-def _document(path: Path, lines: list[bytes]) -> Content:
-    return Content(path, value=_parsed(b"".join(lines), f"{path}:"), is_document=True)
-
-
-def _document_of_objects(path: Path, lines: list[bytes], problem: TranscriptError) -> Content:
-    """One JSON value under a name that promises lines. Raises `problem` where it has no list of objects."""
-    try:
-        content = _document(path, lines)
-    except TranscriptError:
-        raise problem from None
-    if any(objects(value) for value in (content.value, *mapping(content.value).values())):
-        return content
-    raise problem
-
-
-def is_spoken(path: Path) -> bool:
-    """Whether a file begins as one with messages does, be it whole or not."""
-    try:
-        with _opened(path) as file:
-            return _SPOKEN.search(file.read1(_BEGINNING)) is not None
-    except (OSError, EOFError, zlib.error):
-        return False
-
-
-def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
-    return gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
-
-
-def _opened_stdin() -> gzip.GzipFile | BytesIO:
-    data = BytesIO(sys.stdin.buffer.read())
-    return gzip.GzipFile(fileobj=data) if data.getbuffer()[:2] == _GZIP else data
-
-
-def _lines(path: Path) -> list[bytes]:
-    lines: list[bytes] = []
-    try:
-        with _opened_stdin() if path == STDIN else _opened(path) as file:
-            # keeps what came before an error
-            lines.extend(unpacked_lines(path, file) if isinstance(file, gzip.GzipFile) else file)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TranscriptError(
-            f"{path}:{len(lines) + 1}: the gzip data is damaged ({error}); fetch the file again"
-        ) from error
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise TranscriptError(
-            f"{path}:{len(lines) + 1}: cannot be read ({reason}); check the path and its rights"
-        ) from error
-    if lines:
-        lines[0] = lines[0].removeprefix(_BOM)
-    return lines
-
-
-def unpacked_lines(path: Path, file: gzip.GzipFile) -> Iterator[bytes]:
-    """Yield the lines of a compressed file. Raise `TranscriptError` for one that takes more memory than a log does: a
-    megabyte may unpack to a gigabyte."""
-    room = _MOST_UNPACKED
-    for number in count(1):
-        if not (line := file.readline(room + 1)):
-            return
-        room -= len(line) + _LINE_COST
-        if room < 0:
-            raise TranscriptError(
-                f"{path}:{number}: unpacks to more than {_MOST_UNPACKED >> 20} MB, as no log should; if it is one, "
-                "unpack it first (gunzip) and name that file"
-            )
-        yield line
-
-
-def _is_document(lines: list[bytes]) -> bool:
-    """Whether this is one JSON value: a list, or an object that does not end with its first line."""
-    first = next((line.strip() for line in lines if line.strip()), b"")
-    if first.startswith(b"["):
-        return True
-    if not first.startswith(b"{"):
-        return False
-    try:
-        json.loads(first.decode("utf8", errors="surrogatepass"))
-    except (RecursionError, ValueError):
-        return sum(bool(line.strip()) for line in lines) > 1
-    return False
-
-
-def _rows(path: Path, lines: list[bytes]) -> Content:
-    """The lines that are JSON objects. A client may have died while it wrote, so others are skipped. Raises
-    `TranscriptError` where these are the most."""
-    rows: list[Row] = []
-    unreadable: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            rows.append(Row(number, _object(line, f"{path}:{number}")))
-        except TranscriptError as error:
-            unreadable.append(str(error))
-    if len(unreadable) > len(rows):
-        others = f" ({len(unreadable)} of {len(rows) + len(unreadable)} lines are none)" if unreadable[1:] else ""
-        raise TranscriptError(f"{unreadable[0]}{others}")
-    return Content(path, rows, unreadable=unreadable)
-
-
-def _object(data: bytes, where: str) -> dict[str, Any]:
-    value = _parsed(data, where)
-    if not isinstance(value, dict):
-        raise TranscriptError(f"{where}: a JSON {_kind(value)}, not an object; each line must be one message")
-    return value
-
-
-def _parsed(data: bytes, where: str) -> Any:
-    """The JSON value. `where` ends with the line, or with a colon where the error shall name it."""
-    document = where.endswith(":")
-    place = f"{where}1" if document else where
-    try:
-        text = data.decode("utf8", errors="surrogatepass")
-        return json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity, as JavaScript writes them
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        place = f"{where}{line}" if document else where
-        raise TranscriptError(f"{place}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8") from error
-    except json.JSONDecodeError as error:
-        place = f"{where}{error.lineno}" if document else where
-        rule = "the file must be one JSON value" if document else "each line must be one JSON object"
-        fault = error.msg.removesuffix(" at")
-        raise TranscriptError(f"{place}: not JSON: {fault} at column {error.colno}; {rule}") from error
-    except (RecursionError, ValueError) as error:
-        what = "file" if document else "line"
-        raise TranscriptError(
-            f"{place}: JSON that cannot be read ({type(error).__name__}); simplify this {what}"
-        ) from error
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, list):
-        return "array"
-    return "string" if isinstance(value, str) else "null" if value is None else "number or truth value"
-
-
-_OPENCODE = "opencode"  # a database, and so no row of the table
-
-_TABLE = (  # the first that fits is taken
-    Format("claude-code", is_claude_code, read_claude_code),
-    Format("codex", is_codex, read_codex),
-    Format("gemini-cli", is_gemini_cli, read_gemini_cli),
-    Format("copilot", is_copilot, read_copilot),
-    Format("openai-finetune", chat.is_finetune, chat.read_finetune),
-    Format("openai-responses", is_responses, read_responses),
-    Format("gemini", is_gemini, read_gemini),
-    Format("langchain", is_langchain, read_langchain),
-    Format("anthropic", chat.is_anthropic, chat.read_list),
-    Format("openai-chat", chat.is_chat, chat.read_list),
-    Format("messages", chat.is_anything, chat.read_messages),
+FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
+    "qwen-code": trees.read_qwen_code,  # first, as some of its rows look like Claude Code's
+    "claude-code": trees.read_claude_code,
+    "codex": responses.read_codex,
+    "gemini-cli": gemini.read_gemini_cli,
+    "copilot": copilot.read_copilot,
+    "stream-json": trees.read_stream_json,
+    "pi": trees.read_pi,
+    "opencode": parts.read_opencode_list,  # or a database
+    "ai-sdk": parts.read_ai_sdk,
+    "openai-finetune": chat.read_finetune,
+    "openai-responses": responses.read_responses,
+    "gemini": gemini.read_gemini,
+    "langchain": chat.read_langchain,
+    "anthropic": chat.read_list,
+    "openai-chat": chat.read_list,
+    "messages": chat.read_messages,
+}
+_UNKNOWN = {  # by a key that only their records have: known by name, but not read
+    "thread_id": "codex exec --json",
+    "tool_id": "stream-json of Gemini CLI",
+    "tool_call": "stream-json of Cursor",
+    "assistantMessageEvent": "pi --mode json",
+    "mes": "SillyTavern",
+    "working_dir": "goose",
+    "custom_id": "batch file",
+    "current_node": "export of ChatGPT",
+    "chat_messages": "export of Claude.ai",
+    "conversations": "ShareGPT",
+}
+_BESIDE = frozenset(  # types of rows of Claude Code that stand in no tree
+    {"summary", "queue-operation", "file-history-snapshot", "last-prompt", "mode", "custom-title", "agent-name", "tag"}
 )
-
-FORMATS: Mapping[str, Format | None] = {_OPENCODE: None, **{each.name: each for each in _TABLE}}
-
+_ANTHROPIC = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})  # types of blocks
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
-_LINES = (".jsonl", ".jsonl.gz")  # of a folder all of these; others where a format knows them
-_SHOWN = 5  # sessions that an error names
-_SIDECARS = (".probes.json", ".meta.json")
+
+
+def _detect(content: Content) -> str:
+    """Return the name of a file's format, by what only its records have; an empty one where none has."""
+    messages = [row.value for row in content.records("messages")]
+    has_role = any("role" in value for value in messages)
+    marks = {_client_of(value) for value in (fields(content.value), *(row.value for row in content.rows))}
+    names = FORMATS if has_role else [*_UNKNOWN.values(), *FORMATS]
+    if named := next((name for name in names if name in marks), ""):
+        return named
+
+    # Lists of messages. Some have a mark that one record shows, others one that most must show.
+    kinds = {block.text("type") for value in messages for block in value.each("content")}
+    is_chat = all(value.text("role") and "parts" not in value for value in messages if value)
+    is_typed = any("type" in part for value in messages for part in value.each("parts"))
+    items = [row.value for row in responses.records(content)]
+    if kinds & {"toolRequest", "toolResponse"}:
+        return "goose"
+    if _most(isinstance(value.get("info"), dict) and isinstance(value.get("parts"), list) for value in messages):
+        return "opencode"
+    is_page = is_typed or kinds & {"tool-call", "tool-result"} or any("toolInvocations" in value for value in messages)
+    if is_page and _most("role" in value for value in messages):
+        return "ai-sdk"
+    tuned = _most(isinstance(value.get("messages"), list) and "role" not in value for value in messages)
+    if tuned and not content.is_document:
+        return "openai-finetune"
+    if _most(bool(item) for item in items) and any(map(responses.is_item, items)):
+        return "openai-responses"
+    contents = (row.value for row in content.records("contents", "history"))
+    if _most(isinstance(value.get("parts"), list) and "content" not in value for value in contents):
+        return "gemini"
+    if _most(chat.langchain_fields(row.value) is not None for row in chat.langchain_rows(content)):
+        return "langchain"
+    if content.is_document and is_chat and 2 * sum(map(bool, messages)) >= max(len(messages), 1):
+        return "anthropic" if "system" in fields(content.value) or kinds & _ANTHROPIC else "openai-chat"
+    return "messages" if has_role or content.is_document or not messages else ""
+
+
+def _most(flags: Iterable[bool]) -> bool:
+    found = [*flags]
+    return 2 * sum(found) > len(found)
+
+
+def _client_of(row: Fields) -> str:
+    """Return the format that alone has such a record; an empty name where several may."""
+    kind, data, message = row.text("type"), row.at("data"), row.at("message")
+    if "role" in row:
+        return ""
+    if trees.is_in_tree(row):
+        return "qwen-code" if message.each("parts") else "claude-code"
+    if kind in _BESIDE and {"sessionId", "leafUuid", "snapshot"} & {*row}:
+        return "claude-code"
+    if kind in responses.CODEX and isinstance(row.get("payload"), dict):
+        return "codex"
+    if (row.text("sessionId") and "projectHash" in row) or (kind == "gemini" and row.text("id")):
+        return "gemini-cli"
+    if (kind == "session.start" and "copilotVersion" in data) or (kind == "assistant.message" and data):
+        return "copilot"
+    if row.text("session_id") and ("content" in message or (kind, row.get("subtype")) == ("system", "init")):
+        return "stream-json"
+    if (kind == "session" and "cwd" in row) or (kind == "message" and "role" in message):
+        return "pi"
+    return next((name for key, name in _UNKNOWN.items() if key in row), "")
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
-    """The sessions of a file, `-` for the standard input. Most files hold one. Damaged lines and records are skipped,
-    and a session names them, as long as they are no more than the others.
+    """Yield the sessions of a file, `-` for the standard input. Most files hold one. Damaged lines and records are
+    skipped, and a session names them, as long as they are no more than the others.
 
-    Raises `TranscriptError`, which begins with `file:line`, for what cannot be read, and for an unknown `format`.
+    Raise `TranscriptError`, which begins with `file:line`, for what cannot be read, and for an unknown `format`.
     """
     path = Path(path)
-    unreadable: tuple[str, ...] = ()
+    unreadable: Sequence[str] = ()
     if path != STDIN and path.exists() and not (path.is_file() or path.is_dir()):
         raise TranscriptError(f"{path}:1: is a pipe or a device, which may never end; name a file, or - for a pipe")
     if format != AUTO and format not in FORMATS:
         raise TranscriptError(f"{path}: there is no format {format!r}; known are {AUTO}, {', '.join(sorted(FORMATS))}")
-    if format == _OPENCODE or (format == AUTO and (path.name.endswith(".db") or is_database(path))):
-        drafts, name = read_opencode(path), _OPENCODE
+    if format in (AUTO, "opencode") and (path.name.endswith(".db") or parts.find_tables(path) is not None):
+        name, drafts = "opencode", list(parts.read_opencode(path))
     else:
         content = load(path)
-        chosen = FORMATS.get(format) or next(each for each in _TABLE if each.detect(content))
-        drafts, name, unreadable = _read_as(chosen, content), chosen.name, tuple(content.unreadable)
-    for draft in _mostly_sound(list(drafts)):
-        if unreadable:
-            draft.skipped["unreadable line"] += len(unreadable)
-        if draft.unreadable:
-            draft.skipped["unreadable record"] += len(draft.unreadable)
-        yield _finished(draft, path, name, (*unreadable, *draft.unreadable))
+        name = format if format in FORMATS else _detect(content)
+        if name not in FORMATS:
+            what = name or f"lines with {', '.join([*content.rows[0].value][:5])}"
+            raise TranscriptError(f"{path}:1: unknown format: {what}; name the client's own log, or a list of messages")
+        drafts, unreadable = list(FORMATS[name](content)), content.unreadable
+        if content.is_document and not any(draft.messages or draft.skipped or draft.compactions for draft in drafts):
+            raise TranscriptError(f"{path}:1: holds no message of the format {name}; take --format {AUTO}")
+
+    damaged = [told for draft in drafts for told in draft.unreadable]
+    if len(damaged) > sum(len(draft.messages) for draft in drafts):
+        raise TranscriptError(damaged[0])
+    spoken = next((draft for draft in drafts if draft.messages), None)
+    for draft in drafts:
+        if spoken and not draft.messages:  # reports leave this session out: the first with a message tells of it
+            spoken.unreadable += draft.unreadable
+            draft.unreadable = []
+    for draft in drafts:
+        draft.skip("unreadable line", count=len(unreadable))
+        draft.skip("unreadable record", count=len(draft.unreadable))
+        yield Transcript(
+            draft.session_id,
+            name,
+            tuple(draft.messages),
+            dict(sorted(draft.skipped.items())),
+            tuple(draft.lines) if len(draft.lines) == len(draft.messages) else (),
+            tuple(draft.compactions),
+            path,
+            (*unreadable, *draft.unreadable),
+        )
         unreadable = ()  # they are told once
 
 
 def read_session(path: Path, session_id: str = "", *, format: str = AUTO) -> Transcript:
-    """One session of a file: the named one, else the only one; of Claude Code the session without its sidechains.
+    """Return one session of a file: the named one, else the only one; of Claude Code that without its sidechains.
 
-    Raises `TranscriptError` where the file holds others, and as `read` does.
+    Raise `TranscriptError` where the file holds others, and as `read` does.
     """
     found = list(read(path, format=format))
     named = [each for each in found if each.session_id == session_id]
     if named or len(found) == 1 or (found and found[0].format == "claude-code" and not session_id):
         return (named or found)[0]
-    names = ", ".join(each.session_id for each in found[:_SHOWN])
+    names = ", ".join(each.session_id for each in found[:5])
     raise TranscriptError(f"{path}:1: holds {len(found)} sessions ({names}); name a file with one")
 
 
 def read_named(path: Path, *, format: str = AUTO) -> dict[str, Transcript]:
-    """The sessions of a file by the name that reports give them: the file's, and their own where there are several.
-
-    Sessions without any message are left out, unless the file holds nothing else.
-    """
+    """Return the sessions of a file by the name that reports give them: the file's, and their own where there are
+    several. Sessions without any message are left out, unless the file holds nothing else."""
     found = list(read(path, format=format))
     spoken = [each for each in found if each.messages] or found[:1]
     return {str(path) if len(spoken) == 1 else f"{path}{LISTED}{each.session_id}": each for each in spoken}
 
 
 def find_transcripts(paths: Sequence[Path]) -> list[Path]:
-    """The transcript files that these files and folders name, folders searched through and sorted.
+    """Return the transcript files that these files and folders name, folders searched through and sorted.
 
     Links are followed, and each file is named once.
     """
+    suffixes = " or ".join(_SUFFIXES)
     if not paths:
-        raise TranscriptError(f"no transcript was named; give a {_suffixes()} file, or a folder of them")
+        raise TranscriptError(f"no transcript was named; give a {suffixes} file, or a folder of them")
     found: dict[Path, Path] = {}
     for path in paths:
-        for file in _files_of(path):
+        files = [path]
+        if path.is_dir():
+            files = sorted(file for file in _files_under(path) if file.is_file() and _is_transcript(file))
+            if not files:
+                raise TranscriptError(f"{path}: the folder holds no transcript ({suffixes}); name another one")
+        elif path != STDIN and not path.exists():
+            raise TranscriptError(f"{path}: there is no such file or folder; check the path")
+        elif path != STDIN and not path.name.endswith(_SUFFIXES):
+            raise TranscriptError(f"{path}: is not {suffixes}; rename it if it holds a transcript")
+        for file in files:
             found.setdefault(file.resolve(), file)
     return list(found.values())
 
 
-def _read_as(chosen: Format, content: Content) -> Iterator[Draft]:
-    """The sessions. Raises `TranscriptError` for one JSON value of which the format neither reads nor skips a thing."""
-    drafts = list(chosen.read(content))
-    if content.is_document and not any(draft.messages or draft.skipped or draft.compactions for draft in drafts):
-        raise TranscriptError(f"{content.path}:1: holds no message of the format {chosen.name}; take --format {AUTO}")
-    yield from drafts
-
-
-def _mostly_sound(drafts: list[Draft]) -> list[Draft]:
-    """The sessions. Raises `TranscriptError` where more records were skipped as damaged than there are messages.
-
-    What was skipped in a session without any message is told by the first that has one: reports leave the others out.
-    """
-    unreadable = [told for draft in drafts for told in draft.unreadable]
-    if len(unreadable) > sum(len(draft.messages) for draft in drafts):
-        raise TranscriptError(unreadable[0])
-    spoken = next((draft for draft in drafts if draft.messages), None)
-    for draft in drafts:
-        if spoken and not draft.messages:
-            spoken.unreadable += draft.unreadable
-            draft.unreadable = []
-    return drafts
-
-
-def _finished(draft: Draft, path: Path, name: str, unreadable: tuple[str, ...]) -> Transcript:
-    return Transcript(
-        draft.session_id,
-        name,
-        tuple(draft.messages),
-        dict(sorted(draft.skipped.items())),
-        tuple(draft.lines) if len(draft.lines) == len(draft.messages) else (),
-        tuple(draft.compactions),
-        path,
-        unreadable,
-    )
-
-
-def _suffixes() -> str:
-    return " or ".join(_SUFFIXES)
-
-
-def _files_of(path: Path) -> list[Path]:
-    if path == STDIN:
-        return [path]
-    if path.is_dir():
-        files = sorted(file for file in _files_under(path) if file.is_file() and _is_transcript(file))
-        if not files:
-            raise TranscriptError(f"{path}: the folder holds no transcript ({_suffixes()}); name another one")
-        return files
-    if not path.exists():
-        raise TranscriptError(f"{path}: there is no such file or folder; check the path")
-    if not path.name.endswith(_SUFFIXES):
-        raise TranscriptError(f"{path}: is not {_suffixes()}; rename it if it holds a transcript")
-    return [path]
-
-
 def _files_under(folder: Path) -> Iterator[Path]:
-    """The files of a folder and of those in it, also of linked ones; each folder once."""
+    """Yield the files of a folder and of those in it, also of linked ones; each folder once."""
     seen = {folder.resolve()}
     for root, folders, files in os.walk(folder, followlinks=True):
         inner = {(Path(root) / name).resolve(): name for name in sorted(folders, reverse=True)}
@@ -346,20 +215,18 @@ def _files_under(folder: Path) -> Iterator[Path]:
 
 
 def _is_transcript(file: Path) -> bool:
-    """Whether a file of a folder is one: any JSONL, and others that a format knows, or that name roles of messages.
-
-    Also one that is damaged: reading it tells why.
-    """
-    if file.name.endswith(_LINES):
+    """Return whether a file of a folder is one: any JSONL, and others that a format knows, or that name roles of
+    messages. Also one that is damaged: reading it tells why."""
+    if file.name.endswith((".jsonl", ".jsonl.gz")):
         return True
-    if not file.name.endswith(_SUFFIXES) or file.name.endswith(_SIDECARS):
+    if not file.name.endswith(_SUFFIXES) or file.name.endswith((".probes.json", ".meta.json")):
         return False
-    is_database_file = file.name.endswith(".db")
+    is_database = file.name.endswith(".db")
     try:
-        if is_database_file:
-            return is_opencode(file)
+        if is_database:
+            return (parts.find_tables(file) or set()) >= parts.OPENCODE_TABLES
         content = load(file)
     except TranscriptError:
-        return is_database_file or is_spoken(file)  # other JSON may lie in a folder
-    is_listed = not content.is_document or isinstance(mapping(content.value).get("messages", content.value), list)
-    return any(each.detect(content) for each in _TABLE[:-1]) or (is_listed and is_spoken(file))
+        return is_database or is_spoken(file)  # other JSON may lie in a folder
+    is_listed = not content.is_document or isinstance(fields(content.value).get("messages", content.value), list)
+    return _detect(content) not in ("", "messages") or (is_listed and is_spoken(file))

@@ -41,16 +41,38 @@ CONTENTS = [
     {"role": "model", "parts": [{"functionCall": {"name": "run", "args": {"path": "."}}}]},
     {"role": "user", "parts": [{"functionResponse": {"name": "run", "response": {"output": "ok"}}}]},
 ]
-LANGCHAIN = [
-    {"type": "human", "data": {"content": "Run the tests.", "type": "human"}},
-    {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "run", "args": {"path": "."}, "id": "c1"}]}},
-    {"type": "tool", "data": {"content": "ok", "tool_call_id": "c1"}},
+DUMPED = [
+    {"type": "human", "content": "Run the tests."},
+    {"type": "ai", "content": "", "tool_calls": [{"name": "run", "args": {"path": "."}, "id": "c1"}]},
+    {"type": "tool", "content": "ok", "tool_call_id": "c1"},
 ]
-CONSTRUCTED = [
-    {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", name], "kwargs": record["data"]}
-    for name, record in zip(("HumanMessage", "AIMessageChunk", "ToolMessage"), LANGCHAIN, strict=True)
-]
-DUMPED = [{**record["data"], "type": record["type"]} for record in LANGCHAIN]
+LOGS = json.loads(
+    """{
+    "qwen-code": [{"uuid": "1", "parentUuid": null, "type": "assistant", "message": {"role": "model", "parts": [
+            {"functionCall": {"id": "c1", "name": "run", "args": {"p": 1}}}]}},
+        {"uuid": "2", "parentUuid": "1", "type": "tool_result", "message": {"role": "user", "parts": [
+            {"functionResponse": {"id": "c1", "name": "run", "response": {"output": "ok"}}}]}}],
+    "stream-json": [{"type": "system", "subtype": "init", "session_id": "s"},
+        {"type": "assistant", "session_id": "s", "message": {"id": "m", "role": "assistant", "content": [
+            {"type": "tool_use", "id": "c1", "name": "run", "input": {"p": 1}}]}},
+        {"type": "user", "session_id": "s", "message": {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]}}],
+    "pi": [{"type": "session", "id": "s", "cwd": "/"},
+        {"type": "message", "id": "1", "parentId": null, "message": {"role": "user", "content": "hi"}},
+        {"type": "message", "id": "2", "parentId": "1", "message": {"role": "user", "content": "left"}},
+        {"type": "message", "id": "3", "parentId": "1", "message": {"role": "assistant", "content": [
+            {"type": "toolCall", "id": "c1", "name": "run", "arguments": {"p": 1}}]}},
+        {"type": "message", "id": "4", "parentId": "3", "message": {"role": "toolResult", "toolCallId": "c1",
+            "content": [{"type": "text", "text": "ok"}]}}],
+    "opencode": [{"info": {"id": "m", "role": "assistant"}, "parts": [{"id": "p1", "type": "tool", "callID": "c1",
+        "tool": "run", "state": {"status": "completed", "input": {"p": 1}, "output": "ok"}}]}],
+    "ai-sdk": [{"role": "assistant", "parts": [{"type": "tool-run", "toolCallId": "c1", "state": "output-available",
+        "input": {"p": 1}, "output": "ok"}, {"type": "tool-run", "toolCallId": "c2", "state": "input-streaming"}]}],
+    "langchain": [{"type": "ai", "content": "", "tool_calls": [], "additional_kwargs": {"tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{\\"p\\": 1}"}}]}},
+        {"type": "tool", "content": "ok", "tool_call_id": "c1"}]}"""
+)
+LISTS = {"openai-chat": CHAT, "anthropic": BLOCKS, "openai-responses": ITEMS, "gemini": CONTENTS, "langchain": DUMPED}
 
 
 def written(path: Path, value: Any) -> Path:
@@ -64,46 +86,25 @@ def rows(path: Path, values: list[Any]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "lines"),
     [
-        ("openai-chat", CHAT),
-        ("openai-chat", {"model": "m", "messages": CHAT}),
-        ("anthropic", BLOCKS),
-        ("anthropic", {"messages": BLOCKS}),
-        ("openai-responses", ITEMS),
-        ("openai-responses", {"model": "m", "input": ITEMS}),
-        ("gemini", CONTENTS),
-        ("gemini", {"contents": CONTENTS}),
-        ("langchain", LANGCHAIN),
-        ("langchain", CONSTRUCTED),
-        ("langchain", {"messages": DUMPED}),
+        *((name, value, lines) for name, value in [*LISTS.items(), *LOGS.items()] for lines in (False, True)),
+        *((name, {"messages": LISTS[name]}, False) for name in ("openai-chat", "anthropic", "langchain")),
+        ("openai-responses", {"model": "m", "input": ITEMS}, False),
+        ("gemini", {"contents": CONTENTS}, False),
     ],
 )
-def test_a_list_or_a_request_is_read_in_its_own_format(tmp_path, name, value):
-    log = read_session(written(tmp_path / "a.json", value))
-    assert log.format == name
-    calls = [called_ids(message) for message in log.messages if called_ids(message)]
-    assert calls == [answered_ids(log.messages[2])] != [[]]
-    assert log.messages[0]["role"] == "user"
-    said = json.dumps(log.messages)
-    assert [word in said for word in ("Run the tests.", "run", "path", "ok")] == [True] * 4
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("messages", CHAT),
-        ("messages", BLOCKS),
-        ("openai-responses", ITEMS),
-        ("gemini", CONTENTS),
-        ("langchain", DUMPED),
-    ],
-)
-def test_records_one_a_line_are_recognized_too_and_keep_their_lines(tmp_path, name, values):
-    log = read_session(rows(tmp_path / "a.jsonl", values))
-    assert log.format == name
-    assert log.messages[0] == USER
-    assert log.where(len(log.messages) - 1) == f"{tmp_path / 'a.jsonl'}:{len(values)}"
+def test_a_list_a_request_and_lines_are_read_in_their_own_format(tmp_path, name, value, lines):
+    path = (rows if lines else written)(tmp_path / f"a.json{'l' * lines}", value)
+    log = read_session(path)
+    calls = [call for message in log.messages for call in called_ids(message)]
+    assert log.format == ("messages" if lines and value in (CHAT, BLOCKS) else name)
+    assert len(calls) == 1
+    assert calls == [answer for message in log.messages for answer in answered_ids(message)]
+    assert [word in json.dumps(log.messages) for word in ("run", "p", "ok", "left")] == [True] * 3 + [False]
+    assert log.skipped.get("dropped call", 0) == (name == "ai-sdk")
+    if lines:
+        assert log.where(len(log.messages) - 1) == f"{path}:{len(value)}"
 
 
 def test_each_line_of_a_fine_tuning_file_is_a_session(tmp_path):
@@ -175,17 +176,10 @@ def test_calls_of_gemini_without_ids_are_answered_by_name_in_their_order(tmp_pat
     assert log.skipped == {"part:executableCode": 1, "part:thought": 1}
 
 
-def test_calls_among_the_blocks_of_a_langchain_message_are_not_made_twice(tmp_path):
-    blocks = [{"type": "text", "text": "I run."}, {"type": "tool_use", "id": "c1", "name": "run", "input": {}}]
-    reply = {
-        "type": "ai",
-        "content": blocks,
-        "tool_calls": LANGCHAIN[1]["data"]["tool_calls"],
-        "invalid_tool_calls": [{}],
-    }
+def test_calls_that_langchain_could_not_read_and_what_was_removed_are_counted(tmp_path):
+    reply = {**DUMPED[1], "invalid_tool_calls": [{}]}
     log = read_session(written(tmp_path / "a.json", [DUMPED[0], reply, DUMPED[2], {"type": "remove", "content": ""}]))
-    assert called_ids(log.messages[1]) == ["c1"]
-    assert len(log.messages) == 3
+    assert (called_ids(log.messages[1]), len(log.messages)) == (["c1"], 3)
     assert log.skipped == {"invalid tool call": 1, "remove": 1}
 
 
@@ -205,7 +199,7 @@ def test_what_langchain_itself_dumped_is_read_the_same_whichever_way_it_did(tmp_
 def test_a_named_format_is_taken_and_an_unknown_one_refused(tmp_path):
     path = rows(tmp_path / "a.log", CHAT)
     assert [log.format for log in read(path, format="messages")] == ["messages"]
-    with pytest.raises(TranscriptError, match=r"no format 'xml'; known are auto, anthropic, .*opencode"):
+    with pytest.raises(TranscriptError, match=r"no format 'xml'; known are auto, .*anthropic, .*opencode"):
         list(read(path, format="xml"))
     with pytest.raises(TranscriptError, match=r"a\.log:1: a content without a list of parts"):
         list(read(path, format="gemini"))
@@ -231,14 +225,6 @@ def test_json_that_is_no_transcript_is_refused_with_its_line(tmp_path, text, pro
     assert str(caught.value).startswith(f"{path}{problem}")
 
 
-def test_a_folder_takes_json_that_a_format_knows_and_leaves_the_rest(tmp_path):
-    known = written(tmp_path / "chat.json", CHAT)
-    written(tmp_path / "package.json", {"name": "x"})
-    written(tmp_path / "chat.probes.json", {"messages": CHAT})
-    (tmp_path / "broken.json").write_text("{", encoding="utf8")
-    assert find_transcripts([tmp_path]) == [known]
-
-
 @pytest.mark.parametrize("packed", [bytes, gzip.compress])
 def test_the_standard_input_is_a_transcript_too(monkeypatch, packed):
     data = "".join(json.dumps(message) + "\n" for message in CHAT).encode()
@@ -258,6 +244,8 @@ def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path
         (tmp_path / name).write_bytes(data)
     for name in ("settings.json", "tsconfig.json"):
         (tmp_path / name).write_text('{"role": "x", // a comment\n', encoding="utf8")
+    for name in ("package.json", "chat.probes.json"):
+        written(tmp_path / name, {"messages" if "probes" in name else "name": CHAT})
     rows(tmp_path / "good.jsonl", CHAT)
     found = find_transcripts([tmp_path])
     assert {path.name for path in found} == {*damaged, "good.jsonl"}
@@ -278,16 +266,7 @@ def test_no_message_is_dropped_in_silence_whatever_format_is_named(tmp_path, nam
     assert told >= len(CHAT)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("openai-chat", CHAT),
-        ("anthropic", BLOCKS),
-        ("openai-responses", ITEMS),
-        ("gemini", CONTENTS),
-        ("langchain", DUMPED),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), LISTS.items())
 def test_one_wrong_part_of_a_list_is_skipped_and_told(tmp_path, name, value):
     whole = read_session(written(tmp_path / "a.json", value))
     path = written(tmp_path / "a.json", [value[0], None, *value[1:]])

@@ -31,21 +31,10 @@ def test_each_line_becomes_a_message_without_the_keys_that_are_ours(tmp_path, na
     assert (log.format, log.session_id, log.where(1)) == ("messages", "a", f"{path}:3")
 
 
-def test_only_keys_of_the_message_itself_are_dropped(tmp_path):
-    path = written(tmp_path / "a.jsonl", b'{"role": "user", "content": [{"_inner": 1}]}')
-    assert read_session(path).messages[0]["content"] == [{"_inner": 1}]
-
-
-def test_lone_surrogates_and_line_separators_are_kept(tmp_path):
-    path = written(
-        tmp_path / "a.jsonl", '{"role": "user", "content": "\ud800 a\u2028b"}'.encode("utf8", "surrogatepass")
-    )
-    assert read_session(path).messages[0]["content"] == "\ud800 a\u2028b"
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_message(tmp_path):
-    path = written(tmp_path / "a.jsonl", b'\xef\xbb\xbf{"role": "user"}\n')
-    assert read_session(path).messages[0] == {"role": "user"}
+def test_inner_keys_lone_surrogates_and_line_separators_are_kept_behind_a_byte_order_mark(tmp_path):
+    message = {"role": "user", "content": [{"_inner": "\ud800 a\u2028b"}]}
+    data = '\ufeff{"role": "user", "content": [{"_inner": "\ud800 a\u2028b"}]}'.encode("utf8", "surrogatepass")
+    assert read_session(written(tmp_path / "a.jsonl", data)).messages == (message,)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +43,6 @@ def test_a_byte_order_mark_is_no_part_of_the_first_message(tmp_path):
         (b'{"role": \n', ":1: not JSON: Expecting value at column"),
         (b'{"role": "us\n', ":1: not JSON: Invalid control character at column 13"),
         (b"[1]\n", ":1: a JSON array, not an object"),
-        (b"null\n", ":1: a JSON null, not an object"),
-        (b'"a"\n', ":1: a JSON string, not an object"),
         (b"1\n", ":1: a JSON number or truth value, not an object"),
         (b'{"role": "\xff"}\n', ":1: byte 11 is not UTF-8"),
         (b"[" * 100_000, ":1: JSON that cannot be read (RecursionError)"),
@@ -64,14 +51,6 @@ def test_a_byte_order_mark_is_no_part_of_the_first_message(tmp_path):
 def test_a_bad_line_is_named_with_what_is_wrong(tmp_path, data, problem):
     path = written(tmp_path / "a.jsonl", data)
     assert refusal(path).startswith(f"{path}{problem}")
-
-
-def test_damaged_gzip_data_is_told_as_such(tmp_path):
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"role": "user"}\n' * 1_000)[:-20])
-    assert "the gzip data is damaged" in refusal(path)
-    path.write_bytes(b"plain text")
-    assert refusal(path).startswith(f"{path}:1: the gzip data is damaged")
 
 
 def test_folders_are_searched_through_in_order_and_each_file_is_taken_once(tmp_path):
@@ -90,8 +69,5 @@ def test_a_path_that_is_no_transcript_is_refused(tmp_path, name, problem):
     written(tmp_path / "x.txt", b"")
     with pytest.raises(TranscriptError, match=problem):
         find_transcripts([tmp_path / name])
-
-
-def test_no_path_at_all_is_refused():
     with pytest.raises(TranscriptError, match="no transcript was named"):
         find_transcripts([])

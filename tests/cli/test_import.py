@@ -20,6 +20,8 @@ def test_the_sessions_of_a_client_go_into_a_store_and_can_be_searched(run: Runne
     (row,) = ran.document["sessions"]
     assert (row["format"], row["messages"], row["added"]) == ("codex", 19, 19)
     assert ran.document["skipped"]["session_meta"] == 1
+    shown = run("import", CODEX, "--store", tmp_path / "more.db").out
+    assert "Skipped, being no messages: 15 event_msg:item_completed," in " ".join(shown.split())
     found = run("search", "negative", "--store", tmp_path / "logs.db")
     assert "A test of negative numbers is still" in " ".join(found.out.split())
 

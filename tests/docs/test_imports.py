@@ -33,7 +33,7 @@ HOMES = {
     "pydantic_ai": ("adapters/pydantic_ai.py",),
     "pydantic_core": ("adapters/pydantic_ai.py",),
     "rich": ("cli/",),
-    "sqlite3": ("stores/sqlite/", "transcripts/opencode.py"),
+    "sqlite3": ("stores/sqlite/", "transcripts/parts.py"),
     "starlette": ("inspector/", "proxy/"),
     "tenacity": ("summarizers/resilience/caller.py",),
     "tiktoken": ("messages/counters.py",),

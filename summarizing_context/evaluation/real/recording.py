@@ -27,7 +27,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import replace_private
 from summarizing_context.summarizers.prompts import names
 from summarizing_context.transcripts import AUTO, read_session
-from summarizing_context.transcripts.formats import unpacked_lines
+from summarizing_context.transcripts.files import unpacked_lines
 
 Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
 CATEGORIES: tuple[Category, ...] = ("rule", "decision", "error", "artifact", "fact")  # that have an answer

@@ -1,0 +1,134 @@
+"""What clients take back, write twice or lead astray in their logs, and what tells their formats apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.transcripts import Transcript, read, read_session
+
+Rows = list[dict[str, Any]]
+
+
+def row(name: str, parent: str | None, **more: Any) -> dict[str, Any]:
+    """A row of Claude Code or Qwen Code: `u1` is of the user, `a1` a reply, others are of the client."""
+    kind = {"u": "user", "a": "assistant", "t": "tool_result"}.get(name[0], "system")
+    said = {} if kind == "system" else {"message": {"role": kind, "content": name}}
+    return {"type": kind, "uuid": name, "parentUuid": parent, "sessionId": "s", **said, **more}
+
+
+def boundary(name: str, logical: str, tail: str = "") -> Rows:
+    """A compaction after the row `logical`, and its summary `u<name>`."""
+    meta = {"compactMetadata": {"preservedSegment": {"tailUuid": tail}}}
+    mark = row(name, None, subtype="compact_boundary", logicalParentUuid=logical, **meta)
+    return [mark, row(f"u{name}", name, isCompactSummary=True)]
+
+
+def chain(first: int, last: int, parent: str | None) -> Rows:
+    names = [f"{letter}{number}" for number in range(first, last + 1) for letter in "ua"]
+    return [row(name, above) for name, above in zip(names, [parent, *names], strict=False)]
+
+
+A = chain(1, 2, None)
+OLD = [*A, *boundary("b", "a2"), *chain(3, 4, "ub")]
+COPIES = [{**copy, "parentUuid": None} for copy in A]
+AGAIN = [*A, row("h", "a2"), *boundary("c", "h", "h")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "spoken", "skipped"),
+    [
+        ([*OLD, *AGAIN, *chain(5, 5, "uc")], "u1 a1 u2 a2 u3 a3 u4 a4 u5 a5", {"repeated row": 4, "system": 1}),
+        ([*OLD, *COPIES], "u1 a1 u2 a2 u3 a3 u4 a4", {"repeated row": 4}),
+        ([*OLD, *COPIES, *chain(5, 5, "a4")], "u1 a1 u2 a2 u3 a3 u4 a4 u5 a5", {"repeated row": 4}),
+        ([*A[:3], *boundary("b", "a2", "a2"), row("a2", "ub"), *chain(3, 3, "a2")], "u1 a1 u2 a2 u3 a3", {}),
+        (
+            [*A, *boundary("b", "a2", "a2"), row("a2", "ub"), *chain(3, 3, "a2")],
+            "u1 a1 u2 a2 u3 a3",
+            {"repeated row": 1},
+        ),
+        ([*A, *boundary("b", "a2", "a2"), *chain(3, 3, "a2")], "u1 a1 u2 a2 u3 a3", {}),
+        ([row("u1", "a1"), row("a1", "u1"), *chain(2, 2, "a1")], "u1 a1 u2 a2", {}),
+        ([*A, *chain(3, 3, "a1")], "u1 a1 u3 a3", {"other branch": 2}),
+    ],
+    ids=["compacted twice", "copied", "branched", "kept", "kept twice", "led past", "circle", "rewound"],
+)
+def test_each_message_of_claude_code_stands_once_where_it_was_written_first(
+    rows: Rows, spoken: str, skipped: dict[str, int], tmp_path: Path
+) -> None:
+    (log,) = read(written(tmp_path / "a.jsonl", rows))
+    assert (said(log), log.skipped) == (spoken, skipped)
+    assert len(log.compactions) == sum(each.get("subtype") == "compact_boundary" for each in rows)
+
+
+def written(path: Path, rows: Rows) -> Path:
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf8")
+    return path
+
+
+def said(log: Transcript) -> str:
+    return " ".join(str(message["content"]) for message in log.messages)
+
+
+def item(role: str, text: str) -> dict[str, Any]:
+    content = [{"type": "input_text", "text": text}]
+    return {"type": "response_item", "payload": {"type": "message", "role": role, "content": content}}
+
+
+def back(count: int) -> dict[str, Any]:
+    return {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": count}}
+
+
+TURNS = [turn for name in "123" for turn in (item("user", f"q{name}"), item("assistant", f"r{name}"))]
+CONTEXT = item("user", "<environment_context>x</environment_context>")
+REWIND = {"type": "session.snapshot_rewind", "id": "e1", "data": {"upToEventId": "user2", "eventsRemoved": 2}}
+COPILOT = [
+    {"type": f"{name[:-1]}.message", "id": name, "data": {"content": name}}
+    for name in ("user1", "assistant1", "user2", "assistant2", "user3")
+]
+QWEN = [
+    row(name, above, message={"parts": [{"text": name}]}) for name, above in (("u1", None), ("a1", "u1"), ("u2", "a1"))
+]
+QWEN_REWIND = row("r", "a1", subtype="rewind")
+
+
+@pytest.mark.parametrize(
+    ("rows", "left", "count"),
+    [
+        ([*TURNS, back(1)], "q1 r1 q2 r2", {"rewound": 2}),
+        ([CONTEXT, *TURNS, back(9)], "<environment_context>x</environment_context>", {"rewound": 6}),
+        ([*TURNS[:2], CONTEXT, *TURNS[2:4], back(1), TURNS[4]], "q1 r1 q3", {"rewound": 3}),
+        ([*COPILOT[:4], REWIND, COPILOT[4]], "user1 assistant1 user3", {"rewound": 2}),
+        ([*QWEN, QWEN_REWIND], "u1 a1", {"other branch": 1}),
+        ([*QWEN, QWEN_REWIND, row("u3", "r", message={"parts": [{"text": "u3"}]})], "u1 a1 u3", {"other branch": 1}),
+    ],
+)
+def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(
+    rows: Rows, left: str, count: dict[str, int], tmp_path: Path
+) -> None:
+    log = read_session(written(tmp_path / "a.jsonl", rows))
+    assert said(log) == left
+    assert {kind: log.skipped[kind] for kind in count} == count
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("codex exec --json", {"type": "thread.started", "thread_id": "t"}),
+        ("stream-json of Gemini CLI", {"type": "tool_use", "tool_id": "t", "tool_name": "run"}),
+        ("stream-json of Cursor", {"type": "tool_call", "subtype": "completed", "call_id": "c", "tool_call": {}}),
+        ("goose", {"working_dir": "/", "description": "x"}),
+        ("SillyTavern", {"name": "U", "is_user": True, "mes": "hi"}),
+        ("batch file", {"custom_id": "1", "method": "POST", "body": {"messages": []}}),
+        ("export of ChatGPT", {"mapping": {}, "current_node": "n"}),
+        ("ShareGPT", {"conversations": [{"from": "human", "value": "hi"}]}),
+        ("lines with event, at", {"event": "x", "at": 1}),
+    ],
+)
+def test_a_format_that_is_not_read_is_refused_by_its_name(name: str, first: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(TranscriptError, match=rf"a\.jsonl:1: unknown format: {name}; name "):
+        list(read(written(tmp_path / "a.jsonl", [first, {"type": "other"}])))
