@@ -191,7 +191,14 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         rules = RuleReader(CueRules())
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         plans = PlanTools(ledger_rules)
-        log = MessageLog(limits, settings.image_tokens, keep_system=options.keep_system, reader=rules, plans=plans)
+        log = MessageLog(
+            limits,
+            settings.image_tokens,
+            keep_system=options.keep_system,
+            reader=rules,
+            plans=plans,
+            thinking=settings.summarize_thinking,
+        )
         sizes = summary_sizes(settings)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None else max(1, counted // 2)

@@ -82,6 +82,7 @@ class MessageLog:
         *,
         keep_system: bool = True,
         reader: RuleReader | None = None,
+        thinking: bool = False,
         plans: PlanTools | None = None,
     ) -> None:
         self._limits = limits
@@ -113,7 +114,8 @@ class MessageLog:
         self.pinned: PinList = NO_PINS  # by a call
         self._groups = GroupCutter()
         self._cutter = SegmentCutter(limits)
-        self._sources = Sources()
+        self.thinking = thinking  # summarizers read what the agent thought
+        self._sources = Sources(thinking=thinking)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -205,6 +207,7 @@ class MessageLog:
             self._image_tokens,
             keep_system=self._keep_system,
             reader=self.rule_reader,
+            thinking=self.thinking,
             plans=self.kept_texts.tools,
         )
 
@@ -349,7 +352,7 @@ class MessageLog:
 
     def render(self, start: int, stop: int, *, apart: bool = True) -> str:
         """A range of entries, written down for a summarizer."""
-        return render_entries(self.entries[start:stop], apart=apart)
+        return render_entries(self.entries[start:stop], apart=apart, thinking=self.thinking)
 
     def content(self, leaf: int) -> str:
         """What a summarizer reads of a segment."""

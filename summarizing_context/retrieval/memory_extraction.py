@@ -85,7 +85,7 @@ class UnreadPieces:
         self._begun: dict[int, LogPiece] = {}  # by leaf: what is to be read next, until it is
         self._first = 0  # leaves before it were read
         self._asked = 0  # entries before it are to be read now
-        self._sources = Sources(self._redact, numbered=True)
+        self._sources = Sources(self._redact, numbered=True, thinking=self.log.thinking)
 
     def read_to_end(self) -> None:
         """All that stands in closed groups is to be read."""
