@@ -20,7 +20,6 @@ from summarizing_context.concurrency import (
 )
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
-from summarizing_context.extraction.rules import CueRules
 from summarizing_context.log.entries import Intake, RuleReader
 from summarizing_context.log.ledger import CallReader, SessionLedger
 from summarizing_context.log.message_log import MessageLog
@@ -188,7 +187,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
             with foreground.call():  # else background work beside it leaves the event loop no turn
                 return await counting.run(work)
 
-        rules = RuleReader(CueRules())
+        rules = RuleReader()
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         plans = PlanTools(ledger_rules)
         log = MessageLog(

@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from summarizing_context.extraction.importance import ImportanceIndex, Member
-from summarizing_context.extraction.rules import CueRules
+from summarizing_context.extraction.importance import ImportanceIndex
 from summarizing_context.log.entries import (
     Entry,
     PlacedMessage,
@@ -82,11 +81,11 @@ class MessageLog:
         *,
         keep_system: bool = True,
         reader: RuleReader | None = None,
-        thinking: bool = False,
         plans: PlanTools | None = None,
+        thinking: bool = False,
     ) -> None:
         self._limits = limits
-        self.rule_reader = RuleReader(CueRules()) if reader is None else reader
+        self.rule_reader = RuleReader() if reader is None else reader
         self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
@@ -184,7 +183,7 @@ class MessageLog:
             members = self.entries[start:stop]
             self.group_starts.append(start)
             self.closed_groups_stop = stop
-            traits = [Member(one.facts.traits, one.facts.critical) for one in members]
+            traits = [(one.facts.traits, one.facts.critical) for one in members]
             # by cues, whatever a model says later: what was decided of a group stays
             stated = [rule.strength for one in members if one.facts.human for rule in self.rule_reader.of(one)]
             self.importance.add(traits, stated)
@@ -207,8 +206,8 @@ class MessageLog:
             self._image_tokens,
             keep_system=self._keep_system,
             reader=self.rule_reader,
-            thinking=self.thinking,
             plans=self.kept_texts.tools,
+            thinking=self.thinking,
         )
 
     def replace(self, log: Sequence[Entry], filled: MessageLog | None = None) -> None:
