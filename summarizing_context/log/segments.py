@@ -19,7 +19,7 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.redaction import Redact, redact_reading
-from summarizing_context.messages.rendering import render_messages
+from summarizing_context.messages.rendering import THOUGHT_ONLY, render_messages
 from summarizing_context.messages.truncation import cut_evenly
 from summarizing_context.messages.validation import encodable
 
@@ -247,7 +247,7 @@ class Sources:
             if known != group:
                 pieces = cut_evenly(self._rendered(entries), segment.parts, self._yield_now)
                 self._pieces = group, pieces
-            return pieces[segment.part] or pieces[0]  # most of a large group may be thinking, which nobody reads
+            return pieces[segment.part] or THOUGHT_ONLY  # a large group may be thinking for the most part
 
         return piece
 

@@ -20,6 +20,7 @@ TYPED = "user"  # the label of what a human typed
 INJECTED = "injected"  # in pages, of what a host put into a row of the user's
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _BY_USERS = ("user", "user note")
+THOUGHT_ONLY = "### assistant thinks"  # a record of thinking that nobody is to read
 _MARK = "### "  # of a label, at the beginning of a line
 
 
@@ -35,7 +36,7 @@ def render_messages(
 
     `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
     rollups are written without, as they were first. `numbered`: labels end with the message's place in the range, such
-    as `[1]`. `thinking`: what the agent thought stands there too; without, a range of nothing else is a label alone.
+    as `[1]`. `thinking`: what the agent thought stands there too; without, a range of nothing else is `THOUGHT_ONLY`.
     `yield_now` is called all along.
     """
     said = [reading.said for reading in readings]
@@ -60,7 +61,7 @@ def render_messages(
                         lines.extend(_escape(text) for text in texts if text)
                     if part.media and part.kind != "media":
                         lines.append(f"[{len(part.media)} image or file]")
-    return "\n".join(lines) if lines or not is_silent else "### assistant thinks"
+    return "\n".join(lines) if lines or not is_silent else THOUGHT_ONLY
 
 
 def render_children(texts: Sequence[str]) -> str:

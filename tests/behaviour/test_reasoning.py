@@ -86,6 +86,7 @@ async def test_what_the_agent_thought_is_summarized_only_where_the_settings_say_
     summarizer = ScriptedSummarizer() if by_model else None
     settings = Settings.from_mapping({"max_tokens": 6_000, "idle_after": None, "summarize_thinking": wanted})
     async with open_context(settings, summarizer=summarizer) as context:
+        await context.add_message({"role": "assistant", "reasoning_content": thought * 5_000, "content": "So."})
         for at in range(60):
             await context.add_message({"role": "user", "content": f"Step {at}. " + "Read the next file. " * 30})
             await context.add_message({"role": "assistant", **thoughts[at % 3]})
@@ -93,3 +94,4 @@ async def test_what_the_agent_thought_is_summarized_only_where_the_settings_say_
         await context.wait_idle(30)
         read = [job.content for job in summarizer.jobs] if summarizer else context.summaries()
     assert ("ZZTHOUGHT" in str(read)) is wanted
+    assert ("assistant thinks" in str(read)) is (wanted and by_model)  # no model is asked about nothing
