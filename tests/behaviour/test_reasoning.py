@@ -37,6 +37,8 @@ FORMS = {  # of a reply: § is reasoning, ¶ the summary
     "channels without tokens": "analysis§.assistantcommentary§.assistantfinal¶",
     "a channel behind": f"¶<|start|>assistant{CHANNEL.format('analysis')}§",
     "a channel of Gemma's": "<|channel>thought\n§<channel|>¶",
+    "a fence": "```thinking\n§\n```\n¶",
+    "left open before an answer": "<analysis>\n§\n<summary>\n¶</summary>",
     "headings": "Here is my thought process: §\nHere is my response:\n¶",
     "folded": '<details type="reasoning" done="true">\n<summary>Thought for 3 seconds</summary>\n> §\n</details>\n¶',
 }

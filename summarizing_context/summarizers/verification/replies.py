@@ -86,17 +86,18 @@ def plain_reply(reply: object) -> SummaryReply:
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*+([\w+-]*+)[ \t]*+$")
 
 # A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`,
-# `◁think▷`; gpt-oss channels, with and without their tokens; Gemma's and Granite's own; blocks that Open WebUI folds.
+# `◁think▷`; gpt-oss channels, with and without their tokens; Gemma's and Granite's own; folded and fenced blocks.
 _REASONING = re.compile(
     r"""
-    (?: [<◁] | &lt; | (?P<square>\[) ) \s{0,3} \|? \s{0,3} (?P<end>/ | end_(?:of_)? )? \|? \s{0,3} (?:\w{1,20}[:_-])?
-        (?P<name>think|thought|reason(?=ing)|analysis|reflection|scratchpad) (?:ing|s)? (?:_(?:process|content|trace))?
+    (?: [<◁] | &lt; | (?P<square>\[) ) \s{0,3} \|? \s{0,3} (?P<end>/ | end_(?:of_)? )? \|? \s{0,3}
+        (?:\w{1,20}[:_-]){0,2} (?P<name>think|thought|reason|analysis|reflect|scratchpad|monologue) (?:ing|ion|s)?
+        (?:[_-](?:process|content|trace|start|begin|(?P<late>end)))?
         (?(square) \](?!\() | (?![\w.@-]) [^<>]{0,200}? (?<!/)(?:[>▷]|&gt;) )
     | <\|channel\|?> \s{0,3} (?P<channel>\w{0,20}) (?:[^<\n]{0,80}<\|message\|>)? | (?P<gemma><channel\|>)
     | \A\s{0,9}analysis(?=(?-i:[A-Z])) | assistant(?P<stripped>analysis|commentary|final)
     | ^\W{0,4}here(?:['’]s|\ is)\ my\ (?P<granite>thought\ process|response):
     | <details [^<>]{0,200} \breasoning\b [^<>]{0,200}> | <details>\s{0,9}(?=<summary>[^<]{0,40}(?:th[oi]|reason))
-    | (?P<folded></details>)
+    | ^[`~]{3,} \s{0,3} (?:think|reason|analysis|thought)\w{0,3} $ | (?P<block></details> | ^[`~]{3,}$)
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
@@ -124,8 +125,11 @@ _PREAMBLE = re.compile(
 
 def clean_reply(text: str) -> str:
     """Return the reply without what is no part of the summary; empty when nothing else was there."""
-    text = _trimmed(without_reasoning(readable(text)))
-    if (answer := _ANSWER.search(text)) and "## " not in text[: answer.start()]:
+    said = readable(text)
+    text = _trimmed(without_reasoning(said))
+    if not text and (answer := _ANSWER.search(said)) and answer["closed"]:  # behind reasoning that was left open
+        text = _trimmed(without_reasoning(answer["closed"]))
+    elif (answer := _ANSWER.search(text)) and "## " not in text[: answer.start()]:
         text = _trimmed(answer["closed"] or answer["open"] or "")
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
         bare = _without_fence(_trimmed(_TOKEN.sub("", text)))
@@ -147,16 +151,17 @@ def without_reasoning(text: str) -> str:
     for tag in _REASONING.finditer(text):
         # what it is, and whether it closes
         word = (tag["channel"] or tag["stripped"] or tag["granite"] or "").lower()
-        kind = (tag["name"] or ("details" if "details" in tag[0].lower() else "channel")).lower()
-        closes = bool(tag["end"] or tag["gemma"] or tag["folded"]) or word in ("final", "response")
+        block = "fence" if tag[0][0] in "`~" else "details" if "details" in tag[0].lower() else ""
+        kind = (tag["name"] or block or "channel").lower()
+        closes = any((tag["end"], tag["late"], tag["gemma"], tag["block"])) or word in ("final", "response")
 
         # whether it is only spoken of
-        before = text[max(0, tag.start() - 1_000) : tag.start()].rpartition("\n")[2]
+        before = text[max(0, tag.start() - 300) : tag.start()].rpartition("\n")[2]
         after = text[tag.end() : tag.end() + 200].partition("\n")[0]
         is_code = before.count("`") % 2 == 1 and "`" in after
-        is_generic = kind not in ("think", "channel", "details") and not closes and before[-1:].isalpha()
+        is_generic = tag["name"] and kind != "think" and not closes and before[-1:].isalpha()
         is_named = _NAMED.search(f"{before}\0{after}") and (not closes or before.lstrip().startswith(("-", "*", "•")))
-        if is_code or is_generic or is_named or (tag["folded"] and "details" not in opened):
+        if is_code or is_generic or is_named or (tag["block"] and block not in opened):
             continue
 
         if closes and opened:
