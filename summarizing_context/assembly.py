@@ -20,7 +20,6 @@ from summarizing_context.concurrency import (
 )
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
-from summarizing_context.extraction.rules import CueRules
 from summarizing_context.log.entries import Intake, RuleReader
 from summarizing_context.log.ledger import CallReader, SessionLedger
 from summarizing_context.log.message_log import MessageLog
@@ -188,10 +187,17 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
             with foreground.call():  # else background work beside it leaves the event loop no turn
                 return await counting.run(work)
 
-        rules = RuleReader(CueRules())
+        rules = RuleReader()
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         plans = PlanTools(ledger_rules)
-        log = MessageLog(limits, settings.image_tokens, keep_system=options.keep_system, reader=rules, plans=plans)
+        log = MessageLog(
+            limits,
+            settings.image_tokens,
+            keep_system=options.keep_system,
+            reader=rules,
+            plans=plans,
+            thinking=settings.summarize_thinking,
+        )
         sizes = summary_sizes(settings)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None else max(1, counted // 2)

@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from summarizing_context.cli.output import PROGRAM, Status, explain_failure
 
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")  # what an encoding other than UTF-8 lacks is no reason to fail
     given = None if arguments is None else list(arguments)
     try:

@@ -83,6 +83,7 @@ class Run(LogOptions):
         str | None,
         typer.Argument(
             metavar="[SUITE]",
+            parser=read_place,
             help="A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`.",
         ),
     ] = None

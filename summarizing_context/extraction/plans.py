@@ -11,13 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-_LONGEST = 200_000  # characters of arguments that are read
 _MOST = 1_000  # items
-
-# Keys of an item's words, the best first, and of its state.
-_WORDS = ("content", "step", "text", "title", "subject", "task", "description", "name")
-_STATES = ("status", "state", "completed", "done")
-_NUMBERED = re.compile(r"\s*Task #(\w{1,40}) created")
+_WORDS = ("content", "step", "text", "title", "subject", "task", "description", "name")  # keys, the best first
 _DONE, _DOING, _DROPPED, _TO_DO = "[x]", "[>]", "[-]", "[ ]"
 
 _MARKS = {
@@ -46,13 +41,26 @@ class Item(NamedTuple):
 def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
     """Return the plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the
     plan that stood: arguments with `merge` change single items of it by their ids."""
-    parsed = _parsed(arguments)
-    if not isinstance(parsed, dict):
+    call = _parsed(arguments)
+    if not isinstance(call, dict):
         return None
+
+    # one task more, or one changed by its id
     if changes_one(keys):
-        return _with_task(parsed, before)
-    items = _items(next((parsed[key] for key in keys if key in parsed), None))
-    if items is None or parsed.get("merge") is not True:
+        subject, state = call.get("subject"), call.get("status")
+        words = subject.strip() if isinstance(subject, str) else ""
+        if "taskId" not in call:
+            return (*before, Item(words, _TO_DO)) if words and len(before) < _MOST else None
+        known = next((item for item in before if item.id == str(call["taskId"])), None)
+        if known is None:
+            return None
+        mark = _MARKS.get(state, _TO_DO) if isinstance(state, str) else known.mark
+        changed = known._replace(text=words or known.text, mark=mark)
+        return tuple(changed if item is known else item for item in before)
+
+    # all of it, or some of its items
+    items = _items(next((call[key] for key in keys if key in call), None))
+    if items is None or call.get("merge") is not True:
         return items
     merged = {item.id or f"\0{at}": item for at, item in enumerate(before)}
     for at, item in enumerate(items):
@@ -74,23 +82,9 @@ def changes_one(keys: Sequence[str]) -> bool:
     return "subject" in keys or "taskId" in keys
 
 
-def _with_task(call: Mapping[str, Any], before: Sequence[Item]) -> tuple[Item, ...] | None:
-    """Return the plan with one task more, or one changed by its id; None where the call does neither."""
-    subject, state = call.get("subject"), call.get("status")
-    words = subject.strip() if isinstance(subject, str) else ""
-    if "taskId" not in call:
-        return (*before, Item(words, _TO_DO)) if words and len(before) < _MOST else None
-    known = next((item for item in before if item.id == str(call["taskId"])), None)
-    if known is None:
-        return None
-    mark = _MARKS.get(state, _TO_DO) if isinstance(state, str) else known.mark
-    changed = known._replace(text=words or known.text, mark=mark)
-    return tuple(changed if item is known else item for item in before)
-
-
 def numbered_task(result: str, before: Sequence[Item]) -> tuple[Item, ...] | None:
     """Return the plan with the id that a result tells of the newest item without one; None where it tells none."""
-    found = _NUMBERED.match(result)
+    found = re.match(r"\s*Task #(\w{1,40}) created", result)
     at = next((at for at, item in enumerate(before) if not item.id), None)
     if found is None or at is None:
         return None
@@ -98,7 +92,7 @@ def numbered_task(result: str, before: Sequence[Item]) -> tuple[Item, ...] | Non
 
 
 def _parsed(text: str) -> Any:
-    if len(text) > _LONGEST:
+    if len(text) > 200_000:
         return None
     try:
         return msgspec.json.decode(text)
@@ -115,15 +109,13 @@ def _items(value: object) -> tuple[Item, ...] | None:
         return None
     items: list[Item] = []
     for each in value:
-        if isinstance(each, str):
-            items.append(Item(each.strip(), _TO_DO))
-            continue
-        if not isinstance(each, Mapping):
+        item = {"content": each} if isinstance(each, str) else each
+        if not isinstance(item, Mapping):
             return None
-        words = next((text for key in _WORDS if isinstance(text := each.get(key), str)), "").strip()
-        state = next((str(each[key]).lower() for key in _STATES if key in each), "")
-        id = str(each.get("id", ""))
-        if not words and not id:
+        words = next((text for key in _WORDS if isinstance(text := item.get(key), str)), "").strip()
+        state = next((str(item[key]).lower() for key in ("status", "state", "completed", "done") if key in item), "")
+        id = str(item.get("id", ""))
+        if not (words or id or isinstance(each, str)):
             return None
         items.append(Item(words, _MARKS.get(state, _TO_DO), id))
     return tuple(items)

@@ -10,31 +10,25 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
 
 _READING = 3  # another one whenever the same text would give other sentences
-_LONGEST = 300  # characters of a sentence
-_TYPED = 6_000  # characters from which on a text is a document rather than something said
-_SENTENCES = 25  # from which on it is one too
-_ITEMS = 8  # of a list from which on it is a dump
-_WRAP = 50  # characters of a line from which on the next one may go on with it
-
 _FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
 _ITEM = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _END = re.compile(r"(?<=[.!?])[\"'”’)]?\s+(?=[\"'“‘(]?[A-Za-z])")
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no)\.|\.\.)\s*\Z", re.IGNORECASE)
 _BINDS = re.compile(r"(?i)you$|\b(?:every|each)$|future$|\bof$")  # of a scope that more words belong to
 _REPORT = re.compile(r"(?i)(?:it )?(?:always|never) (?!focus|alias|canvas)\w+[^\Wsu]s\b")  # `Always crashes on save.`
-_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no)\.|\.\.)\s*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,116 +39,99 @@ class Rule:
     strength: Strength
 
 
-class RuleExtractor(Protocol):
-    """Finds standing rules. Equal texts give equal rules for as long as `version` stays the same."""
+def cue_rules(human_texts: Sequence[str]) -> tuple[Rule, ...]:
+    """Return the rules in the texts that a human typed in one message, in order, each once: whole sentences that say by
+    a cue that they last. Equal texts give equal rules for as long as `cues_version` stays the same."""
+    found: dict[str, Strength | None] = {}
+    for text in human_texts:
+        # a longer text is a document rather than something said; most others hold no cue at all
+        plain = " ".join(text.replace("’", "'").lower().split()) if len(text) <= 6_000 else ""
+        if any(map(plain.__contains__, _cues()[1])):
+            found.update((quote, _strength(quote)) for quote in _spoken(text))
+    return tuple(Rule(quote, strength) for quote, strength in found.items() if strength)
 
-    @property
-    def version(self) -> str:
-        """Names how rules are found; what is kept under another version is read again."""
 
-    def rules(self, human_texts: Sequence[str]) -> tuple[Rule, ...]:
-        """The rules in the texts that a human typed in one message, in order, each once."""
-
-
-class CueRules:
-    """A `RuleExtractor` that needs no model: whole sentences that say by a cue that they last."""
-
-    @property
-    def version(self) -> str:
-        return _listed()[0]
-
-    def rules(self, human_texts: Sequence[str]) -> tuple[Rule, ...]:
-        found: dict[str, Strength | None] = {}
-        for text in human_texts:
-            plain = " ".join(text.replace("’", "'").lower().split()) if len(text) <= _TYPED else ""
-            if any(phrase in plain for name in ("begins", "holds") for phrase in _listed()[1][name]):  # quick
-                found.update((quote, _strength(quote)) for quote in _spoken(text))
-        return tuple(Rule(quote, strength) for quote, strength in found.items() if strength)
+def cues_version() -> str:
+    """Name how rules are found; what is kept under another version is read again."""
+    return _cues()[0]
 
 
 def _spoken(text: str) -> list[str]:
     """Return the whole sentences that a human says in a text; none of a document, a log or a list that was pasted."""
     lines = _FENCE.sub("\n\n", cleaned(text)).split("\n")
-    if sum(_ITEM.match(line) is not None for line in lines) > _ITEMS:
+    if sum(_ITEM.match(line) is not None for line in lines) > 8:
         lines = ["" if _ITEM.match(line) else line for line in lines]
-    sentences = [shown(sentence) for said in _paragraphs(lines) for sentence in _split(said)]
-    return [one for one in sentences if len(one) <= _LONGEST] if len(sentences) <= _SENTENCES else []
 
-
-def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
-    """Lines with those that go on with them, where a text was wrapped."""
-    said: list[str] = []
+    # lines with those that go on with them, where a text was wrapped
+    paragraphs: list[str] = []
+    above = ""  # the line before
     for line in lines:
-        goes_on = bool(said) and len(said[-1]) >= _WRAP and not said[-1].endswith((".", "!", "?", ":"))
-        if said and not (goes_on and line.strip() and not _ITEM.match(line)):
-            yield " ".join(said)
-            said = []
+        ends = len(above) < 50 or above.endswith((".", "!", "?", ":"))
+        if ends or not line.strip() or _ITEM.match(line):
+            above = ""
         if line.strip() and not _NOT_SPEECH.match(line):
-            said.append(_ITEM.sub("", line, count=1).strip())
-    if said:
-        yield " ".join(said)
+            speech = _ITEM.sub("", line, count=1).strip()
+            if above:
+                paragraphs[-1] += f" {speech}"
+            else:
+                paragraphs.append(speech)
+            above = speech
 
-
-def _split(said: str) -> Iterator[str]:
-    start = 0
-    for end in _END.finditer(said):
-        if not _ABBREVIATION.search(said, max(start, end.start() - 8), end.start()):
-            yield said[start : end.end()].strip()
-            start = end.end()
-    if last := said[start:].strip():
-        yield last
+    sentences: list[str] = []
+    for said in paragraphs:
+        start = 0
+        for end in _END.finditer(said):
+            if not _ABBREVIATION.search(said, max(start, end.start() - 8), end.start()):
+                sentences.append(shown(said[start : end.end()].strip()))
+                start = end.end()
+        if last := said[start:].strip():
+            sentences.append(shown(last))
+    return [one for one in sentences if len(one) <= 300] if len(sentences) <= 25 else []
 
 
 def _strength(sentence: str) -> Strength | None:
-    cues, plain = _cues(), sentence.replace("’", "'")
+    """Return how strong a rule a sentence is; None for one that is none."""
+    cues, plain = _cues()[2], sentence.replace("’", "'")
     if len(plain.split()) < 2 or "?" in plain or cues["not_begins"].match(plain) or cues["not_holds"].search(plain):
         return None
     if not (cues["begins"].match(plain) or cues["holds"].search(plain)) or _REPORT.match(plain):
         return None
     if scope := cues["scopes"].search(plain):
         rest = cues["scopes"].sub(", ", plain).lstrip(" ,.:")
-        makes_it_one = not (cues["begins"].match(rest) or cues["holds"].search(rest))
-        if makes_it_one and not _orders(plain, scope):
-            return None
+        holds_without = cues["begins"].match(rest) or cues["holds"].search(rest)
+        if not holds_without and not cues["duties"].search(plain):
+            # an order has to stand beside the scope: before it, or behind it and what belongs to it
+            before, behind = cues["leads"].sub("", plain[: scope.start()]), plain[scope.end() :]
+            aside, comma, order = behind.partition(",")
+            if before.strip(" ,.:-"):
+                order = before
+            elif not _BINDS.search(scope[0]):  # `From now on, ...`
+                order = behind
+            elif not comma:
+                order = ""
+                if cues["states"].search(aside):
+                    return None
+            if order and cues["subjects"].match(cues["leads"].sub("", order.strip(" ,:"))):
+                return None
     return "prefer" if cues["prefers"].search(plain) else "must"
 
 
-def _orders(sentence: str, scope: re.Match[str]) -> bool:
-    """Return whether an order stands beside a scope: before it, or behind it and what belongs to it."""
-    cues = _cues()
-    if cues["duties"].search(sentence):
-        return True
-    before, behind = cues["leads"].sub("", sentence[: scope.start()]), sentence[scope.end() :]
-    aside, comma, order = behind.partition(",")
-    if before.strip(" ,.:-"):
-        order = before
-    elif not _BINDS.search(scope[0]):  # `From now on, ...`
-        order = behind
-    elif not comma:
-        return cues["states"].search(aside) is None
-    return cues["subjects"].match(cues["leads"].sub("", order.strip(" ,:"))) is None
-
-
 @cache
-def _listed() -> tuple[str, dict[str, list[str]]]:
-    """Return the name of the word list as it is, and its phrases."""
+def _cues() -> tuple[str, list[str], dict[str, re.Pattern[str]]]:
+    """Return the name of the word list as it is, the phrases without which there is no rule, and a pattern for each
+    list."""
     data = (files(__package__) / "rule_cues.toml").read_bytes()
-    return f"cues-{_READING}-{sha256(data).hexdigest()[:12]}", tomllib.loads(data.decode())
-
-
-@cache
-def _cues() -> dict[str, re.Pattern[str]]:
-    lists = {name: "|".join(map(re.escape, phrases)) for name, phrases in _listed()[1].items()}
-    leads = rf"(?:(?:{lists.pop('leads')})[,:.!]*\s+)*"
+    lists = tomllib.loads(data.decode())
+    phrases = lists["begins"] + lists["holds"]
+    texts = {name: "|".join(map(re.escape, listed)) for name, listed in lists.items()}
+    leads = rf"(?:(?:{texts.pop('leads')})[,:.!]*\s+)*"
     before, anywhere = {"begins": leads, "not_begins": leads, "subjects": ""}, r"(?<![\w-])"
     cues = {
-        name: re.compile(rf"{before.get(name, anywhere)}(?:{phrases})(?![\w'-])", re.IGNORECASE)
-        for name, phrases in lists.items()
+        name: re.compile(rf"{before.get(name, anywhere)}(?:{text})(?![\w'-])", re.IGNORECASE)
+        for name, text in texts.items()
     }
-    return cues | {"leads": re.compile(rf"\A\s*{leads}", re.IGNORECASE)}
-
-
-_WORD = re.compile(r"(?<![\w'./:-])[\w'./:-]*\w")
+    cues["leads"] = re.compile(rf"\A\s*{leads}", re.IGNORECASE)
+    return f"cues-{_READING}-{sha256(data).hexdigest()[:12]}", phrases, cues
 
 
 class Topic(NamedTuple):
@@ -172,7 +149,7 @@ def rule_topic(rule: str) -> Topic:
     answer in German." their choice; "Never edit a.py." and "Never edit b.py." share neither.
     """
     before, behind, denials, choices = _topic_words()
-    order = " ".join(_WORD.findall(rule.replace("’", "'"))).casefold()
+    order = " ".join(re.findall(r"(?<![\w'./:-])[\w'./:-]*\w", rule.replace("’", "'"))).casefold()
     forbids = False
     while (found := before.match(order)) is not None:
         forbids = forbids or denials.fullmatch(found[1]) is not None
@@ -188,16 +165,15 @@ def _topic_words() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str], l
     """Return what may stand before an order, and behind it; which of it forbids; and the choices, each with all but
     what was chosen as its group."""
     data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
-    frames, openings, denials = (_any_of(data[name]) for name in ("frames", "openings", "denials"))
+
+    def any_of(phrases: list[str]) -> str:
+        return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True)))
+
+    frames, openings, denials = (any_of(data[name]) for name in ("frames", "openings", "denials"))
     number = r"v?\d[\d.]*"
     choices = (
-        rf"(?=(?:{_any_of(one['verbs'])})\b)(.*\b(?:{_any_of(one['links'])})) "
-        rf"(?:{_any_of(one['words']) or number})"
+        rf"(?=(?:{any_of(one['verbs'])})\b)(.*\b(?:{any_of(one['links'])})) (?:{any_of(one['words']) or number})"
         for one in data["choices"]
     )
     before = re.compile(rf"({frames}|{openings}|{denials})(?: |$)")
     return before, re.compile(rf"(?: |^)(?:{frames})$"), re.compile(denials), [*map(re.compile, choices)]
-
-
-def _any_of(phrases: list[str]) -> str:
-    return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True)))

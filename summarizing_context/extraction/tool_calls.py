@@ -1,6 +1,7 @@
-"""Read tool calls: arguments, shell commands, patches, exit statuses, and whether a call changes something.
+"""What tool calls and their results say: arguments, commands, files, patches, exit statuses, errors, ids.
 
-Pure, in bounded work: of huge texts only the ends are read. Of a shell command only plain words are taken for files.
+Pure, in bounded work: of huge texts both ends are read, or the lines around words that hint at an error. Of a shell
+command only plain words are taken for files.
 """
 
 from __future__ import annotations
@@ -9,9 +10,16 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+
+from summarizing_context.messages.text import clip, shown
+
+_HUGE = 1_000_000  # characters of which a text has both ends read
+_HEAD = 300  # characters at the beginning and end of a result, whose words tell how the call went
+
+# What the name of a tool says.
 
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -28,34 +36,75 @@ _LOOKING = frozenset(
     )
 )
 
-CHANGES = re.compile(
-    r"\b(?:mv|cp|rm|mkdir|touch|chmod|ln|tee|install|uninstall|upgrade|deploy|docker|kubectl|terraform|sed -i|curl -X|"
-    r"kill|systemctl|apply_patch|migrate)\b|[^-=2&|<>]> ?[\w./~$]"
-)
+
+def verb_of(name: str) -> str:
+    """Return what a tool of this name has done to a file, in the past tense; "" if nothing."""
+    return next((_VERBS[word] for word in map(str.lower, _NAME_WORD.findall(name)) if word in _VERBS), "")
 
 
 def looks_only(tool: str) -> bool:
     """Return whether a tool's name says that it only looks at something."""
-    return any(word in _LOOKING for word in _name_words(tool)[:2]) and not verb_of(tool)
+    return any(word.lower() in _LOOKING for word in _NAME_WORD.findall(tool)[:2]) and not verb_of(tool)
 
 
-def verb_of(name: str) -> str:
-    """Return what a tool of this name has done to a file, in the past tense; "" if nothing."""
-    return next((_VERBS[word] for word in _name_words(name) if word in _VERBS), "")
+# Arguments.
+
+_NAMED = re.compile(r'"([\w-]{1,40})"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
+_VALUES = 200  # of the arguments of one call
 
 
-def _name_words(name: str) -> list[str]:
-    return [word.lower() for word in _NAME_WORD.findall(name)]
+def read_arguments(text: str) -> list[tuple[str, str]]:
+    """Return the arguments as names and texts, nested ones too; a text that is no JSON has no name."""
+    if len(text) > _HUGE:
+        return [(key, value) for part in (text[:4_000], text[-4_000:]) for key, value in _NAMED.findall(part)]
+    try:
+        parsed = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError):
+            return [("", text)]
+    found: list[tuple[str, str]] = []
+
+    def collect(name: str, value: Any, depth: int) -> None:
+        if len(found) >= _VALUES or depth < 0:
+            return
+        if isinstance(value, str):
+            found.append((name, value))
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                collect(key, inner, depth - 1)
+        elif isinstance(value, list):
+            for inner in value[:_VALUES]:
+                collect(name, inner, depth - 1)
+
+    collect("", parsed, 4)
+    return found
 
 
-_READ = 4_000  # characters of a command that are looked at
-_MOST = 24  # file operations of one command
+PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
+PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
+_DIFF = re.compile(r"(?:\A|\n)--- ([^\t\n]{1,400})[^\n]{0,100}\n\+\+\+ ([^\t\n]{1,400})")
 
-_CHANGE_DIRECTORY = re.compile(
-    r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"
-)
 
-_SHELL = re.compile(r"(?:/\S{0,40}/)?(?:ba|z|da)?sh -l?c ")
+def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return (path, operation) of each file of a patch among the arguments."""
+    found: list[tuple[str, str]] = []
+    for name, text in values:
+        if name in ("patch", "diff", "") and "+++ " in text:
+            for old, new in (map(str.strip, pair) for pair in _DIFF.findall(text[:_HUGE])):
+                if new == "/dev/null":
+                    found.append((old.removeprefix("a/"), "deleted"))
+                else:
+                    found.append((new.removeprefix("b/"), "created" if old == "/dev/null" else "edited"))
+        for verb, path, target in PATCHED.findall(text[:_HUGE]) if "*** " in text else ():
+            moved = target.strip()
+            found.append((path.strip(), "moved" if moved else PATCH_VERBS[verb]))
+            found += [(moved, "created")] if moved else []
+    return found
+
+
+# Shell commands.
 
 LOOKS = re.compile(
     r"(?:ls|cat|bat|head|tail|grep|rg|find|pwd|wc|which|nl|tree|stat|file|env|less|awk|jq|cd|sleep|sed -n|"
@@ -68,25 +117,32 @@ COMMITS = re.compile(
     r"git (?:-C \S+ )?(?:commit|push|merge|rebase|tag|cherry-pick|revert|reset|stash))\b"
 )
 
-_HEREDOC = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,40})\1([^\n]{0,400})\n.*?(?:\n\s{0,8}\2(?=\W|\Z)|\Z)", re.DOTALL)
-_COMMENT = re.compile(r"^[ \t]{0,40}#[^\n]{0,1000}", re.MULTILINE)
-_HINT = re.compile(r"\b(?:rm|mv|cp|touch|mkdir|tee|unlink|rmdir|sed -[a-z]{0,3}i)\b|>")
-_TOKEN = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||[0-9&]?>>?(?:&\d)?|[;|\n&<()]|(?:[^\s;|&<>()'\"\\]|\\.)+|\\")
-_ENDS = frozenset({"&&", "||", ";", "|", "\n", "&", "(", ")"})
-_PLAIN = re.compile(r"[\w./~+@%:=,-]{1,400}\Z")
-_OPERATIONS = {"rm": "deleted", "unlink": "deleted", "rmdir": "deleted", "touch": "touched", "mkdir": "created"}
-_BEFORE = frozenset({"sudo", "command", "env", "time", "then", "do", "else", "!"})
+CHANGES = re.compile(
+    r"\b(?:mv|cp|rm|mkdir|touch|chmod|ln|tee|install|uninstall|upgrade|deploy|docker|kubectl|terraform|sed -i|curl -X|"
+    r"kill|systemctl|apply_patch|migrate)\b|[^-=2&|<>]> ?[\w./~$]"
+)
+
+_SHELL = re.compile(r"(?:/\S{0,40}/)?(?:ba|z|da)?sh -l?c ")
+
+_CHANGE_DIRECTORY = re.compile(
+    r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"
+)
+
 _PIPED = re.compile(r"\s{0,9}(?:2>&1\s{0,9})?\|\s{0,9}(?:tail|head|grep|cat|tee|less|wc|sort)\b[^\"']{0,200}\Z")
 _REDIRECT = re.compile(r"\s\d?>{1,2}\s?&?[\w./-]{1,200}")
 _OPTION = re.compile(r"\s-{1,2}[\w-]{1,40}(?:=\S{0,200})?(?=\s|\Z)")
+_HINT = re.compile(r"\b(?:rm|mv|cp|touch|mkdir|tee|unlink|rmdir|sed -[a-z]{0,3}i)\b|>")
+_HEREDOC = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,40})\1([^\n]{0,400})\n.*?(?:\n\s{0,8}\2(?=\W|\Z)|\Z)", re.DOTALL)
+_COMMENT = re.compile(r"^[ \t]{0,40}#[^\n]{0,1000}", re.MULTILINE)
+_TOKEN = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||[0-9&]?>>?(?:&\d)?|[;|\n&<()]|(?:[^\s;|&<>()'\"\\]|\\.)+|\\")
+_PLAIN = re.compile(r"(?!/dev/|[&-]|(?:\.{1,2}|/)\Z)[\w./~+@%:=,-]{1,400}\Z")
+_OPERATIONS = {"rm": "deleted", "unlink": "deleted", "rmdir": "deleted", "touch": "touched", "mkdir": "created"}
 
 
-class FileOperation(NamedTuple):
-    """One file operation of a command."""
-
-    path: str
-    operation: str
-    program: str  # whose complaint would mean that it did not happen
+def _without_shell(command: str) -> str:
+    start = command.lstrip()[:4_000]
+    around = _SHELL.match(start)
+    return start[around.end() :].lstrip() if around else start
 
 
 def bare_command(command: str) -> str:
@@ -95,75 +151,62 @@ def bare_command(command: str) -> str:
     return _CHANGE_DIRECTORY.sub("", start, count=1) if start.startswith("cd ") else start
 
 
-def _without_shell(command: str) -> str:
-    start = command.lstrip()[:_READ]
-    around = _SHELL.match(start)
-    return start[around.end() :].lstrip() if around else start
-
-
 def only_looks(command: str) -> bool:
     """Return whether a bare command begins by looking, and commits nothing."""
     return LOOKS.match(command) is not None and not COMMITS.search(command)
 
 
 def tried(command: str) -> str:
-    """Return what a bare command tries, whatever its options and the readers of its output: two runs of it are
-    alike."""
+    """Return what a bare command tries, whatever its options and the readers of its output: two runs are alike."""
     line = command.split("\n", 1)[0][:600]
     line = _PIPED.sub("", line) if "|" in line else line
     line = _REDIRECT.sub("", line) if ">" in line else line
     return " ".join((_OPTION.sub("", line) if " -" in line else line).split())[:200]
 
 
-def files_of(command: str) -> list[FileOperation]:
-    """Return the files that a command obviously creates, changes, moves or deletes, in order."""
-    if not _HINT.search(command[:_READ]):
+def files_of(command: str) -> list[tuple[str, str, str]]:
+    """Return the files that a command obviously creates, changes, moves or deletes, in order, at most 24: of each its
+    path, what is done, and the program whose complaint would mean that it was not."""
+    if not _HINT.search(command[:4_000]):
         return []
     start = _without_shell(command)
     folder = _CHANGE_DIRECTORY.match(start)
-    found: list[FileOperation] = []
     start = _COMMENT.sub("", start) if "#" in start else start
     start = _HEREDOC.sub(r"<<\2\3 ", start) if "<<" in start else start
-    for words, written in _simple_commands(start):
-        found += [FileOperation(path, "wrote", "sh") for path in written]
-        found += _operations(words)
-        if len(found) >= _MOST:
-            break
+    found: list[tuple[str, str, str]] = []
+    words: list[str] = []
+    written: list[str] = []
+    into = ""  # the redirection whose target comes next
+    for token in (*_TOKEN.findall(start), ";"):
+        if token in ("&&", "||", ";", "|", "\n", "&", "(", ")"):
+            found += [(path, "wrote", "sh") for path in written]
+            found += _operations(words)
+            if len(found) >= 24:
+                break
+            words, written, into = [], [], ""
+            continue
+        if token[-1:] == ">" or ">&" in token or token == "<":
+            into = token
+            continue
+        word = token[1:-1] if len(token) > 1 and token[0] == token[-1] and token[0] in "'\"" else token
+        if not into:
+            words.append(word)
+        elif into in (">", ">>", "1>", "1>>", "&>", "&>>"):
+            written.append(word)
+        into = ""
     base = (folder[1] or folder[2] or folder[3]) if folder else ""
-    listed = [one for one in found[:_MOST] if _is_plain(one.path)]
-    if not base or not _is_plain(base):
-        return listed
-    inside = f"{base.rstrip('/')}/"
+    inside = f"{base.rstrip('/')}/" if _PLAIN.match(base) else ""
     return [
-        one if one.path.startswith(("/", "~")) else one._replace(path=inside + one.path.removeprefix("./"))
-        for one in listed
+        (inside + path.removeprefix("./") if inside and not path.startswith(("/", "~")) else path, operation, program)
+        for path, operation, program in found[:24]
+        if _PLAIN.match(path)
     ]
 
 
-def _simple_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """(words, files written to) of each command of a line."""
-    words: list[str] = []
-    written: list[str] = []
-    into: str = ""
-    for token in _TOKEN.findall(text):
-        if token in _ENDS:
-            yield words, written
-            words, written, into = [], [], ""
-        elif token[-1:] == ">" or ">&" in token or token == "<":
-            into = token
-        elif into:
-            if into in (">", ">>", "1>", "1>>", "&>", "&>>"):
-                written.append(_unquoted(token))
-            into = ""
-        else:
-            words.append(_unquoted(token))
-    yield words, written
-
-
-def _operations(words: Sequence[str]) -> list[FileOperation]:
+def _operations(words: Sequence[str]) -> list[tuple[str, str, str]]:
     """Return what one simple command does to which files."""
     at = 0
-    while at < len(words) and words[at] in _BEFORE:
+    while at < len(words) and words[at] in ("sudo", "command", "env", "time", "then", "do", "else", "!"):
         at += 1
     if at < len(words) - 1 and words[at] == "git" and words[at + 1] in ("rm", "mv"):
         at += 1
@@ -171,36 +214,23 @@ def _operations(words: Sequence[str]) -> list[FileOperation]:
     options = [word for word in words[at + 1 :] if word.startswith("-")]
     names = [word for word in words[at + 1 :] if word and not word.startswith("-")]
     if program in _OPERATIONS:
-        return [FileOperation(name, _OPERATIONS[program], program) for name in names]
+        return [(name, _OPERATIONS[program], program) for name in names]
     if program == "tee":
-        return [FileOperation(name, "wrote", program) for name in names]
+        return [(name, "wrote", program) for name in names]
     if program in ("mv", "cp") and len(names) == 2:
         source, target = names
         if target.endswith("/"):  # within a folder it keeps its name
             target += source.rstrip("/").rpartition("/")[2]
-        gone = [FileOperation(source, "moved", program)] if program == "mv" else []
-        return [*gone, FileOperation(target, "created", program)]
+        gone = [(source, "moved", program)] if program == "mv" else []
+        return [*gone, (target, "created", program)]
     if program == "sed" and any(option.startswith("-i") or option == "--in-place" for option in options):
-        return [FileOperation(name, "edited", program) for name in names[1:] if "/" in name or "." in name]
+        return [(name, "edited", program) for name in names[1:] if "/" in name or "." in name]
     return []
 
 
-def _is_plain(path: str) -> bool:
-    return _PLAIN.match(path) is not None and not path.startswith(("/dev/", "&", "-")) and path not in (".", "..", "/")
+# Results: how the call went.
 
-
-def _unquoted(token: str) -> str:
-    return token[1:-1] if len(token) > 1 and token[0] == token[-1] and token[0] in "'\"" else token
-
-
-PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
-PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
-_DIFF = re.compile(r"(?:\A|\n)--- ([^\t\n]{1,400})[^\n]{0,100}\n\+\+\+ ([^\t\n]{1,400})")
-_PARSED = 1_000_000  # characters of arguments; in larger ones names are looked for at both ends
-_END = 4_000  # characters
-_VALUES, _DEPTH = 200, 4  # of the arguments of one call
-_HEAD = 300  # characters of a result's beginning and end, whose words tell how it went
-_ERROR = re.compile(r"\s{0,9}(?:<tool_use_error>|(?:[A-Z]\w{0,30})?[Ee]rror: |Traceback \()")
+_TOOL_ERROR = re.compile(r"\s{0,9}(?:<tool_use_error>|(?:[A-Z]\w{0,30})?[Ee]rror: |Traceback \()")
 
 _REFUSED = re.compile(
     r"(?i)\W{0,3}(?:error|failed|failure|fatal|invalid|cannot|could not|unable to|no such|not found|"
@@ -214,77 +244,30 @@ _DENIED = re.compile(
     r"(?:was |has been )?(?:cancell?ed|rejected|denied|aborted|interrupted|not executed|not run))\b"
 )
 
-_EXIT = re.compile(
+_EXIT_STATUS = re.compile(
     r"(?i)\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|return[_ ]?code|exit(?=[=:]))"
     r"[\"'\s:=]{1,4}(-?\d{1,5})\b"
 )
 
-_TOOK = re.compile(r"\s{0,3}(?:\(\d[\d.]{0,12}\s?m?s\)|in \d[\d.]{0,12}\s?m?s)[ =]{0,80}\Z")
-_URL = re.compile(r"https?://[^\s\"'<>`)\]},\\|]{3,400}")
-_ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,63}\Z")
-
-_ID_IN_RESULT = re.compile(
-    r"\"(?:\w{0,40}_)?(?:id|number|key|ref|sha)\"\s?:\s?\"?([A-Za-z0-9][\w#.:@-]{2,63})\"?(?=[,}\s])"
-)
-
-_NAMED = re.compile(r'"([\w-]{1,40})"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
-
-
-def read_arguments(text: str) -> list[tuple[str, str]]:
-    """Return the arguments as names and texts, nested ones too; a text that is no JSON has no name."""
-    if len(text) > _PARSED:
-        return [(key, value) for part in (text[:_END], text[-_END:]) for key, value in _NAMED.findall(part)]
-    try:
-        parsed = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        try:
-            parsed = json.loads(text)
-        except (ValueError, RecursionError):
-            return [("", text)]
-    found: list[tuple[str, str]] = []
-    _flatten("", parsed, found, _DEPTH)
-    return found
-
-
-def _flatten(name: str, value: Any, found: list[tuple[str, str]], depth: int) -> None:
-    if len(found) >= _VALUES or depth < 0:
-        return
-    if isinstance(value, str):
-        found.append((name, value))
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            _flatten(key, inner, found, depth - 1)
-    elif isinstance(value, list):
-        for inner in value[:_VALUES]:
-            _flatten(name, inner, found, depth - 1)
-
-
-def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """(path, operation) of each file of a patch among the arguments."""
-    found: list[tuple[str, str]] = []
-    for name, text in values:
-        if name in ("patch", "diff", "") and "+++ " in text:
-            for old, new in ((old.strip(), new.strip()) for old, new in _DIFF.findall(text[:_PARSED])):
-                done = "deleted" if new == "/dev/null" else "created" if old == "/dev/null" else "edited"
-                found.append((old.removeprefix("a/") if done == "deleted" else new.removeprefix("b/"), done))
-        if "*** " not in text:
-            continue
-        for verb, path, target in PATCHED.findall(text[:_PARSED]):
-            moved = target.strip()
-            found.append((path.strip(), "moved" if moved else PATCH_VERBS[verb]))
-            found += [(moved, "created")] if moved else []
-    return found
-
 
 def refuses(result: str, *, looks: bool) -> bool:
     """Return whether a result says that the call did nothing. What was looked at may itself begin with such words."""
-    if _ERROR.match(result[:_HEAD]) or denies(result):
+    if _TOOL_ERROR.match(result[:_HEAD]) or denies(result):
         return True
     if looks:
         return False
-    if result.lstrip()[:1] == "{" and len(result) <= _PARSED:
+    if result.lstrip()[:1] == "{" and len(result) <= _HUGE:
         with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            return _reports_failure(msgspec.json.decode(result))
+            fields = msgspec.json.decode(result)
+            while isinstance(fields, dict):  # the object says so in one of the usual fields, or its `output` does
+                went_well, failed = (
+                    fields.get("success", fields.get("ok")),
+                    fields.get("is_error", fields.get("isError")),
+                )
+                if went_well is False or failed is True or (went_well is not True and bool(fields.get("error"))):
+                    return True
+                fields = fields.get("output")
+            return False
     return _REFUSED.match(result[:_HEAD]) is not None
 
 
@@ -293,31 +276,74 @@ def denies(result: str) -> bool:
     return _DENIED.match(result[:_HEAD]) is not None
 
 
-def _reports_failure(fields: dict[str, Any]) -> bool:
-    """Return whether an object says so in one of the usual fields, or its `output` does."""
-    went_well, failed = fields.get("success", fields.get("ok")), fields.get("is_error", fields.get("isError"))
-    if went_well is False or failed is True or (went_well is not True and bool(fields.get("error"))):
-        return True
-    inner = fields.get("output")
-    return isinstance(inner, dict) and _reports_failure(inner)
-
-
 def exit_code(text: str) -> str:
     """Return the exit status that a result tells at its beginning or its end; "" if it tells none."""
     for part in (text[:_HEAD], text[_HEAD:][-_HEAD:]):
-        if ("xit" in part or "return" in part) and (found := _EXIT.search(part)):
+        if ("xit" in part or "return" in part) and (found := _EXIT_STATUS.search(part)):
             return found[1]
     return ""
 
 
-def is_id(value: str) -> bool:
-    """Return whether an argument is one word with a digit in it, and more than a number."""
-    return (
-        len(value) <= 64
-        and _ID.match(value) is not None
-        and any(map(str.isdigit, value))
-        and not value.replace(".", "").replace("-", "").replace(":", "").isdigit()
-    )
+# Results: the line that names the error.
+
+_HINTS = (
+    *("rror", "ERR", "FAIL", "xception", "atal", "anic", "not found", "No such", "denied", "xit", "imed out"),
+    *(" failed", "E  "),
+)
+
+_ERROR_LINE = re.compile(
+    r"\s{0,8}(?:\S{1,200}: )?"
+    r"(?:E\s{2,6}\S|(?:fatal |internal )?(?:error|Error|ERROR)(?:\[\w{1,12}\]| \w{1,12}| \([^()\n]{1,80}\))?:|"
+    r"\S{1,200}:\d{1,6}:\d{1,6}: |"
+    r"[\w.]{0,80}(?:Error|Exception)(?:: |$)|FAILED\b|FAIL:?\s|--- FAIL|fatal: |panic: |npm ERR!|"
+    r"(?:.{0,120}: |\A)(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after)|"
+    r".{0,40}command not found: )"
+    r"|(?=.{0,106} failed(?<=\d failed)).{0,100}\b[1-9]\d{0,5} failed\b"
+)
+
+_EXIT_LINE = re.compile(r"\W{0,8}(?:.{0,40} )?(?:[Ee]xit(?:ed)?(?: with)? (?:code|status):? [1-9])")
+_TRACEBACK = "Traceback (most recent call last)"
+_LAST_OF_TRACEBACK = re.compile(r"^[A-Za-z_][\w.]{0,120}(?:: .{0,300})?$", re.MULTILINE)
+_TAG = re.compile(r"</?[A-Za-z_][\w-]{0,40}>")
+_TOOK = re.compile(r"\s{0,3}(?:\(\d[\d.]{0,12}\s?m?s\)|in \d[\d.]{0,12}\s?m?s)[ =]{0,80}\Z")
+
+
+def first_error_line(result: str, failed: bool) -> str:
+    """Return the line of a result that names the error, word for word, and the next one too if it ends with a colon;
+    "" if nothing went wrong in it."""
+    traced = result.rfind(_TRACEBACK)
+    if traced >= 0 and (raised := _LAST_OF_TRACEBACK.search(result, traced + len(_TRACEBACK))):
+        return clip(shown(raised[0]), 200)
+    lines: list[str] = []
+    left_with = ""
+    for at, line in _hinted_lines(result):
+        if _EXIT_LINE.match(line):
+            left_with = left_with or shown(_TAG.sub("", line))
+        elif _ERROR_LINE.match(line):
+            below = line_at(result, result.find("\n", at) + 1 or len(result))
+            lines = [shown(_TAG.sub("", text)) for text in (line, below)]
+            break
+    else:
+        if left_with:
+            end = result.rstrip()
+            last = shown(line_at(end, len(end) - 1))
+            return clip(left_with if last == left_with else f"{left_with}: {last}", 200)
+        if failed:
+            beginning = _TAG.sub("", result.lstrip()[:2_400])
+            lines = [text for line in beginning.split("\n") if (text := shown(line))]
+    first = clip(lines[0], 200) if lines else ""
+    return clip(f"{first} {lines[1]}", 300) if first.endswith(":") and len(lines) > 1 else first
+
+
+def error_lines(result: str, most: int) -> list[str]:
+    """Return the first lines of a result that name an error, each once."""
+    lines: dict[str, None] = {}
+    for _, line in _hinted_lines(result):
+        if (_ERROR_LINE.match(line) or _EXIT_LINE.match(line)) and (told := clip(shown(_TAG.sub("", line)), 200)):
+            lines[told] = None
+            if len(lines) == most:
+                break
+    return list(lines)
 
 
 def signature(line: str) -> str:
@@ -325,29 +351,64 @@ def signature(line: str) -> str:
     return _TOOK.sub("", line)
 
 
+def _hinted_lines(result: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines in which a word stands that error lines have, in order; for the first few of each word."""
+    places: list[int] = []
+    for hint in _HINTS:
+        at = result.find(hint)
+        for _ in range(24):
+            if at < 0:
+                break
+            places.append(at)
+            at = result.find(hint, at + 16)
+    before = ""
+    for at in sorted(places):
+        line = line_at(result, at)
+        if line != before:
+            yield at, line
+        before = line
+
+
+def line_at(text: str, at: int) -> str:
+    """Return the line around a place; of a very long line the whole words near it, or nothing if it has none."""
+    low, high = max(0, at - 300), at + 300
+    start, end = text.rfind("\n", low, at) + 1, text.find("\n", at, high)
+    if start == 0 and low > 0:
+        start = text.find(" ", low, at) + 1 or high
+    if end < 0:
+        end = len(text) if len(text) <= high else text.rfind(" ", at, high)
+    return text[start : max(start, end)]
+
+
+# Results: ids and addresses.
+
+_URL = re.compile(r"https?://[^\s\"'<>`)\]},\\|]{3,400}")
+_ID = re.compile(r"(?!.{65})#?[A-Za-z0-9][\w#.:@-]{3,63}\Z")
+
+_ID_IN_RESULT = re.compile(
+    r"\"(?:\w{0,40}_)?(?:id|number|key|ref|sha)\"\s?:\s?\"?([A-Za-z0-9][\w#.:@-]{2,63})\"?(?=[,}\s])"
+)
+
+
+def is_id(value: str) -> bool:
+    """Return whether an argument is one word with a digit in it, and more than a number."""
+    return (
+        _ID.match(value) is not None
+        and any(map(str.isdigit, value))
+        and not value.replace(".", "").replace("-", "").replace(":", "").isdigit()
+    )
+
+
 def ids_in_result(text: str) -> list[str]:
-    """Return the ids that a result names as such, the first few."""
-    return list(dict.fromkeys(id for id in _ID_IN_RESULT.findall(text) if is_id(id)))[:8]
+    """Return the ids that a result names as such, the first eight."""
+    return list(dict.fromkeys(filter(is_id, _ID_IN_RESULT.findall(text))))[:8]
 
 
 def urls_in(text: str) -> list[str]:
-    """Return the addresses in a text, the first few."""
-    if "://" not in text:
-        return []
+    """Return the addresses in a text, the first four."""
     found: dict[str, None] = {}
-    for match in _URL.finditer(text):
+    for match in _URL.finditer(text) if "://" in text else ():
         found[match[0].rstrip(".,;:!?)'")] = None
         if len(found) == 4:
             break
     return list(found)
-
-
-def both_ends(text: str) -> str:
-    """Return a text, or of a huge one its beginning and its end."""
-    return text if len(text) <= 2 * _PARSED else f"{text[:_PARSED]}\n{text[-_PARSED:]}"
-
-
-def one_line(text: str, most: int) -> str:
-    """Return a text on one line of at most so many characters."""
-    line = " ".join(text[: 4 * most].split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"

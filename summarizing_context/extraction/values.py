@@ -1,6 +1,6 @@
 """Exact values in a text: addresses, paths, names of files and of code, ids, hashes, numbers.
 
-Pure, by one pattern that is linear in the text. `find_drops` lists the values of a source that a summary does not hold.
+Pure, by one pattern that is linear in the text.
 """
 
 from __future__ import annotations
@@ -16,16 +16,12 @@ _EXTENSIONS = (
     "zip|db|sqlite3?|diff|patch|bib|tex"
 )
 
-URL = re.compile(r"https?://[^\s\"'<>`)\]},\\]{3,400}")
-MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,32}){1,4}")
-FILE = re.compile(rf"(?<![\w/.-])[\w-]{{1,80}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_EXTENSIONS})\b(?![/\w])")
-
 _VALUE = re.compile(
     rf"""(?<![\w@])(?:
-    {URL.pattern}
-    | (?<![.+-]) {MAIL.pattern}
+    https?://[^\s"'<>`)\]}},\\]{{3,400}}
+    | (?<![.+-]) [\w.+-]{{1,64}}@[\w-]{{1,64}}(?:\.[\w-]{{1,32}}){{1,4}}
     | (?<![.~/+-]) (?:~|\.{{1,2}})?/?(?:[\w@.+\#%-]{{1,80}}/){{1,24}}[\w@.+\#%-]{{1,120}}
-    | {FILE.pattern}
+    | (?<![\w/.-])[\w-]{{1,80}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_EXTENSIONS})\b(?![/\w])
     | (?<![.,/-]) [$€£]?\d{{1,3}}(?:,\d{{3}}){{1,6}}(?:\.\d{{1,12}})? (?![\w/-])
     | (?<![/.-]) \#?(?:\d{{4,20}}(?:\.\d{{1,12}})?|\d{{1,20}}\.\d{{2,12}}) (?![\w/-]|\.\d)
     | (?<![/-]) \#?(?=[\w-]{{0,60}}(?:\d|[^\W_]_[^\W_]|[a-z][A-Z])) [A-Za-z0-9_][\w-]{{2,99}} (?![\w/-])
@@ -39,15 +35,12 @@ _NO_VALUE = re.compile(  # the numbers of a listing's lines, line ends in JSON o
     rf"^ *\d+(?=[\t→:|])|\\[nrt]|(?<=\.)((?:{_EXTENSIONS}))-\d+-", re.MULTILINE
 )
 
-_LONGEST = 100_000  # characters of a text that are looked through
-_TRAILING = ".,:;-_*#$%/!?'"
-
 
 def exact_values(text: str) -> list[str]:
     """Return the exact values of a text, each once, in order. Quotes, times and short numbers are none."""
     found: dict[str, None] = {}
-    for match in _VALUE.finditer(_NO_VALUE.sub(r"\1 ", text[:_LONGEST])):
-        value = match[0].rstrip(_TRAILING)
+    for match in _VALUE.finditer(_NO_VALUE.sub(r"\1 ", text[:100_000])):
+        value = match[0].rstrip(".,:;-_*#$%/!?'")
         if "/" in value and "://" not in value:
             value = value[2:] if value.startswith(("a/", "b/")) and value.count("/") > 1 else value  # as diffs have it
             name = value.rpartition("/")[2]
@@ -59,38 +52,34 @@ def exact_values(text: str) -> list[str]:
     return list(found)
 
 
-MOST_DROPS = 12
-_LONGEST_HINT = 80  # characters; a longer value is no hint
+_ESCAPED = re.compile(
+    r"\"\w{1,60}\":|\\u001b\[[0-9;?]{0,16}[A-Za-z]|\\u[0-9a-f]{4}|\\[nrt\"\\]"
+)  # or an argument's name
 _READ = 2_000  # characters of a message; further down stand the bodies of files
-_BETWEEN = (" ", "\n", '"', "\\")  # no value goes on behind these
-_BLOCK = re.compile(r"^### ", re.MULTILINE)
-_ARGUMENT_NAME = re.compile(r"\"\w{1,60}\":|\\u001b\[[0-9;?]{0,16}[A-Za-z]|\\u[0-9a-f]{4}|\\[nrt\"\\]")  # or an escape
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def find_drops(source: str, summary: str) -> tuple[str, ...]:
-    """Return values of a rendered source that its summary lacks: the most used first, of these the newest.
+    """Return values of a rendered source that its summary lacks, at most 12: the most used first, of these the newest.
 
     What is said counts three times, what a tool is called with twice. What only results hold is left out: few of their
     many values are ever needed. A number says nothing without the word beside it.
     """
     uses: Counter[str] = Counter()
     newest: dict[str, int] = {}
-    for at, block in enumerate(_BLOCK.split(source)):
+    for at, block in enumerate(re.split(r"(?m)^### ", source)):
         label, _, body = block.partition("\n")
         if "result of " in label:
             continue
-        weight = 2 if " calls " in label else 3
         if len(body) > _READ:  # no value at its end is cut in two
-            body = body[: max(0, *(body.rfind(mark, 0, _READ) for mark in _BETWEEN))]
-        for value in exact_values(_ARGUMENT_NAME.sub(" ", cleaned(body))):
+            body = body[: max(0, *(body.rfind(mark, 0, _READ) for mark in (" ", "\n", '"', "\\")))]
+        for value in exact_values(_ESCAPED.sub(" ", cleaned(body))):
             is_hint = value.startswith("#") or any(map(str.isalpha, value))
-            if is_hint and len(value) <= _LONGEST_HINT and not _STAMP.match(value):
-                uses[value] += weight
+            if is_hint and len(value) <= 80 and not re.match(r"\d{4}-\d\d-\d\d", value):
+                uses[value] += 2 if " calls " in label else 3
                 newest[value] = at
-    shown = summary.casefold()
-    dropped = [value for value in uses if not _stands_in(value.casefold(), shown)]
-    return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:MOST_DROPS])
+    text = summary.casefold()
+    dropped = [value for value in uses if not _stands_in(value.casefold(), text)]
+    return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:12])
 
 
 def _stands_in(value: str, text: str) -> bool:

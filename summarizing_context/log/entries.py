@@ -18,7 +18,7 @@ import msgspec
 
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
-from summarizing_context.extraction.rules import Rule, RuleExtractor
+from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
 from summarizing_context.messages.counters import TokenCounter
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
@@ -200,7 +200,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         text_tokens=read + sum(map(count, [*reading.unread, *unpaid_frame(message)])),
         media=reading.media,
         content=content_digest(reading),
-        traits=read_traits(reading, reading.typed),
+        traits=read_traits(reading),
         human=reading.human,
         files=reading.role in FILE_ROLES and may_hold_files(data),
     )
@@ -257,8 +257,7 @@ class RuleReader:
     """Reads the rules of log entries, each message once, and knows a model's verdicts. A message is named by its
     bytes."""
 
-    def __init__(self, extractor: RuleExtractor) -> None:
-        self._extractor = extractor
+    def __init__(self) -> None:
         self._known: dict[bytes, tuple[Rule, ...]] = {}  # of most messages there are none: these are not kept here
         self._verdicts: dict[bytes, Verdict] = {}
         self._has_no_verdict = False  # as of a session that was imported: no model is asked about what it holds
@@ -266,7 +265,7 @@ class RuleReader:
 
     def learn(self, stored: Iterable[StoredRules]) -> None:
         """Take what a store has kept, until `settle`."""
-        version = self._extractor.version
+        version = cues_version()
         for row in stored:
             self._with_rows.add(row.digest)
             try:
@@ -287,7 +286,7 @@ class RuleReader:
         if not entry.facts.human:
             return ()
         rules, digest = self._read(entry), _digest(entry)
-        cues = StoredRules(digest, self._extractor.version, _encode_rules(rules) if rules else b"")
+        cues = StoredRules(digest, cues_version(), _encode_rules(rules) if rules else b"")
         verdict = self._verdicts.get(digest)
         return (cues,) if verdict is None else (cues, StoredRules(digest, VERDICTS, _encode_rules(verdict)))
 
@@ -322,7 +321,7 @@ class RuleReader:
     def _read(self, entry: Entry) -> tuple[Rule, ...]:
         if self.recognize(entry):
             return entry.rules or ()
-        entry.rules = rules = self._extractor.rules(entry.read(0).reading.typed)
+        entry.rules = rules = cue_rules(entry.read(0).reading.typed)
         if rules:
             self._known[_digest(entry)] = rules
         return rules

@@ -15,13 +15,11 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.extraction.ledger import LOOKS, SAID, Fact, Kind, Ledger, Touch
 from summarizing_context.extraction.tool_calls import (
     bare_command,
-    both_ends,
     denies,
     exit_code,
     files_of,
     ids_in_result,
     is_id,
-    one_line,
     only_looks,
     patched_files,
     read_arguments,
@@ -121,7 +119,7 @@ class CallReader:
 
     def _error(self, call: _Call, about: str) -> Iterator[Touch]:
         """What a result that reports a failure names as its error."""
-        if line := self._error_line(both_ends(call.result or ""), True):
+        if line := self._error_line(call.result or "", True):
             yield Touch("error", signature(line), "seen", call.start, call.stop, about=about)
 
     def _claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
@@ -155,12 +153,14 @@ class CallReader:
     def _ran(self, command: str, call: _Call) -> Iterator[Touch]:
         """A command with its exit status, the files that it obviously touched, and what went wrong."""
         bare, start, stop = bare_command(command), call.start, call.stop
-        value, about = one_line(bare, _LONGEST["command"]), tried(bare)
+        most, about = _LONGEST["command"], tried(bare)
+        value = " ".join(bare[: 4 * most].split())
+        value = value if len(value) <= most else f"{value[: most - 1]}…"
         has_result, text = call.result is not None, call.result or ""
         code, line = exit_code(text), ""
         failed = has_result and (code not in ("", "0") or (not code and call.failed))
         if has_result and code != "0" and (call.failed or not only_looks(bare)):
-            line = self._error_line(both_ends(text), failed)
+            line = self._error_line(text, failed)
         refused = denies(text)
         failed = failed or bool(line) or refused
         ran = "ran" if has_result else f"ran{_NO_RESULT}"

@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from summarizing_context.extraction.importance import ImportanceIndex, Member
-from summarizing_context.extraction.rules import CueRules
+from summarizing_context.extraction.importance import ImportanceIndex
 from summarizing_context.log.entries import (
     Entry,
     PlacedMessage,
@@ -88,9 +87,10 @@ class MessageLog:
         keep_system: bool = True,
         reader: RuleReader | None = None,
         plans: PlanTools | None = None,
+        thinking: bool = False,
     ) -> None:
         self._limits = limits
-        self.rule_reader = RuleReader(CueRules()) if reader is None else reader
+        self.rule_reader = RuleReader() if reader is None else reader
         self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
@@ -119,7 +119,8 @@ class MessageLog:
         self.pinned: PinList = NO_PINS  # by a call
         self._groups = GroupCutter()
         self._cutter = SegmentCutter(limits)
-        self._sources = Sources()
+        self.thinking = thinking  # summarizers read what the agent thought
+        self._sources = Sources(thinking=thinking)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -189,7 +190,7 @@ class MessageLog:
             members = self.entries[start:stop]
             self.group_starts.append(start)
             self.closed_groups_stop = stop
-            traits = [Member(one.facts.traits, one.facts.critical) for one in members]
+            traits = [(one.facts.traits, one.facts.critical) for one in members]
             # by cues, whatever a model says later: what was decided of a group stays
             stated = [rule.strength for one in members if one.facts.human for rule in self.rule_reader.of(one)]
             self.importance.add(traits, stated)
@@ -213,6 +214,7 @@ class MessageLog:
             keep_system=self._keep_system,
             reader=self.rule_reader,
             plans=self.kept_texts.tools,
+            thinking=self.thinking,
         )
 
     def replace(self, log: Sequence[Entry], filled: MessageLog | None = None) -> None:
@@ -356,7 +358,7 @@ class MessageLog:
 
     def render(self, start: int, stop: int, *, apart: bool = True) -> str:
         """A range of entries, written down for a summarizer."""
-        return render_entries(self.entries[start:stop], apart=apart)
+        return render_entries(self.entries[start:stop], apart=apart, thinking=self.thinking)
 
     def content(self, leaf: int) -> str:
         """What a summarizer reads of a segment."""

@@ -19,7 +19,7 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.redaction import Redact, redact_reading
-from summarizing_context.messages.rendering import render_messages
+from summarizing_context.messages.rendering import THOUGHT_ONLY, render_messages
 from summarizing_context.messages.truncation import cut_evenly
 from summarizing_context.messages.validation import encodable
 
@@ -225,10 +225,15 @@ class Sources:
     A thread that writes them calls `yield_now` meanwhile."""
 
     def __init__(
-        self, redact: Redact | None = None, *, numbered: bool = False, yield_now: YieldNow = never_yield
+        self,
+        redact: Redact | None = None,
+        *,
+        numbered: bool = False,
+        thinking: bool = False,
+        yield_now: YieldNow = never_yield,
     ) -> None:
         self._redact = redact
-        self._numbered = numbered
+        self._options = {"numbered": numbered, "thinking": thinking}
         self._yield_now = yield_now
         self._pieces: tuple[str, list[str]] = ("", [])  # of the large group that was read last, with its name
 
@@ -242,12 +247,12 @@ class Sources:
             if known != group:
                 pieces = cut_evenly(self._rendered(entries), segment.parts, self._yield_now)
                 self._pieces = group, pieces
-            return pieces[segment.part]
+            return pieces[segment.part] or THOUGHT_ONLY  # a large group may be thinking for the most part
 
         return piece
 
     def _rendered(self, entries: Sequence[Entry]) -> str:
-        return render_entries(entries, self._redact, numbered=self._numbered, yield_now=self._yield_now)
+        return render_entries(entries, self._redact, yield_now=self._yield_now, **self._options)
 
 
 def render_entries(
@@ -256,14 +261,16 @@ def render_entries(
     *,
     apart: bool = True,
     numbered: bool = False,
+    thinking: bool = False,
     yield_now: YieldNow = never_yield,
 ) -> str:
-    """Entries, written down for a summarizer. What `redact` takes out is gone before: of each message as a whole, and
-    of all of them as they are written. `yield_now` is called all along."""
+    """Entries, written down for a summarizer, with or without what the agent thought. What `redact` takes out is gone
+    before: of each message as a whole, and of all of them as they are written. `yield_now` is called all along."""
     readings: list[Reading] = []
     for entry in entries:
         yield_now(len(entry.data))
         read = entry.read(0)
         readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
-    text: str = encodable(render_messages(readings, apart=apart, numbered=numbered, yield_now=yield_now))
+    options = {"apart": apart, "numbered": numbered, "thinking": thinking}
+    text: str = encodable(render_messages(readings, yield_now=yield_now, **options))
     return text if redact is None else redact(text)

@@ -20,6 +20,7 @@ TYPED = "user"  # the label of what a human typed
 INJECTED = "injected"  # in pages, of what a host put into a row of the user's
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _BY_USERS = ("user", "user note")
+THOUGHT_ONLY = "### assistant thinks"  # a record of thinking that nobody is to read
 _MARK = "### "  # of a label, at the beginning of a line
 
 
@@ -28,23 +29,29 @@ def render_messages(
     *,
     apart: bool = True,
     numbered: bool = False,
+    thinking: bool = False,
     yield_now: YieldNow = never_yield,
 ) -> str:
     """Return the messages of a range in log order, every word of them. Exact repeats stand once, with their count.
 
     `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
     rollups are written without, as they were first. `numbered`: labels end with the message's place in the range, such
-    as `[1]`. `yield_now` is called all along.
+    as `[1]`. `thinking`: what the agent thought stands there too; without, a range of nothing else is `THOUGHT_ONLY`.
+    `yield_now` is called all along.
     """
     said = [reading.said for reading in readings]
     repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
     names: dict[str, str] = {}
     lines: list[str] = []
+    is_silent = False
     for number, reading in enumerate(said, 1):
         if (count := repeats.get(reading, 1)) > 0:
             if count > 1:
                 repeats[reading] = 0
             for part in reading.parts:
+                if part.kind == "thinking" and not thinking:
+                    is_silent = True
+                    continue
                 yield_now(sum(map(len, part.texts)))
                 if part.texts or part.kind != "extra":
                     ending = f" ({count} times)" if count > 1 else ""
@@ -54,7 +61,7 @@ def render_messages(
                         lines.extend(_escape(text) for text in texts if text)
                     if part.media and part.kind != "media":
                         lines.append(f"[{len(part.media)} image or file]")
-    return "\n".join(lines)
+    return "\n".join(lines) if lines or not is_silent else THOUGHT_ONLY
 
 
 def render_children(texts: Sequence[str]) -> str:

@@ -32,17 +32,14 @@ class Embedder(Protocol):
     """Turns texts into vectors. An attribute `recipe: str`, if present, names how, so that vectors can be kept."""
 
     async def embed(self, texts: list[str]) -> Sequence[Sequence[float]]:
-        """A vector for each text, all of one length."""
+        """Return a vector for each text, all of one length."""
 
 
 NEAR = 0.7  # cosine from which on texts are alike, unless `similarity_threshold` says otherwise
 
 _AT_ONCE = 32  # texts in one call
-
 _LONGEST = 8_000  # bytes of a text that are embedded: no model sees more tokens in them than bytes
-
 _MOST_NEW = 2_000  # texts that one search embeds, the newest first
-
 _MOST_FAILURES = 8  # calls that fail until a search embeds no further texts; one text of 32 that cannot be takes 6
 
 logger = logging.getLogger(__name__)
@@ -73,10 +70,7 @@ class EmbeddingSearch:
         self._making = anyio.Lock()  # searches at once embed no text twice
         self._closed = False
         self._asking = anyio.Lock()
-        self._last_asked: tuple[str | bytes | None, bytes | None] = (
-            None,
-            None,
-        )  # one search asks for messages and for memories
+        self._last_asked: tuple[str | bytes | None, bytes | None] = None, None  # asked for messages and for memories
         self.last_error: str | None = None
 
     async def close(self) -> None:
@@ -93,8 +87,8 @@ class EmbeddingSearch:
                 await close()
 
     async def near(self, query: str | bytes, owner: Owner, texts: Mapping[int, str]) -> dict[int, float]:
-        """The cosine of each text with the query, which may be a message of the log, by the texts' numbers; what the
-        embedding failed at is left out."""
+        """Return the cosine of each text with the query, which may be a message of the log, by the texts' numbers; what
+        the embedding failed at is left out."""
         if not texts or (vector := await self._query_vector(query)) is None:
             return {}
         async with self._making:
@@ -103,7 +97,7 @@ class EmbeddingSearch:
         return await self._vectors.near(owner, self._recipe, list(texts), vector)
 
     async def matches(self, query: str, scope: Scope, threshold: float, limit: int) -> list[Match]:
-        """Messages of the scope whose meaning is near to the query's, the nearest first."""
+        """Return messages of the scope whose meaning is near to the query's, the nearest first."""
         if (vector := await self._query_vector(query)) is None:
             return []
         rows = await self._vectors.rows(scope)
@@ -115,7 +109,7 @@ class EmbeddingSearch:
         return await self._vectors.matches(scope, {row: near[row] for row in best})
 
     async def _query_vector(self, query: str | bytes) -> bytes | None:
-        """The vector of a query. Its length is that of all it is compared with: others are made anew."""
+        """Return the vector of a query. Its length is that of all it is compared with: others are made anew."""
         async with self._asking:
             known, vector = self._last_asked
             if known != query:
@@ -145,11 +139,16 @@ class EmbeddingSearch:
             pending.extendleft(half for half in (some[middle:], some[:middle]) if 0 < len(half) < len(some))
 
     async def _embedded(self, texts: Sequence[str | bytes], size: int | None = None) -> list[bytes]:
-        """A vector of length 1 for each text; none at all where the embedding fails, which is told."""
+        """Return a vector of length 1 for each text; none at all where the embedding fails, which is told."""
         try:
             with anyio.fail_after(self._timeout):
                 sent = await anyio.to_thread.run_sync(lambda: list(map(self._sent, texts)), abandon_on_cancel=True)
-                made = await self._called(sent)
+                if inspect.iscoroutinefunction(self._embed):
+                    made = self._embed(sent)
+                else:  # a plain function may compute for long: it runs in a thread, one call at a time
+                    made = await anyio.to_thread.run_sync(
+                        partial(self._embed, sent), abandon_on_cancel=True, limiter=self._one_by_one
+                    )
                 vectors = await made if inspect.isawaitable(made) else made
                 return await anyio.to_thread.run_sync(_all_packed, vectors, len(texts), size)
         except Exception as error:  # foreign code; its words may hold the texts
@@ -158,22 +157,15 @@ class EmbeddingSearch:
             logger.warning("an embedding failed", extra={"cause": type(error).__name__, "texts": len(texts)})
             return []
 
-    async def _called(self, texts: list[str]) -> Any:
-        """What the embedding gives. A plain function may compute for long: it runs in a thread, one call at a time."""
-        if inspect.iscoroutinefunction(self._embed):
-            return self._embed(texts)
-        work = partial(self._embed, texts)
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._one_by_one)
-
     def _sent(self, source: str | bytes) -> str:
-        """What is embedded of a text, or of a message of the log."""
+        """Return what is embedded of a text, or of a message of the log."""
         text = searchable(source, self._redact) if isinstance(source, bytes) else source
         redacted = self._redact(text) if self._redact else text
         return redacted.encode("utf-8", "replace")[:_LONGEST].decode("utf-8", "ignore") or " "
 
 
 def packed(vector: Sequence[float]) -> bytes:
-    """A vector as it is kept: 32-bit floats, brought to length 1. Raises `ValueError` for what has no direction."""
+    """Return a vector as it is kept: 32-bit floats, brought to length 1. Raise `ValueError` for zeros."""
     length = math.sqrt(math.fsum(value * value for value in vector))
     if not length or not math.isfinite(length):
         raise ValueError("an embedding gave a vector without a direction")
@@ -190,18 +182,13 @@ def check_embedder(embedder: object) -> None:
 
 
 def _all_packed(vectors: Any, count: int, size: int | None) -> list[bytes]:
-    """As many vectors as there were texts, all of `size` bytes, or of one size where None is given."""
+    """Return as many vectors as there were texts, all of `size` bytes, or of one size where None is given."""
     made = [packed(vector) for vector in vectors]
     if len(made) != count:
         raise ValueError("an embedding gave another number of vectors than it was given texts")
     if any(len(vector) != (size or len(made[0])) for vector in made):
         raise ValueError("an embedding gave vectors of several lengths")
     return made
-
-
-EXAMPLE = "text-embedding-3-small"
-
-_MOST_BYTES = 8_000_000  # of a reply: 32 vectors of 3,072 numbers, written out
 
 
 class OpenAIEmbedder:
@@ -223,7 +210,7 @@ class OpenAIEmbedder:
     ) -> None:
         if model is None or not model.strip():
             raise SettingsError(
-                f"embedding = 'openai' needs embedding_model, for example {EXAMPLE!r}, and there is none"
+                "embedding = 'openai' needs embedding_model, for example 'text-embedding-3-small', and there is none"
             )
         self.model = model
         address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
@@ -239,31 +226,27 @@ class OpenAIEmbedder:
             )
         server = None if address.rstrip("/") == OFFICIAL else address
         self.recipe = recipe_name("openai-embeddings", self.model, server=server, options={})
-        self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=_MOST_BYTES)
+        most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
+        self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=most)
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
-        """A vector for each text. Raises `SummarizerError` or a subclass where there is none."""
+        """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""
         reply = await self._connection.request(
             lambda client: client.embeddings.with_streaming_response.create(
                 model=self.model, input=texts, encoding_format="float", extra_headers=IDENTITY
             )
         )
-        return _vectors(reply, len(texts))
+        listed = reply.get("data")
+        rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+        placed = {row.get("index"): row.get("embedding") for row in rows}  # each tells its place
+        found: list[Any] = [placed.get(at) for at in range(len(texts))]
+        if not all(map(_is_vector, found)):
+            raise SummarizerError(Fault.SHAPE)
+        return found
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
         await self._connection.close()
-
-
-def _vectors(reply: dict[str, Any], count: int) -> list[Sequence[float]]:
-    """The vectors in the order of the texts: each tells its place."""
-    listed = reply.get("data")
-    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
-    placed = {row.get("index"): row.get("embedding") for row in rows}
-    found: list[Any] = [placed.get(at) for at in range(count)]
-    if not all(map(_is_vector, found)):
-        raise SummarizerError(Fault.SHAPE)
-    return found
 
 
 def _is_vector(value: object) -> bool:

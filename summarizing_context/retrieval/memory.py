@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeGuard
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
-from summarizing_context.extraction.memory_items import normal_subject
 from summarizing_context.messages.search_terms import distinctive_words, likeness, query_terms, stems
 from summarizing_context.messages.validation import check_message
+from summarizing_context.retrieval.definitions import normal_subject
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import notify_of_memory
 from summarizing_context.sessions.session import Session
@@ -24,17 +24,9 @@ from summarizing_context.stores.base import KeptMemory, Match, MemoryScope, Memo
 from summarizing_context.views.blocks import memory_text
 
 _MOST = 1_000  # memories that one call returns
-
-_LOOKED_AT = 50  # memories that hold a word of the message
-
 _OFFERED = 20  # memories offered to a view, at most
-
 _LONGEST = 20_000  # characters
-
 _READ = 8_000  # characters of each end of a message, or of a query, that are looked at
-
-_WORDS = 200  # of them that a memory may hold one of
-
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 logger = logging.getLogger(__name__)
@@ -80,26 +72,25 @@ class Memory:
         return (None if self._embedding_search is None else self._embedding_search.last_error) or self._store_error
 
     async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
-        """Keep a memory; its id. What is there already, word for word, keeps its id, and gets the metadata if given.
+        """Keep a memory and return its id. What is there word for word keeps its id, and gets the metadata if given.
 
         Metadata may say in `about` what it is about: it then takes the place, and the id, of an older memory about the
         same, whose text is kept in the metadata as `replaces`."""
         return (await self.keep(content, metadata, renew=True)).id
 
     async def keep(self, content: str, metadata: Mapping[str, Any], *, renew: bool = False) -> KeptMemory:
-        """The same, and what became of it; metadata of what is there already stay, unless they are to be renewed."""
+        """Keep a memory and return what became of it; metadata of what is there stay, unless they are renewed."""
         self._session.check(writes=True)
         given = _checked_metadata(metadata)
         if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
             given["subject"] = subject
-        kept = await self._memory_store.add(
-            self._scope, NewMemory(_checked(content), given), renew=renew and bool(given)
-        )
+        memory = NewMemory(_checked(content), given)
+        kept = await self._memory_store.add(self._scope, memory, renew=renew and bool(given))
         notify_of_memory(self._session.notify, kept, given)
         return kept
 
     async def retrieve(self, query: str, limit: int = 5) -> list[MemoryEntry]:
-        """The memories nearest to a query in plain words, the nearest first; none whose score is below
+        """Return the memories nearest to a query in plain words, the nearest first; none whose score is below
         `similarity_threshold`, where that is set."""
         self._session.check()
         if not isinstance(query, str):
@@ -110,15 +101,14 @@ class Memory:
         return [found.entry for found in await self._found(query, limit) if found.entry.score >= least][:limit]
 
     async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
-        """Memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole store."""
-        threshold = self._session.settings.similarity_threshold
+        """Return memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole
+        store."""
+        least = self._session.settings.similarity_threshold
         found = await self._found(query, limit, everywhere=everywhere)
         near = [
-            one.entry
-            for one in found
-            if one.entry.score >= (threshold if threshold is not None else NEAR if one.by_meaning else 0.0)
+            one for one in found if one.entry.score >= (least or (NEAR if least is None and one.by_meaning else 0.0))
         ]
-        return [_match(one, self._session.id) for one in near[:limit]]
+        return [_match(one.entry, self._session.id) for one in near[:limit]]
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
@@ -141,8 +131,8 @@ class Memory:
     async def _found(
         self, query: str, limit: int, *, everywhere: bool = False, message: bytes | None = None
     ) -> list[_Found]:
-        """The nearest memories: by meaning, and by words those of which the embedding makes no vector. Where a message
-        asks, its meaning is that of the whole message."""
+        """Return the nearest memories: by meaning, and by words those of which the embedding makes no vector. Where a
+        message asks, its meaning is that of the whole message."""
         scope = None if everywhere else self._scope
         if self._embedding_search is None:
             return await _found_by_words(self._memory_store, query, limit, scope)
@@ -170,7 +160,7 @@ class Memory:
         return self.chosen
 
     async def choose_for_now(self) -> Sequence[str]:
-        """The same by words, and only for now: the next view chooses again."""
+        """Settle the same by words, and only for now: the next view chooses again."""
         newest = self._session.log.newest_human
         if self._is_due(newest):
             try:
@@ -196,30 +186,26 @@ class Memory:
 
     def _offer(self, found: Sequence[_Found]) -> None:
         threshold = self._session.settings.similarity_threshold
-        near = [
-            memory_text(one.entry.content, one.entry.metadata)
-            for one in found
-            if one.entry.score >= (NEAR if threshold is None else threshold)
-        ]
-        self.chosen = near[:_OFFERED]
+        near = [one.entry for one in found if one.entry.score >= (NEAR if threshold is None else threshold)]
+        self.chosen = [memory_text(one.content, one.metadata) for one in near[:_OFFERED]]
 
 
 async def matches_by_words(memory_store: MemoryStore, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:
-    """Memories in scope, or of the whole store, that hold a word of the query, the nearest first."""
+    """Return memories in scope, or of the whole store, that hold a word of the query, the nearest first."""
     found = await _found_by_words(memory_store, query, limit, scope)
     return [_match(one.entry, "" if scope is None else scope.session_id) for one in found[:limit]]
 
 
 async def _found_by_words(memory_store: MemoryStore, query: str, limit: int, scope: MemoryScope | None) -> list[_Found]:
     read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
-    terms = distinctive_words(read, _WORDS) or query_terms(read)
-    found = await memory_store.find(scope, terms, max(limit, _LOOKED_AT))
+    terms = distinctive_words(read, 200) or query_terms(read)
+    found = await memory_store.find(scope, terms, max(limit, 50))
     query_stems = stems(read)
     return _nearest([_Found(_entry(one, likeness(query_stems, stems(one.content))), False) for one in found])
 
 
 def _match(memory: MemoryEntry, session_id: str) -> Match:
-    """A memory as search finds it, in the session and at the message that taught it; else in the session named."""
+    """Return a memory as search finds it: at the message that taught it, else in the session named."""
     said_in, message = memory.metadata.get("session_id"), memory.metadata.get("message")
     place = (message, message + 1) if isinstance(message, int) and not isinstance(message, bool) else (0, 0)
     whose = said_in if isinstance(said_in, str) else session_id
@@ -251,7 +237,7 @@ def _checked_id(id: object) -> str:
 
 
 def _checked_metadata(metadata: object) -> dict[str, Any]:
-    """A copy, made of JSON values."""
+    """Return a copy, made of JSON values."""
     if not isinstance(metadata, Mapping):
         raise SettingsError(f"a memory's metadata is a mapping of JSON values, not {type(metadata).__name__}")
     try:

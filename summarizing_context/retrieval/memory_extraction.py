@@ -17,15 +17,6 @@ import anyio.to_thread
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.extraction.memory_items import (
-    HUMAN,
-    Item,
-    MemoryItems,
-    bare_subject,
-    decode_items,
-    definitions,
-    normal_subject,
-)
 from summarizing_context.extraction.rules import rule_topic
 from summarizing_context.log.entries import Entry, prefix_hashes, range_hash
 from summarizing_context.log.ledger import SessionLedger
@@ -36,6 +27,7 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.truncation import cut_results
+from summarizing_context.retrieval.definitions import bare_subject, definitions, normal_subject
 from summarizing_context.stores.base import (
     KeptMemory,
     MemoryScope,
@@ -47,6 +39,7 @@ from summarizing_context.stores.base import (
 )
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
+from summarizing_context.summarizers.verification.memories import HUMAN, Item, decode_items
 from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -60,6 +53,15 @@ _LATEST, _SUPERSEDED = " (latest)", " (superseded)"  # marks of rules in what st
 _CUT = "…"  # where a line of a summary was cut
 
 logger = logging.getLogger(__name__)
+
+
+class MemoryItems(NamedTuple):
+    """What was read off some pieces of a log; the messages of its items are numbered as in the log, -1 for none."""
+
+    items: Sequence[Item]
+    gone: Sequence[str] = ()  # what was learnt before and holds no longer
+    dropped: int = 0  # proposals
+    by_model: frozenset[str] = frozenset()  # texts of items that a model has put into words
 
 
 class LogPiece(NamedTuple):
@@ -85,7 +87,7 @@ class UnreadPieces:
         self._begun: dict[int, LogPiece] = {}  # by leaf: what is to be read next, until it is
         self._first = 0  # leaves before it were read
         self._asked = 0  # entries before it are to be read now
-        self._sources = Sources(self._redact, numbered=True)
+        self._sources = Sources(self._redact, numbered=True, thinking=self.log.thinking)
 
     def read_to_end(self) -> None:
         """All that stands in closed groups is to be read."""

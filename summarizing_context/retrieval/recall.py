@@ -38,33 +38,13 @@ from summarizing_context.retrieval.search import Search
 from summarizing_context.stores.base import Match
 from summarizing_context.views.builder import Viewer
 
-_MOST_TERMS = 64  # of a query
-
-_MATCHES = 200
-
-_EXCERPTED = 12  # matches of which excerpts are shown at most
-
+_MATCHES, _EXCERPTED = 200, 12  # matches that are looked at, and of which excerpts are shown, at most
 _SHORT = 12  # words up to which a query asks for something
-
 _ASKED, _DESCRIBED = 0.5, 0.06  # share of the page for excerpts
-
-_LEAST = 24  # tokens of an excerpt
-
-_LEAST_VALUE = 5  # tokens for one more value
-
+_LEAST, _LEAST_VALUE = 24, 5  # tokens of an excerpt, and for one more value
 _BYTES = 4_000_000  # of the newest hidden messages that are looked through for values
-
-_REFERENCE = 400  # characters of an argument beyond which it is content rather than a reference
-
 _KEPT = 20_000  # messages whose values are remembered: reading those of 2 MB takes a second
-
-_LONG_LINE = 400  # characters; a longer line is taken apart
-
-_MOST_MISSES = 100  # lines one after another for which no room is left, then the excerpt is full
-
 _VALUES = "[exact values by message]"
-
-_NOTHING = "Nothing in the log holds any of these words."
 
 
 class _Hidden(NamedTuple):
@@ -86,55 +66,48 @@ class Recaller:
         self._values: dict[bytes, tuple[list[str], list[str]]] = {}  # by content: said, and used by calls
 
     async def page(self, query: object, max_tokens: object) -> Page:
-        """The best of what there is, within the tokens."""
+        """Return the best of what there is, within the tokens."""
         if not isinstance(query, str):
             raise SettingsError(f"a query is a text, not {type(query).__name__}")
-        terms, most = query_terms(query, _MOST_TERMS), read_tokens(max_tokens)
+        terms, most = query_terms(query, 64), read_tokens(max_tokens)
         if not terms:
             raise SettingsError("the query holds no words; write what to look for in plain words")
-        last = max(0, len(self._log) - 1)
-        room = page_room(most, fenced_page([], f"0-{last}", "recall"), self._count)
-        where = self._search.own
-        by_words = await self._search.matches(terms, where, _MATCHES)
-        matches = await self._search.with_meaning(query, by_words, where, _MATCHES)
+        room = page_room(most, fenced_page([], f"0-{max(0, len(self._log) - 1)}", "recall"), self._count)
+        by_words = await self._search.matches(terms, self._search.own, _MATCHES)
+        matches = await self._search.with_meaning(query, by_words, self._search.own, _MATCHES)
         matches = [match for match in matches if match.stop <= len(self._log)]
-        hidden = self._hidden()
+
+        # what the present view does not show; all of the log where nothing is left out
+        entries, latest = self._log.entries, self._views.latest
+        hidden = _Hidden(entries[:], [], [])
+        if latest is not None and (stop := latest.state.stop) > self._log.leading_count:
+            rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
+            hidden = _Hidden(entries[:stop], rows, entries[max(stop, latest.tail.next) :])
         left_out = [match for match in matches if match.start < len(hidden.entries)]
         best = (left_out or matches)[:_EXCERPTED]  # of all where the view shows each
-        groups = [self._log.entries[self._log.group_start(one.start) : one.start + 1] for one in best]
+        groups = [entries[self._log.group_start(one.start) : one.start + 1] for one in best]
 
         def made() -> Page:
             blocks = self._excerpts(terms, matches, list(zip(best, groups, strict=True)), room)
             excerpts = [block for _, block in blocks]
             left = room - sum(1 + self._count(block) for block in excerpts) - self._count(_VALUES) - 2
-            return self._composed(blocks, self._value_lines(hidden, excerpts, matches, left), most)
+            lines = self._value_lines(hidden, excerpts, matches, left)
+            while True:  # where the counter counts more for the whole than for its parts, less of it
+                places = [(match.start, match.stop) for match, _ in blocks]
+                places += [(place, place + 1) for place, _ in lines]
+                start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
+                shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
+                shown += [_VALUES, *(text for _, text in lines)] if lines else []
+                shown = shown or ["Nothing in the log holds any of these words."]
+                text = fenced_page(shown, f"{start}-{max(start, stop - 1)}", "recall")
+                tokens = self._count(text)
+                if tokens <= most or not (blocks or lines):
+                    return Page(text, start, stop)
+                surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps: a page may be large
+                blocks, lines = (blocks, lines[surplus:]) if lines else (blocks[:-1], lines)
 
         with self._foreground.call():  # it reads much; background work beside it would leave the event loop no turn
             return await anyio.to_thread.run_sync(made)
-
-    def _composed(self, blocks: list[tuple[Match, str]], lines: list[tuple[int, str]], most: int) -> Page:
-        """The page; where the counter counts more for the whole than for its parts, less of it."""
-        while True:
-            places = [(match.start, match.stop) for match, _ in blocks]
-            places += [(place, place + 1) for place, _ in lines]
-            start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
-            shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
-            shown += [_VALUES, *(text for _, text in lines)] if lines else []
-            text = fenced_page(shown or [_NOTHING], f"{start}-{max(start, stop - 1)}", "recall")
-            tokens = self._count(text)
-            if tokens <= most or not (blocks or lines):
-                return Page(text, start, stop)
-            surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps, for a page may be large
-            blocks, lines = (blocks, lines[surplus:]) if lines else (blocks[:-1], lines)
-
-    def _hidden(self) -> _Hidden:
-        """What the present view does not show; all of the log where nothing is left out."""
-        log, latest = self._log, self._views.latest
-        stop = latest.state.stop if latest is not None else 0
-        if latest is None or stop <= log.leading_count:
-            return _Hidden(log.entries[:], [], [])
-        rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
-        return _Hidden(log.entries[:stop], rows, log.entries[max(stop, latest.tail.next) :])
 
     def _excerpts(
         self,
@@ -143,21 +116,26 @@ class Recaller:
         best: Sequence[tuple[Match, Sequence[Entry]]],
         room: int,
     ) -> list[tuple[Match, str]]:
-        """As much of the best matches, each with its group up to it, as their share of the page holds."""
+        """Return as much of the best matches, each with its group up to it, as their share of the page holds."""
         count = self._count
-        words = sum(len(term.split()) == 1 for term in terms)
-        left = int(room * (_ASKED if words <= _SHORT else _DESCRIBED))
+        is_short = sum(len(term.split()) == 1 for term in terms) <= _SHORT
+        left = int(room * (_ASKED if is_short else _DESCRIBED))
         most = max(_LEAST, left // 2)
-        weights = _term_weights(terms, [match.text for match in matches])
+
+        # how much each word tells, by how few of the matches hold it
+        words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
+        counts = Counter(word for match in matches for word in words & word_set(match.text))
+        weights = {word: log(1 + len(matches) / counts[word]) for word in sorted(words) if counts[word]}
+
         chosen: list[tuple[Match, str]] = []
         for match, group in best:
             if left < _LEAST:
                 break
-            if match.kind == "summary" and any(match.start <= other.start < match.stop for other, _ in chosen):
-                continue
             label = "summary"
             if match.kind != "summary":
                 label = "; ".join(dict.fromkeys(part.label for part in message_parts(match.start, group)))[:80]
+            elif any(match.start <= other.start < match.stop for other, _ in chosen):
+                continue
             part = PagePart(match.start, match.stop, 0, label, "")
             head = count(block_of(part, "")) + 2
             text = _excerpt(match.text, weights, min(most, left - head), count) if left > head + _LEAST // 2 else ""
@@ -170,15 +148,15 @@ class Recaller:
     def _value_lines(
         self, hidden: _Hidden, excerpts: Sequence[str], matches: Sequence[Match], room: int
     ) -> list[tuple[int, str]]:
-        """Lines of values within `room` tokens, each with its message: first what calls used, then what stands in the
-        found messages; of these first what is new or stands in a message of few values. Nothing that the view, an
-        excerpt or the path of a listed file shows."""
+        """Return lines of values within `room` tokens, each with its message: first what calls used, then what stands
+        in the found messages; of these first what is new or stands in a message of few values. Nothing that the view,
+        an excerpt or the path of a listed file shows."""
         if room <= 0:
             return []
         count = self._count
         rows = (*hidden.shown, *(entry.message() for entry in hidden.shown_next))
-        texts = (text for row in rows for text in read_message(row).texts)
-        shown = {value for text in (*texts, *excerpts) for value in exact_values(text)}
+        seen = (text for row in rows for text in read_message(row).texts)
+        shown = {value for text in (*seen, *excerpts) for value in exact_values(text)}
         found = {match.start for match in matches if match.kind == "message"}
         newest: dict[str, int] = {}  # the newest message that holds a value
         crowd: dict[str, int] = {}  # values in the message that holds the fewest beside it
@@ -223,22 +201,28 @@ class Recaller:
             lines.setdefault(index, line).setdefault(folder, []).append(value[len(folder) :])
             steps = value.split("/")
             legible.update("/".join(steps[start:stop]) for start, stop in combinations(range(len(steps) + 1), 2))
-        return [(index, f"{index}: {_listed(line)}") for index, line in sorted(lines.items())]
+
+        listed: list[tuple[int, str]] = []
+        for index, line in sorted(lines.items()):  # paths of one folder stand together, as in `src/{app.py,page.py}`
+            texts = list(line.pop("", ()))
+            texts += (folder + (f"{{{','.join(names)}}}" if names[1:] else names[0]) for folder, names in line.items())
+            listed.append((index, f"{index}: {' '.join(texts)}"))
+        return listed
 
 
 def _values_of(index: int, entry: Entry) -> tuple[list[str], list[str]]:
-    """The exact values of a message: what it says, and what its calls use."""
+    """Return the exact values of a message: what it says, and what its calls use."""
     said, used = dict[str, None](), dict[str, None]()
     for part in entry.read(index).reading.parts:
         is_call = part.kind == "call"
         for text in chain.from_iterable(map(_leaves, part.texts)) if is_call else part.texts:
-            is_use = is_call and len(text) <= _REFERENCE
+            is_use = is_call and len(text) <= 400  # a longer argument is content rather than a reference
             (used if is_use else said).update(dict.fromkeys(exact_values(text)))
     return list(said), list(used)
 
 
 def _leaves(arguments: str) -> Iterator[str]:
-    """The texts and numbers in the arguments of a call, one by one; arguments that are no JSON as they stand."""
+    """Yield the texts and numbers in the arguments of a call; arguments that are no JSON as they stand."""
     try:
         waiting = [json.loads(arguments)]
     except (ValueError, RecursionError):
@@ -251,33 +235,17 @@ def _leaves(arguments: str) -> Iterator[str]:
             yield str(value)
 
 
-def _listed(line: Mapping[str, Sequence[str]]) -> str:
-    """Values of one message; paths of one folder stand together, as in `src/{app.py,page.py}`."""
-    plain = list(line.get("", ()))
-    plain += [
-        folder + (names[0] if len(names) == 1 else f"{{{','.join(names)}}}") for folder, names in line.items() if folder
-    ]
-    return " ".join(plain)
-
-
-def _term_weights(terms: Sequence[str], texts: Sequence[str]) -> dict[str, float]:
-    """How much each word of the terms tells, by how few of the texts hold it."""
-    words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
-    counts = Counter(word for text in texts for word in words & word_set(text))
-    return {word: log(1 + len(texts) / counts[word]) for word in sorted(words) if counts[word]}
-
-
 def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) -> str:
-    """The text, if it has at most so many tokens, or the lines of it that hold most of what weighs, each with the line
-    before and after where there is room."""
+    """Return the text, if it has at most so many tokens, or the lines of it that hold most of what weighs, each with
+    the line before and after where there is room."""
     if len(text) <= 16 * tokens and count(text) <= tokens:
         return text
     lines = [part for line in text.splitlines() for part in _parts_of_line(line) if part.strip()] or [""]
     worth = [_worth(line, weights) for line in lines]
     kept: set[int] = set()
-    left, misses = tokens - 2, 0
+    left, misses = tokens - 2, 0  # lines one after another for which no room is left
     for at in sorted(range(len(lines)), key=lambda at: -worth[at]):
-        if misses == _MOST_MISSES or (worth[at] <= 0 and kept):
+        if misses == 100 or (worth[at] <= 0 and kept):
             break
         misses += 1
         for wanted in (range(max(0, at - 1), min(len(lines), at + 2)), (at,)):
@@ -302,11 +270,11 @@ def _worth(line: str, weights: Mapping[str, float]) -> float:
 
 
 def _parts_of_line(line: str) -> Iterator[str]:
-    """A line; a long one in parts, cut between words."""
+    """Yield a line; one of more than 400 characters in parts, cut between words."""
     start = 0
-    while len(line) - start > _LONG_LINE:
-        at = line.rfind(" ", start + _LONG_LINE // 2, start + _LONG_LINE)
-        at = at if at > 0 else start + _LONG_LINE
+    while len(line) - start > 400:
+        at = line.rfind(" ", start + 200, start + 400)
+        at = at if at > 0 else start + 400
         yield line[start:at]
         start = at
         while start < len(line) and line[start].isspace():

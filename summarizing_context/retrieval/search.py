@@ -17,11 +17,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Match, Scope, SearchHit, SearchIndex
 
 _SCOPES = ("session", "project", "all")
-
 _MOST = 1_000  # hits
-
-_FLATNESS = 60  # how little a rank counts against the next one, when rankings are fused
-
 _SPARE = 3  # times as many matches are looked at as hits are asked for
 
 
@@ -35,7 +31,7 @@ class Search:
         self.own = scope_of("session", settings.session_id, None)  # the session's messages
 
     async def find(self, query: str, scope: str, limit: int) -> list[SearchHit]:
-        """The best hits, the best first."""
+        """Return the best hits, the best first."""
         if not isinstance(query, str):
             raise SettingsError(f"a query is a text, not {type(query).__name__}")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
@@ -48,11 +44,11 @@ class Search:
         return best_hits(terms, fused(found, memories) if memories else found, limit)
 
     async def matches(self, terms: Sequence[str], where: Scope, limit: int) -> list[Match]:
-        """What holds any of the terms."""
+        """Return what holds any of the terms."""
         return await self._index.find(terms, where, limit)
 
     async def with_meaning(self, query: str, by_words: list[Match], where: Scope, limit: int) -> list[Match]:
-        """Matches by words, and those by meaning where there is an embedding, as one ranking."""
+        """Return matches by words, and those by meaning where there is an embedding, as one ranking."""
         if self._embedding_search is None or not query.strip():
             return by_words
         threshold = self._settings.similarity_threshold
@@ -61,7 +57,7 @@ class Search:
 
 
 def scope_of(scope: str, session_id: str, project: str | None) -> Scope:
-    """Where to search. Raises `SettingsError` for anything but `session`, `project` and `all`."""
+    """Return where to search. Raise `SettingsError` for anything but `session`, `project` and `all`."""
     if scope not in _SCOPES:
         raise SettingsError(f"scope is {briefly(scope)}; it is one of {', '.join(_SCOPES)}")
     if scope == "project" and project is None:
@@ -70,26 +66,26 @@ def scope_of(scope: str, session_id: str, project: str | None) -> Scope:
 
 
 def best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
-    """Matches by words, those that hold more of the terms first."""
+    """Return matches by words, those that hold more of the terms first."""
     scored = [match._replace(score=match.score * (0.5 + coverage(terms, match.text))) for match in matches]
     return sorted(scored, key=lambda match: -match.score)
 
 
 def fused(*rankings: Sequence[Match]) -> list[Match]:
-    """Several rankings as one, by reciprocal rank: what stands high in any of them, or in all, comes first."""
+    """Return several rankings as one, by reciprocal rank: what stands high in any of them, or in all, comes first."""
     scores: dict[tuple[bool, int], float] = {}
     matches: dict[tuple[bool, int], Match] = {}
     for ranking in rankings:
         for rank, match in enumerate(ranking, 1):
             known = match.kind == "memory", match.row
-            scores[known] = scores.get(known, 0.0) + 1 / (_FLATNESS + rank)
+            scores[known] = scores.get(known, 0.0) + 1 / (60 + rank)
             matches.setdefault(known, match)
     best = sorted(matches, key=lambda known: -scores[known])
     return [matches[known]._replace(score=scores[known]) for known in best]
 
 
 def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> list[SearchHit]:
-    """Hits, in the order of the matches; what several sessions hold is a hit in each of them.
+    """Return hits, in the order of the matches; what several sessions hold is a hit in each of them.
 
     A summary is told only where nothing in it is.
     """

@@ -24,14 +24,8 @@ RECALL, REMEMBER, SEARCH, FORGET = "context_recall", "memory_remember", "memory_
 MEMORY_TOOLS = (REMEMBER, SEARCH, FORGET)
 
 _MOST, _USUAL, _LEAST = 4_000, 2_000, 150  # tokens of one answer of recall
-
-_FRAME = 60  # tokens around a page
-
 _MOST_FOUND, _USUALLY_FOUND = 20, 5  # memories of one answer
-
 _LONGEST = 2_000  # characters of what a model notes, and of each that it is shown
-
-_LONGEST_SUBJECT = 80  # characters
 
 
 class _Tool(NamedTuple):
@@ -80,11 +74,7 @@ _TOOLS: Mapping[str, _Tool] = {
                 "type": "string",
                 "description": "What it is about, in a few words, such as 'staging server address'.",
             },
-            "kind": {
-                "type": "string",
-                "description": "What it is; a fact if not given.",
-                "enum": ["fact", "decision"],
-            },
+            "kind": {"type": "string", "description": "What it is; a fact if not given.", "enum": ["fact", "decision"]},
         },
         "{'content': '...'}",
         ["content"],
@@ -111,27 +101,22 @@ _TOOLS: Mapping[str, _Tool] = {
 
 
 def recall_tool_schema(style: Style = "anthropic") -> dict[str, Any]:
-    """The tool as a provider's API takes it: `anthropic` (`name`, `description`, `input_schema`), `openai` (chat
-    completions) or `openai-responses`. Raises `SettingsError` for another style."""
-    return _schema(RECALL, style)
+    """Return the tool as a provider's API takes it: `anthropic` (`name`, `description`, `input_schema`), `openai` (chat
+    completions) or `openai-responses`. Raise `SettingsError` for another style."""
+    return tool_schema(RECALL, _TOOLS[RECALL].description, _TOOLS[RECALL].properties, style)
 
 
 def memory_tool_schemas(style: Style = "anthropic") -> list[dict[str, Any]]:
-    """The three tools as a provider's API takes them: `anthropic`, `openai` (chat completions) or `openai-responses`.
-    Raises `SettingsError` for another style."""
-    return [_schema(name, style) for name in MEMORY_TOOLS]
-
-
-def _schema(name: str, style: Style) -> dict[str, Any]:
-    tool = _TOOLS[name]
-    return tool_schema(name, tool.description, tool.properties, style, required=tool.required)
+    """Return the three tools as a provider's API takes them: `anthropic`, `openai` (chat completions) or
+    `openai-responses`. Raise `SettingsError` for another style."""
+    tools = [(name, _TOOLS[name]) for name in MEMORY_TOOLS]
+    return [tool_schema(name, tool.description, tool.properties, style, required=tool.required) for name, tool in tools]
 
 
 def tool_schema(
     name: str, description: str, properties: Mapping[str, Any], style: Style, *, required: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """A tool as a provider's API takes it: `anthropic` (`name`, `description`, `input_schema`), `openai` (chat
-    completions) or `openai-responses`. Raises `SettingsError` for another style."""
+    """Return a tool as a provider's API takes it. Raise `SettingsError` for another style."""
     copied = json.loads(json.dumps(properties))
     schema: dict[str, Any] = {"type": "object", "properties": copied, "additionalProperties": False}
     if required:
@@ -148,7 +133,7 @@ def tool_schema(
 
 
 def given_arguments(arguments: object, names: Sequence[str], example: str) -> dict[str, Any]:
-    """The arguments of a call that say something; providers hand them over as an object or as JSON. Raises
+    """Return the arguments of a call that say something; providers hand over an object or JSON. Raise
     `SettingsError` with what a model should do."""
     if isinstance(arguments, str | bytes):
         try:
@@ -171,7 +156,7 @@ class RecallTool:
         self._answering: tuple[str, int, int] | None = None  # the last call's mark, and the log when it came
 
     async def call(self, arguments: object) -> str:
-        """The answer to a call, as text for the model."""
+        """Return the answer to a call, as text for the model."""
         try:
             asked = _read_recall(arguments)
             written = canonical_json([asked[name] for name in _TOOLS[RECALL].properties])
@@ -181,11 +166,11 @@ class RecallTool:
             return f"{RECALL} needs other arguments: {error}. Nothing was looked up."
 
     async def _answer_once(self, mark: str, asked: Mapping[str, Any]) -> str:
-        """The answer; noted at once, for the same call may come again meanwhile, and forgotten where there is none."""
+        """Return the answer; noted at once, for the same call may come again, and forgotten where there is none."""
         log = self._session.log
         noted = self._answering = mark, log.version, len(log)
         share = int(self._session.budget * Shares().message_share)  # more would be shrunk in the view
-        most = max(_LEAST, min(asked["max_tokens"], _MOST, share)) - _FRAME
+        most = max(_LEAST, min(asked["max_tokens"], _MOST, share)) - 60  # tokens around a page
         try:
             if asked["query"] is not None:
                 page = await self._recalling.page(asked["query"], most)
@@ -199,7 +184,7 @@ class RecallTool:
         return f"{mark}\n{page.text}{more}"
 
     def _repeated(self, mark: str) -> str | None:
-        """Where the same call's answer stands in the view; None if it does not, or no longer whole."""
+        """Return where the same call's answer stands in the view; None if it does not, or no longer whole."""
         log = self._session.log
         if self._answering == (mark, log.version, len(log)):
             return (
@@ -209,28 +194,22 @@ class RecallTool:
         start = log.leading_count if latest is None else max(log.leading_count, latest.state.stop)
         cut = {item.seq for item in latest.tail.items if "shrunk" in item.repairs} if latest is not None else set()
         for index in range(len(log) - 1, start - 1, -1):
-            if index not in cut and mark.encode() in log.entries[index].data and self._is_answer(index):
+            if index in cut or mark.encode() not in log.entries[index].data:
+                continue
+            # what other tools bring may hold a mark too, quoted or forged
+            group = [log.entries[at].read(at).reading.parts for at in range(log.group_start(index), index + 1)]
+            ours = {part.id for parts in group for part in parts if part.kind == "call" and part.name.endswith(RECALL)}
+            if any(part.kind == "result" and part.id in ours for part in group[-1]):
                 return (
                     f"The same call was answered in message {index}, which you still see ({mark}). Read it there, or "
                     "ask for something else: another query, a node, or the next cursor."
                 )
         return None
 
-    def _is_answer(self, index: int) -> bool:
-        """Whether a message answers a call of this tool: what others bring may hold a mark too, quoted or forged."""
-        log = self._session.log
-        parts = [
-            (at, part)
-            for at in range(log.group_start(index), index + 1)
-            for part in log.entries[at].read(at).reading.parts
-        ]
-        ours = {part.id for _, part in parts if part.kind == "call" and (part.name or "").endswith(RECALL)}
-        return any(part.kind == "result" and part.id in ours for at, part in parts if at == index)
-
 
 def _read_recall(arguments: object) -> dict[str, Any]:
-    """What a model has written, every argument by its name; a node may be called a range, be a number, or a pair of
-    numbers with both ends."""
+    """Return what a model has written, every argument by its name; a node may be called a range, be a number, or a pair
+    of numbers with both ends."""
     tool = _TOOLS[RECALL]
     said = given_arguments(arguments, [*tool.properties, "range"], tool.example)
     other_name = said.pop("range", None)
@@ -252,8 +231,7 @@ def _read_recall(arguments: object) -> dict[str, Any]:
         tokens = int(tokens.strip()[:10])  # more digits make it no larger than too large
     if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not 1 <= tokens <= 10**9:
         raise SettingsError(f"`max_tokens` is a number, at most {_MOST}")
-    most = int(min(tokens, _MOST))
-    detail = said.get("detail", "full")
+    detail, most = said.get("detail", "full"), int(min(tokens, _MOST))
     return {"query": query, "node": node, "detail": detail, "cursor": said.get("cursor"), "max_tokens": most}
 
 
@@ -264,7 +242,7 @@ class MemoryTools:
         self._memory = memory
 
     async def call(self, name: str, arguments: object) -> str:
-        """The answer to a call, as text for the model. Raises `SettingsError` for a tool that is none of these."""
+        """Return the answer to a call, as text for the model. Raise `SettingsError` for another tool."""
         if name not in MEMORY_TOOLS:
             raise SettingsError(f"there is no tool {briefly(name)}; there are {', '.join(MEMORY_TOOLS)}")
         try:
@@ -284,7 +262,7 @@ class MemoryTools:
             return f"{name} did nothing: {error}."
 
     async def _remember(self, given: Mapping[str, Any]) -> str:
-        about = {"about": given["about"][:_LONGEST_SUBJECT]} if "about" in given else {}
+        about = {"about": given["about"][:80]} if "about" in given else {}
         metadata = {"source": "agent", "said_by": "agent", "kind": given.get("kind", "fact"), **about}
         kept = await self._memory.keep(given["content"], metadata)
         match kept.change:
@@ -301,7 +279,7 @@ class MemoryTools:
 
 
 def _read_by_schema(tool: _Tool, arguments: object) -> dict[str, Any]:
-    """The arguments, each as its schema has it."""
+    """Return the arguments, each as its schema has it."""
     given = given_arguments(arguments, list(tool.properties), tool.example)
     for key in tool.required:
         if key not in given:

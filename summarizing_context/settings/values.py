@@ -148,6 +148,7 @@ class Settings:
         None,
         "What else a model shall heed in each summary. It stands behind the prompts `segment`, `rollup` and `focus`.",
     )
+    summarize_thinking: bool = _setting(False, "Let summaries read what the agent thought.")
     prices: TomlFile | None = _setting(None, "TOML file with model prices. It takes precedence over the shipped table.")
 
     # budget, in tokens

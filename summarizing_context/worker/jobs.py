@@ -92,7 +92,9 @@ class Jobs:
         self._summaries = summaries
         self._recipe = recipe
         self._yield_now = yield_now
-        self._sources = Sources(recipe.redact, yield_now=yield_now)  # what is redacted before it is cut
+        self._sources = Sources(
+            recipe.redact, thinking=log.thinking, yield_now=yield_now
+        )  # what is redacted before it is cut
 
     def prepare(self, want: Want) -> Callable[[], SummaryJob]:
         """Make a job in two steps: take now what it is made from; the returned function does the work.
@@ -111,7 +113,7 @@ class Jobs:
             covered = log.entries[focus.start : focus.stop]
 
             def note() -> SummaryJob:
-                record = render_entries(covered, redact, yield_now=self._yield_now)
+                record = render_entries(covered, redact, thinking=log.thinking, yield_now=self._yield_now)
                 content = summaries.notes.for_model(self._redacted(topic), record)
                 return self._job("focus", want, content, entries)
 
@@ -134,7 +136,9 @@ class Jobs:
                 raise SummarizerError("the piece is not wanted any longer")
             entries = piece
             within = log.entries[piece.start : piece.stop]
-            source: Callable[[], str] = partial(render_entries, within, redact, yield_now=self._yield_now)
+            source: Callable[[], str] = partial(
+                render_entries, within, redact, thinking=log.thinking, yield_now=self._yield_now
+            )
         else:
             entries, source = summaries.entries(want.node), log.source(want.node.start, self._sources)
 
@@ -217,6 +221,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         "renderer": RENDERER_VERSION if own else ", ".join(_FOR_A_MODEL),
         **({} if own else {"grounding": GROUNDING_VERSION}),
         "redacted": redact is not None and not own and str(redact.version),
+        **({"thinking": True} if settings.summarize_thinking else {}),
     }
 
     more = None if own else settings.summary_instructions

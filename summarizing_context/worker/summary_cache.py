@@ -300,7 +300,7 @@ class SummaryCache:
         entries, extracts = self._log.entries[piece.start : piece.stop], self._extracts
 
         def read() -> NodeText:
-            content = render_entries(entries)
+            content = render_entries(entries, thinking=self._log.thinking)
             if max_tokens < _SHORT:
                 return NodeText(extracts.skim(content, max_tokens), "provisional", 1)
             return NodeText(extracts.thorough(content, kind="segment", max_tokens=max_tokens), "provisional", 1)

@@ -20,9 +20,10 @@ from summarizing_context.errors import StoreError, SummarizerError, SummarizerNo
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText, Want
+from summarizing_context.messages.rendering import THOUGHT_ONLY
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
-from summarizing_context.summarizers.base import Caller, SummaryJob
+from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.covered_ranges import Foreseen, merges_below
 from summarizing_context.worker.jobs import Jobs, Recipe, paid_once
@@ -377,7 +378,10 @@ class Worker:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
         self._summaries.mark_read(want.hash)
         began = self._clock.now()
-        reply = await self._caller.summarize(job)
+        if job.content == THOUGHT_ONLY:  # there is nothing to ask a model about
+            reply = SummaryReply("- The agent thought.")
+        else:
+            reply = await self._caller.summarize(job)
         self._trouble = None
         duration = self._clock.now() - began
         text = reply.text

@@ -72,14 +72,6 @@ async def test_a_search_without_memories_ranks_as_before(tmp_path: Path):
         assert await context.search("walrus") == before
 
 
-async def test_a_memory_hit_can_be_changed_and_forgotten_by_its_id():
-    async with open_context(Settings()) as context:
-        await context.memory.store("The walrus eats herring")
-        (hit,) = await context.search("walrus")
-        await context.memory.forget(str(hit.id))
-        assert await context.search("walrus") == []
-
-
 @pytest.mark.parametrize("threshold", [None, 0.0, 0.7, 0.72, 0.9, 1.0])
 async def test_nothing_below_the_similarity_threshold_is_retrieved_by_words(threshold: float | None):
     async with open_context(Settings(similarity_threshold=threshold)) as context:

@@ -20,7 +20,7 @@ from summarizing_context import (
     open_context,
     recall_tool_schema,
 )
-from tests.laws.builders import assistant, call, count, result, session, user
+from tests.laws.builders import call, count, result, session, user
 from tests.laws.judge import SMALL
 
 pytestmark = pytest.mark.anyio
@@ -141,14 +141,6 @@ async def test_the_same_call_twice_in_one_step_is_answered_once() -> None:
             async with asyncio.timeout(0):
                 await context.call_recall_tool({"query": "the walrus"})
         assert "Ursula" in await context.call_recall_tool({"query": "the walrus"})
-
-
-async def test_a_call_that_was_just_answered_is_not_answered_twice() -> None:
-    async with opened() as context:
-        assert "Ursula" in await context.call_recall_tool({"query": "walrus"})
-        assert "was just now" in await context.call_recall_tool({"query": "walrus"})
-        await context.add_message(assistant("The answer got lost."))
-        assert "Ursula" in await context.call_recall_tool({"query": "walrus"})
 
 
 def test_the_schemas_come_in_the_shapes_of_both_providers():

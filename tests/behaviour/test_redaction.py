@@ -144,7 +144,7 @@ async def test_no_part_of_a_secret_leaves_by_any_way(seed: int):
     pytest.importorskip("numpy")
     dice, outside, redact = random.Random(seed), Outside(), Taking()
     sizes = [dice.choice((500, 3_000, 9_000, 40_000, 120_000)) for _ in range(14)]
-    settings = Settings(**SMALL, memory_include="auto", memory_extract=True)
+    settings = Settings(**SMALL, memory_include="auto", memory_extract=True, summarize_thinking=True)
     options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": redact}
     async with open_context(settings, **options) as context:
         await context.memory.store(f"the key of the host is {KEY} as ever")
@@ -168,7 +168,7 @@ async def test_no_part_of_a_secret_of_a_large_message_of_any_shape_leaves_or_is_
     pytest.importorskip("numpy")
     dice, outside = random.Random(seed), Outside()
     text = planted(dice, dice.randrange(200_000, 2_000_000), dice.randrange(2, 300))
-    settings = Settings(max_tokens=16_000, token_counter="estimate", start_at=0.0)
+    settings = Settings(max_tokens=16_000, token_counter="estimate", start_at=0.0, summarize_thinking=True)
     options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": Taking()}
     with caplog.at_level(logging.DEBUG):
         async with open_context(settings, **options) as context:

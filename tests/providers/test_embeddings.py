@@ -62,11 +62,6 @@ async def test_a_refusal_of_the_provider_keeps_no_text():
     assert "SECRET" not in f"{raised.value!r} {raised.value.__cause__!r}"
 
 
-def test_the_recipe_names_the_model_and_a_server_of_ones_own():
-    assert "m" in embedder().recipe
-    assert embedder().recipe != OpenAIEmbedder("m", base_url="https://other.example/v1", api_key="k").recipe
-
-
 GIVEN = {
     "api_key": "key-of-summarizer",
     "base_url": "https://summarizer.example/v1",

@@ -11,8 +11,17 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from summarizing_context.extraction.error_lines import first_error_line, line_at
-from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, LOOKS, PATCH_VERBS, PATCHED, looks_only, verb_of
+from summarizing_context.extraction.tool_calls import (
+    CHANGES,
+    COMMITS,
+    LOOKS,
+    PATCH_VERBS,
+    PATCHED,
+    first_error_line,
+    line_at,
+    looks_only,
+    verb_of,
+)
 from summarizing_context.messages.text import GONE, cleaned, clip, shown
 from summarizing_context.settings.ledger_rules import COMMAND_KEYS
 from summarizing_context.summarizers.extractive.sections import Block, Line

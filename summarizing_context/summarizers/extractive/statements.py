@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
-from summarizing_context.extraction.error_lines import first_error_line
-from summarizing_context.extraction.rules import CueRules
+from summarizing_context.extraction.rules import cue_rules
+from summarizing_context.extraction.tool_calls import first_error_line
 from summarizing_context.messages.text import cleaned, shown, split_prose
 from summarizing_context.summarizers.extractive.lines import Candidate, newest_of_each_pattern, sentence
 from summarizing_context.summarizers.extractive.sections import STRICT_RANK, Line
@@ -24,7 +24,7 @@ def find_constraints(rows: Iterable[str]) -> list[Line]:
     """Return the standing rules of humans, quoted, oldest first. Of equal rules the last one counts."""
     lines: dict[str, Line] = {}
     for row in rows:
-        for rule in CueRules().rules([row]):
+        for rule in cue_rules([row]):
             quote = f'"{rule.quote}"'
             lines.pop(quote, None)
             lines[quote] = Line(quote, STRICT_RANK if rule.strength == "must" else STRICT_RANK - 2)
@@ -72,8 +72,9 @@ def quotes(text: str) -> list[str]:
 
 
 def error_line(result: str, failed: bool) -> str:
-    """Return the line of a result that names the error; "" if it names none."""
-    return first_error_line(cleaned(result), failed)
+    """Return the line of a result that names the error; "" if it names none. Of a huge one both ends are read."""
+    ends = result if len(result) <= 2_000_000 else f"{result[:1_000_000]}\n{result[-1_000_000:]}"
+    return first_error_line(cleaned(ends), failed)
 
 
 def _is_informative(one: Candidate) -> bool:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from summarizing_context.concurrency import YieldNow, never_yield
-from summarizing_context.extraction.error_lines import first_error_line
-from summarizing_context.extraction.tool_calls import looks_only, verb_of
+from summarizing_context.extraction.tool_calls import first_error_line, looks_only, verb_of
 from summarizing_context.messages.text import cleaned, clip, list_whole, shown, split_prose, words_of
 from summarizing_context.summarizers.extractive.actions import (
     Listings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from summarizing_context.extraction.error_lines import error_lines
+from summarizing_context.extraction.tool_calls import error_lines
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.text import cleaned, lower_words, shown, split_lines, words_of
 from summarizing_context.summarizers.extractive.lines import (

@@ -23,11 +23,11 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
-from summarizing_context.extraction.memory_items import encode_items, read_items
 from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits, Spent, Ticket
 from summarizing_context.summarizers.resilience.retries import describe_failure, needs_a_person, retry_after_of
 from summarizing_context.summarizers.verification.grounding import keeps_enough, verify
+from summarizing_context.summarizers.verification.memories import read_items
 from summarizing_context.summarizers.verification.replies import Refusal, check_reply, plain_reply
 
 logger = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class _Run:
         if self.job.kind == "memory":
             if (items := read_items(checked.text, self.job.content)) is None:
                 raise SummarizerRefused(Refusal.NO_ITEMS)
-            return replace(checked, text=encode_items(items)), 0
+            return replace(checked, text=items.encode()), 0
         verified = verify(checked.text, self.job)
         self.unsupported = verified.unsupported
         kept = replace(checked, text=verified.text), verified.dropped_lines

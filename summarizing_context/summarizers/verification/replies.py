@@ -85,7 +85,31 @@ def plain_reply(reply: object) -> SummaryReply:
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*+([\w+-]*+)[ \t]*+$")
 
-_THINKING = re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+# A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`,
+# `◁think▷`; gpt-oss channels, with and without their tokens; Gemma's and Granite's own; folded and fenced blocks.
+_REASONING = re.compile(
+    r"""
+    (?: [<◁] | &lt; | (?P<square>\[) ) \s{0,3} \|? \s{0,3} (?P<end>/ | end_(?:of_)? )? \|? \s{0,3}
+        (?:\w{1,20}[:_-]){0,2} (?P<name>think|thought|reason|analysis|reflect|scratchpad|monologue) (?:ing|ion|s)?
+        (?:[_-](?:process|content|trace|start|begin|(?P<late>end)))?
+        (?(square) \](?!\() | (?![\w.@-]) [^<>]{0,200}? (?<!/)(?:[>▷]|&gt;) )
+    | <\|channel\|?> \s{0,3} (?P<channel>\w{0,20}) (?:[^<\n]{0,80}<\|message\|>)? | (?P<gemma><channel\|>)
+    | \A\s{0,9}analysis(?=(?-i:[A-Z])) | assistant(?P<stripped>analysis|commentary|final)
+    | ^\W{0,4}here(?:['’]s|\ is)\ my\ (?P<granite>thought\ process|response):
+    | <details [^<>]{0,200} \breasoning\b [^<>]{0,200}> | <details>\s{0,9}(?=<summary>[^<]{0,40}(?:th[oi]|reason))
+    | ^[`~]{3,} \s{0,3} (?:think|reason|analysis|thought)\w{0,3} $ | (?P<block></details> | ^[`~]{3,}$)
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+
+_ANSWER = re.compile(
+    r"^[ \t]*<(summary|answer|response|output|final(?:_?answer)?)>(?:(?P<closed>.*)</\1>|(?P<open>.*))",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+
+_NAMED = re.compile(r"(?:[\w,] |[\"'“‘(])\0(?: [a-z0-9]|[.,;:!?)\"'”’])")  # a tag, here a NUL, that a sentence names
+
+_TOKEN = re.compile(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z")  # of a chat template
 
 _OPENER = r"(?:sure|certainly|of course|okay|ok|absolutely|understood)"
 
@@ -101,18 +125,57 @@ _PREAMBLE = re.compile(
 
 def clean_reply(text: str) -> str:
     """Return the reply without what is no part of the summary; empty when nothing else was there."""
-    text = readable(text)
+    said = readable(text)
+    text = _trimmed(without_reasoning(said))
+    if not text and (answer := _ANSWER.search(said)) and answer["closed"]:  # behind reasoning that was left open
+        text = _trimmed(without_reasoning(answer["closed"]))
+    elif (answer := _ANSWER.search(text)) and "## " not in text[: answer.start()]:
+        text = _trimmed(answer["closed"] or answer["open"] or "")
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
-        bare = _trimmed(text)
-        if thinking := _THINKING.match(bare):
-            bare = bare[thinking.end() :].lstrip()
-        bare = _without_fence(bare)
+        bare = _without_fence(_trimmed(_TOKEN.sub("", text)))
         if preamble := _PREAMBLE.match(f"{bare}\n"):  # one that is the whole reply leaves nothing
             bare = bare[preamble.end() :].strip()
         if bare == text:
             break
         text = bare
     return _trimmed(text)
+
+
+def without_reasoning(text: str) -> str:
+    """Return the reply without its model's reasoning: each tag with what it encloses, all before a closing tag that
+    nothing has opened, and all behind an opening tag that nothing closes. A tag that code or a sentence names is none.
+    """
+    kept: list[str] = []
+    start = 0
+    opened: list[str] = []
+    for tag in _REASONING.finditer(text):
+        # what it is, and whether it closes
+        word = (tag["channel"] or tag["stripped"] or tag["granite"] or "").lower()
+        block = "fence" if tag[0][0] in "`~" else "details" if "details" in tag[0].lower() else ""
+        kind = (tag["name"] or block or "channel").lower()
+        closes = any((tag["end"], tag["late"], tag["gemma"], tag["block"])) or word in ("final", "response")
+
+        # whether it is only spoken of
+        before = text[max(0, tag.start() - 300) : tag.start()].rpartition("\n")[2]
+        after = text[tag.end() : tag.end() + 200].partition("\n")[0]
+        is_code = before.count("`") % 2 == 1 and "`" in after
+        is_generic = tag["name"] and kind != "think" and not closes and before[-1:].isalpha()
+        is_named = _NAMED.search(f"{before}\0{after}") and (not closes or before.lstrip().startswith(("-", "*", "•")))
+        if is_code or is_generic or is_named or (tag["block"] and block not in opened):
+            continue
+
+        if closes and opened:
+            same = [at for at, other in enumerate(opened) if other == kind]
+            del opened[same[-1] if same else -1 :]
+            start = tag.end()
+        elif closes:
+            kept, start = [], tag.end()
+        else:
+            if not opened:
+                kept.append(text[start : tag.start()])
+            if kind != "channel" or kind not in opened:  # channels follow one another
+                opened.append(kind)
+    return "".join(kept if opened else [*kept, text[start:]])
 
 
 def readable(text: str) -> str:
@@ -140,8 +203,6 @@ def _fault(text: str, job: SummaryJob, count: Callable[[str], int]) -> Refusal |
     """Return what is wrong with a clean reply: its words, or its size."""
     if not any(char.isalnum() for char in text):
         return Refusal.EMPTY
-    if text.lower().startswith(("<think>", "<thinking>")):
-        return Refusal.CUT_OFF  # closed thinking has been stripped
     if _is_error_text(text):
         return Refusal.ERROR_TEXT
     if len(text) <= _SHORT and _DECLINED.match(_plain(text)):

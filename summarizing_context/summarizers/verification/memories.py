@@ -1,0 +1,119 @@
+"""Memories as a model proposes them: kept only where the record says the same.
+
+Pure. A quote has to stand, word for word, in the message that it names. What a memory says is the sentence around it,
+so that no half of one turns its meaning, and a question says nothing. What a model says of itself is only what the
+sentence is about.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from summarizing_context.messages.search_terms import stems
+
+HUMAN = "user"  # the label of what a person says
+_LONGEST = 500  # characters of a quote, and of the sentence around it
+_BLOCK = re.compile(r"^### (?P<label>.+?)(?: \(\d+ times\))? \[(?P<message>\d+)\]$", re.MULTILINE)
+_BEGIN = re.compile(r"\n|[.!?…][\"')\]]*\s+|[。！？]")
+_END = re.compile(r"\n|[.!?…][\"')\]]*(?=\s|$)|[。！？]")
+_QUESTION = re.compile(r"[.!…！\"'”’)\]*_\s]*+[?？؟]")  # read from the end
+
+
+class Item(NamedTuple):
+    """Something worth to be remembered, as the record bears it out."""
+
+    kind: str  # fact, decision or preference
+    about: str  # what it is about; empty where that is not known
+    text: str  # what was said: a sentence of the record
+    message: int  # of the record, from 1
+    said_by: str  # the label of the block that it stands in
+    relation: str = ""  # what it tells of what it is about, where that is known
+
+
+class Items(NamedTuple):
+    """What is left of a reply, and how many of its proposals were dropped."""
+
+    kept: tuple[Item, ...]
+    dropped: int
+
+    def encode(self) -> str:
+        """Return the items as they are kept."""
+        return json.dumps({"items": [list(item) for item in self.kept], "dropped": self.dropped}, ensure_ascii=False)
+
+
+def decode_items(text: str) -> Items:
+    """Return items as `Items.encode` wrote them. Raise `ValueError` for anything else."""
+    try:
+        found = json.loads(text)
+        return Items(tuple(Item(*item) for item in found["items"]), int(found["dropped"]))
+    except (TypeError, KeyError) as error:
+        raise ValueError("these are not items") from error
+
+
+def read_items(reply: str, record: str) -> Items | None:
+    """Return the proposals of a reply that the record bears out; None where the reply is of another form."""
+    proposals = list(_proposals(reply))
+    if not proposals and not re.fullmatch(r"\s*\[\s*\]\s*", reply):
+        return None
+    labels = list(_BLOCK.finditer(record))
+    ends = [*(label.start() for label in labels[1:]), len(record)]
+    blocks = [
+        (label["label"], int(label["message"]), record[label.end() + 1 : end])
+        for label, end in zip(labels, ends, strict=False)
+    ]
+    found = dict.fromkeys(item for one in proposals[:20] if (item := _checked(one, blocks)) is not None)
+    return Items(tuple(found), len(proposals) - len(found))
+
+
+def _proposals(reply: str) -> Iterator[Any]:
+    """Yield each object of the reply, in a list, on lines or alone; None for what begins like one and is broken."""
+    decoder, at = json.JSONDecoder(), 0
+    while (opening := reply.find("{", at)) >= 0:
+        try:
+            found, at = decoder.raw_decode(reply, opening)
+        except (ValueError, RecursionError):
+            found, at = None, opening + len(reply[opening:].partition("\n")[0])
+        listed = [value for value in found.values() if isinstance(value, list)] if found else []
+        yield from listed[0] if listed else [found]
+
+
+def _checked(proposal: Any, blocks: Sequence[tuple[str, int, str]]) -> Item | None:
+    """Return what the record bears out of a proposal; None where its quote does not stand in the message that it
+    names, or in a question."""
+    if not isinstance(proposal, dict):
+        return None
+    kind, message, quote, about = map(proposal.get, ("kind", "message", "quote", "about"))
+    if kind not in ("fact", "decision", "preference") or type(message) is not int or not isinstance(quote, str):
+        return None
+    words = quote.split()
+    if not 6 <= len(" ".join(words)) <= _LONGEST or not any(map(str.isalpha, quote)):
+        return None
+    # No quote begins or ends inside of a word, in scripts that put spaces between them.
+    before = r"(?<!\w)" if re.match(r"[A-Za-z0-9]", words[0]) else ""
+    behind = r"(?!\w)" if re.match(r"[A-Za-z0-9]", words[-1][-1]) else ""
+    said = re.compile(before + r"\s+".join(map(re.escape, words)) + behind)
+    for label, at, block in blocks:
+        if at != message or (found := said.search(block)) is None:
+            continue
+
+        # the sentence, or the sentences, that the quote stands in; the quote alone where they are long
+        start, stop = found.span()
+        earliest = max(0, start - _LONGEST)
+        begin = [earliest, *(one.end() for one in _BEGIN.finditer(block, earliest, start))][-1]
+        end = _END.search(block, max(start, stop - 1))
+        text = " ".join(block[begin : end.end() if end else len(block)].split())
+        if len(text) > _LONGEST and not _QUESTION.match(text[::-1]):
+            text = " ".join(block[start:stop].split())
+        if _QUESTION.match(text[::-1]):
+            continue  # the message may have more blocks
+        allowed = kind if label == HUMAN or (kind == "decision" and label == "assistant") else "fact"
+
+        # the subject, if it shares a word with the message and holds no figure that stands not there
+        flat = " ".join(about.split()) if isinstance(about, str) else ""
+        strange = [word for word in flat.split() if any(map(str.isdigit, word)) and word not in block]
+        is_known = len(flat) <= 80 and not strange and stems(flat) & stems(block)
+        return Item(allowed, flat if is_known else "", text, message, label)
+    return None

@@ -1,0 +1,99 @@
+"""Thinking stays out of summaries: that of the model that writes them, in any form, and the agent's unless asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from summarizing_context import Settings, open_context
+from summarizing_context.testing import ScriptedSummarizer
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = Settings(max_tokens=6_000, token_counter="estimate", idle_after=None, attempts=1)
+SUMMARY = "## State and next step\n- The server listens on port 8443, and all of it is well.\n"
+CHANNEL = "<|channel|>{}<|message|>"
+FORMS = {  # of a reply: § is reasoning, ¶ the summary
+    "a tag": "<think>\n§\n</think>\n¶",
+    "no opening tag": "§\n</think>\n¶",
+    "no opening tag, on one line": "§</THINK>¶",
+    "another closing tag": "<analysis>\n§\n</think>¶",
+    "another tag": "<Reasoning effort='high'>§</Reasoning>\n\n¶",
+    "a namespace": "<seed:think>§</seed:think>¶",
+    "escaped": "&lt;thought&gt;§&lt;/thought&gt;\n¶",
+    "brackets": "[THINK]§[/THINK]¶",
+    "tokens": "<|START_THINKING|>§<|END_THINKING|><|START_RESPONSE|>¶<|END_RESPONSE|>",
+    "other tokens": "<|begin_of_thought|>\n§\n<|end_of_thought|>\n\n¶",
+    "nested": "<think>§<think>§</think>§</think>¶",
+    "nested, of two kinds": "<thinking>§<reflection>§</thinking>¶",
+    "two in a row": "<think>§</think>\n<think>§</think>\n¶",
+    "behind": "¶<think>\n§",
+    "behind, closed": "¶\n<thought>§</thought>",
+    "behind, nested": "¶\n<think>§<think>§</think>§</think>",
+    "beside an answer": "<analysis>\n§\n</analysis>\n<summary>\n¶</summary>\n§",
+    "before an answer": "§\n<answer>\n¶\n</answer>",
+    "in a fence": "```markdown\n<think>§</think>\n¶```",
+    "channels": f"{CHANNEL.format('analysis')}§<|end|><|start|>assistant{CHANNEL.format('final')}¶<|return|>",
+    "more channels": f"{CHANNEL.format('analysis')}§<|end|>{CHANNEL.format('commentary')}§{CHANNEL.format('final')}¶",
+    "channels without tokens": "analysis§.assistantcommentary§.assistantfinal¶",
+    "a channel behind": f"¶<|start|>assistant{CHANNEL.format('analysis')}§",
+    "a channel of Gemma's": "<|channel>thought\n§<channel|>¶",
+    "a fence": "```thinking\n§\n```\n¶",
+    "left open before an answer": "<analysis>\n§\n<summary>\n¶</summary>",
+    "headings": "Here is my thought process: §\nHere is my response:\n¶",
+    "folded": '<details type="reasoning" done="true">\n<summary>Thought for 3 seconds</summary>\n> §\n</details>\n¶',
+}
+
+
+async def told(reply: str, said: str = "It is read. ") -> tuple[str, str]:
+    """Return a view of a session whose summaries are all answered so, and its summaries."""
+    summarizer = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else reply)
+    async with open_context(SETTINGS, summarizer=summarizer) as context:
+        for at in range(40):
+            await context.add_message({"role": "user", "content": f"Step {at}: port 8443. " + "Read it. " * 30})
+            await context.add_message({"role": "assistant", "content": said * 30})
+        await context.compact()
+        await context.wait_idle(30)
+        await context.compact()
+        view = str(await context.get_messages_for_request())
+        return view, "\n".join(node.text for node in context.summaries())
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_models_reasoning_is_no_part_of_its_summary(form: str):
+    reasoning = "The user wants me to summarize this. ZZREASONING. Wait, let me look again."
+    view, summaries = await told(FORMS[form].replace("§", reasoning).replace("¶", SUMMARY))
+    assert "ZZREASONING" not in view
+    assert SUMMARY.strip() in summaries
+
+
+async def test_a_reply_of_reasoning_alone_is_no_summary():
+    for reply in ("<think>ZZREASONING, and on and on", "ZZREASONING</think>", "[THINK]ZZREASONING[/THINK]\n"):
+        assert "ZZREASONING" not in (await told(reply))[0]
+
+
+async def test_a_summary_may_name_such_tags():
+    lines = "- It strips <think> tags, then `</think>`, from List<Thought>.\n- Port 8443 is as it was."
+    assert lines in (await told(f"## Done\n{lines}", f"{lines}\n"))[1]
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("by_model", [False, True])
+async def test_what_the_agent_thought_is_summarized_only_where_the_settings_say_so(wanted: bool, by_model: bool):
+    thought = "I decided to keep ZZTHOUGHT as it is."
+    thoughts = [
+        {"content": [{"type": "thinking", "thinking": thought, "signature": "s"}]},
+        {"content": "So it is.", "reasoning_content": thought},
+        {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": thought}]}]},
+    ]
+    summarizer = ScriptedSummarizer() if by_model else None
+    settings = Settings.from_mapping({"max_tokens": 6_000, "idle_after": None, "summarize_thinking": wanted})
+    async with open_context(settings, summarizer=summarizer) as context:
+        await context.add_message({"role": "assistant", "reasoning_content": thought * 5_000, "content": "So."})
+        for at in range(60):
+            await context.add_message({"role": "user", "content": f"Step {at}. " + "Read the next file. " * 30})
+            await context.add_message({"role": "assistant", **thoughts[at % 3]})
+        await context.compact()
+        await context.wait_idle(30)
+        read = [job.content for job in summarizer.jobs] if summarizer else context.summaries()
+    assert ("ZZTHOUGHT" in str(read)) is wanted
+    assert ("assistant thinks" in str(read)) is (wanted and by_model)  # no model is asked about nothing
