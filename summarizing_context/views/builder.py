@@ -269,7 +269,7 @@ class Viewer:
     ) -> Change:
         """The change to a view of `tokens` tokens that covers what is planned."""
         before = provider_view.state
-        if plan.header.message is None and not self._sources.truncates:  # no room to tell of it: it is read all the same
+        if plan.header.message is None and not self._sources.truncates:  # no room to tell of it: it is read still
             covered = range(before.leaves, plan.cut.leaves)
             Texts(self._summaries, self.pace).work_out([Node.leaf(leaf) for leaf in covered])
         if reason is None:
