@@ -89,6 +89,7 @@ class Viewer:
         self._counter = counter
         self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
+        self._dropped: set[str] = set()  # providers of which a view was dropped that may be asked for again
         self.repairs = RepairCounts()
         self.stand_ins_shown = 0
         self.latest: ProviderView | None = None
@@ -113,6 +114,7 @@ class Viewer:
     def reset(self) -> None:
         """The log is another one: nothing of it has been shown by this viewer."""
         self._provider_views.clear()
+        self._dropped.clear()
         self.latest, self.reopened = None, True
         self._keep_shown()
 
@@ -430,7 +432,7 @@ class Viewer:
     def _kept(self, provider_view: ProviderView) -> ProviderView:
         self._provider_views[provider_view.key] = provider_view
         while len(self._provider_views) > MAX_KEYS:
-            self._provider_views.popitem(last=False)
+            self._dropped.add(self._provider_views.popitem(last=False)[1].provider)
         return provider_view
 
     def _new_view(self, key: str, room: Room) -> ProviderView:
@@ -449,7 +451,7 @@ class Viewer:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
         made.tail = self._tail_behind(made.state)
         made.beside, made.pending = was, None
-        if not latest.is_plain:
+        if latest.pending or not latest.is_plain or key in self._dropped:
             made.pending = "budget_lowered" if room.tokens < was.room else "budget_raised"
         return made
 

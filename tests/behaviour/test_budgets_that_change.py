@@ -209,3 +209,15 @@ async def test_a_result_of_many_text_blocks_shows_as_much_as_one_of_one_text(blo
             told.append(context.last_view.tokens)
     assert 0.8 * told[0] < min(told)
     assert max(told) < 1.3 * told[0]
+
+
+async def test_a_view_that_was_dropped_for_others_is_told_when_it_begins_differently() -> None:
+    async with open_context(settings(max_tokens=8_000)) as context:
+        await filled(context, 40, budget=8_000)
+        await context.compact()
+        covered = await view(context, 8_000)
+        for budget in (16_000, 32_000, 64_000, 128_000):
+            await view(context, budget)
+        again = await view(context, 8_000)
+        assert prefix_problems(covered, again)
+        assert reason(context) is not None
