@@ -1,8 +1,8 @@
-"""Run a program, killed at one point of its steps after the other, and run again after each kill.
+"""Run programs, each killed at one point of its steps after the other, and run again after each kill.
 
-`python -m tests.behaviour.killed SCRIPT FOLDER` writes a line of JSON for each point: its number and its name, and the
-logs before and after the second run. Each point has a folder of its own. The processes are forked from this one, so
-that the libraries are loaded once.
+`python -m tests.behaviour.killed FOLDER` writes a line of JSON for each point of each script of the folder: its number
+and its name, and the logs before and after the second run. Each point has a folder of its own. The processes are forked
+from this one, so that the libraries are loaded once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import itertools
 import json
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from openai import AsyncOpenAI
 from openai.resources.chat.completions import AsyncCompletions
 
 from summarizing_context import Settings, SummarizingContext, open_context
@@ -84,26 +86,34 @@ def run_again(script: Path, folder: Path) -> None:
 
 
 async def warm_up() -> None:
-    """Load here what each process would load."""
+    """Load and build here what each process would: of the client, what its first request needs."""
+    ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # type: ignore[method-assign]  # TLS is not spoken
     async with open_context(Settings(max_tokens=8_000)) as context:
         await context.add_message({"role": "user", "content": "Begin."})
-        await context.get_messages_for_request()
+        rows = await context.get_messages_for_request()
+    async with AsyncOpenAI() as client:
+        await client.chat.completions.create(model="m", messages=rows)
 
 
-def main(script: Path, folder: Path) -> None:
-    asyncio.run(warm_up())
+def kill_at_each_point(script: Path) -> None:
     for point in itertools.count(1):
-        place = folder / str(point)
-        place.mkdir()
+        place = script.with_suffix("") / str(point)
+        place.mkdir(parents=True)
         status = forked(functools.partial(run, script, place, point))
         if status == 0:
             return  # it has no such point
         assert status == -signal.SIGKILL, status
         assert forked(functools.partial(run_again, script, place)) == 0
-        told: dict[str, Any] = {"point": point, "name": (place / "point").read_text(encoding="utf-8")}
+        told: dict[str, Any] = {
+            "script": script.stem,
+            "point": point,
+            "name": (place / "point").read_text(encoding="utf-8"),
+        }
         told |= {when: json.loads((place / f"{when}.json").read_text(encoding="utf-8")) for when in ("before", "after")}
         print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    asyncio.run(warm_up())
+    for found in sorted(Path(sys.argv[1]).glob("*.py")):
+        kill_at_each_point(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,10 +70,3 @@ def provider(**answers: Any) -> Iterator[Provider]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def closed_port() -> int:
-    """A port at which nothing listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])

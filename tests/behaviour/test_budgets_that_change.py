@@ -12,8 +12,6 @@ import pytest
 from summarizing_context import BudgetError, Settings, SummarizingContext, open_context
 from tests.laws.checkers import order_problems, prefix_problems, tool_safe_problems
 
-pytestmark = pytest.mark.anyio
-
 BUDGETS = (300, 500, 4_000, 16_000, 200_000)
 
 Message = dict[str, Any]
@@ -59,24 +57,28 @@ async def test_messages_after_a_small_request_are_shown_by_the_room_of_their_own
             assert (await view(context, 100_000))[-1] == said(number, 100)
 
 
-@pytest.mark.parametrize("small", [300, 500, 4_000, 50_000])
-async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(small: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("smaller", [(300, 4_000), (500, 50_000)])
+async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(
+    smaller: tuple[int, ...], tmp_path: Path
+) -> None:
     """By the same process, and by one that is started again."""
     async with open_context(settings(tmp_path / "a.db", max_tokens=100_000)) as context:
-        await filled(context, 1_200, budget=100_000)
+        await filled(context, 300, words=400, budget=100_000)
         assert context.statistics().activations > 0
         before = await view(context, 100_000)
-        for number in range(1_200, 1_210):
+        for number in range(300, 310):
             await context.add_message(said(number, 10))
-            await view(context, small)
+            for small in smaller:
+                await view(context, small)
             after = await view(context, 100_000)
             assert (prefix_problems(before, after), reason(context)) == ([], None)
             before = after
     async with open_context(settings(tmp_path / "a.db", max_tokens=100_000)) as context:
         assert (await view(context, 100_000), reason(context)) == (before, None)
-        little = await view(context, small)
-        assert reason(context) is None, "its view is kept as well"
-        assert (await view(context, 100_000), await view(context, small)) == (before, little)
+        for small in smaller:
+            little = await view(context, small)
+            assert reason(context) is None, "its view is kept as well"
+            assert (await view(context, 100_000), await view(context, small)) == (before, little)
 
 
 async def test_a_little_larger_budget_is_an_activation_where_the_newest_message_fits_now() -> None:
@@ -117,24 +119,13 @@ async def test_a_view_goes_on_while_its_budget_moves_by_small_steps() -> None:
         assert await view(context, 44_000) == await context.get_messages(), "far from where it began all is shown again"
 
 
-async def test_a_budget_that_changes_is_no_activation_where_everything_is_shown() -> None:
-    async with open_context(settings()) as context:
-        before: list[Message] = []
-        for number in range(20):
-            await context.add_message(said(number, 10))
-            after = await view(context, random.Random(number).choice([4_000, 16_000, 200_000]))
-            assert prefix_problems(before, after) == []
-            before = after
-        assert context.statistics().activations == 0
-
-
 async def newest_of_a_fresh_session(log: list[Message], budget: int) -> Message:
     async with open_context(settings()) as fresh:
         await fresh.set_messages(log)
         return (await view(fresh, budget))[-1]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_path: Path) -> None:
     """Each view is lawful and shows of the newest message what a fresh session shows; at an equal budget it goes on
     from the one before, unless it is told."""
@@ -189,7 +180,7 @@ async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: py
         assert not caplog.records
 
 
-@pytest.mark.parametrize("blocks", [300, 1_000, 3_000])
+@pytest.mark.parametrize("blocks", [300, 3_000])
 async def test_a_result_of_many_text_blocks_shows_as_much_as_one_of_one_text(blocks: int) -> None:
     texts = [{"type": "text", "text": f"line {number} of the listing"} for number in range(blocks)]
     call = {"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}}

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import Conversation, ScriptedSummarizer
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_calls_that_fail_and_are_tried_again_count_for_the_cap():

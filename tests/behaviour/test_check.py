@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from summarizing_context.cli import main
-from tests.behaviour.loopback import closed_port, completion, provider
+from tests.behaviour.loopback import completion, provider
 
 KEY = "sk-secret-0123456789"
 MODEL = "model-of-the-test"
@@ -73,13 +72,6 @@ def test_what_is_wrong_is_said(
 
 
 @both
-def test_no_server_is_said(capsys: pytest.CaptureFixture[str], summarizer: str) -> None:
-    status, said = checked(capsys, summarizer, f"http://127.0.0.1:{closed_port()}")
-    assert status == 1
-    assert "connection" in said["summarizer"]["problem"]
-
-
-@both
 def test_a_silent_server_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, summarizer: str
 ) -> None:
@@ -98,28 +90,6 @@ def test_a_missing_key_is_said_without_a_call(
         status, said = checked(capsys, "openai", one.address)
     assert (status, one.asked) == (1, [])
     assert "OPENAI_API_KEY" in said["summarizer"]["problem"]
-
-
-def test_extractive_calls_no_model(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check"]) == 0
-    assert "no model is called" in capsys.readouterr().out
-
-
-def test_a_config_names_the_summarizer_and_the_store(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    config, store = tmp_path / "agent.toml", tmp_path / "run.db"
-    with provider() as one:
-        config.write_text(
-            f'[summarizing_context]\nsummarizer = "openai"\nmodel = "{MODEL}"\nbase_url = "{one.address}/v1"\n'
-            f'store = "{store}"\n'
-        )
-        assert main(["check", "--config", str(config), "--json", "-"]) == 0
-        assert "first use" in json.loads(capsys.readouterr().out)["store"]["about"]
-        assert not store.exists(), "a check leaves no file behind"
-        store.write_bytes(b"this is no database, but it is long enough to be looked at\n" * 100)
-        assert main(["check", "--config", str(config), "--json", "-"]) == 1
-    said = json.loads(capsys.readouterr().out)
-    assert (said["summarizer"]["problem"], said["ok"]) == (None, False)
-    assert "run.db" in said["store"]["problem"]
 
 
 def test_a_person_reads_host_model_and_problem(

@@ -13,9 +13,7 @@ import pytest
 from summarizing_context import CommandResult, ContextClosedError, Settings, SummarizingContext, open_context
 from tests.laws.builders import call, count, result, session, user
 from tests.laws.judge import SMALL
-from tests.laws.summarizers import Counting, Sleeping
 
-pytestmark = pytest.mark.anyio
 LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
 
 
@@ -68,15 +66,6 @@ async def test_every_command_answers_with_text_and_data() -> None:
             assert (await run(context, text)).ok, text
         helped = await run(context, "help")
         assert all(f"/context {name}" in helped.text for name in helped.data["commands"])
-
-
-async def test_status_tells_the_budget_and_names_the_nodes_to_expand() -> None:
-    async with opened() as context:
-        status = await run(context, "/context status")
-        assert "of 2,000 tokens" in status.text
-        names = [node["name"] for node in status.data["nodes"]]
-        assert names == [node.name for node in context.explain()]
-        assert all(name in status.text for name in names)
 
 
 @pytest.mark.parametrize(
@@ -145,31 +134,3 @@ async def test_no_command_tells_a_terminal_what_to_do(seed: int) -> None:
         for command in [*asked, "pins", "checkpoints", text("nothing"), "/context " + text("search findme")]:
             said = (await context.handle_command(command)).text
             assert all(char.isprintable() or char == "\n" for char in said), command
-
-
-@pytest.mark.parametrize("calls", [0, None])
-async def test_a_cap_that_is_reached_is_told_where_stand_ins_stay(calls: int | None) -> None:
-    settings = Settings(**SMALL, max_tokens=2_000, max_calls_per_session=calls)
-    async with open_context(settings, count_tokens=count, summarizer=Sleeping()) as context:
-        await context.set_messages(LOG)
-        told = (await run(context, "/context summarize")).text
-        assert "are stand-ins" in told
-        assert ("A cap on calls or tokens is reached" in told) == (calls == 0) == context.statistics().cap_reached
-        assert ("are being made" in told) == (calls is None)
-
-
-async def test_an_hourly_cap_is_told_with_the_time_when_it_ends() -> None:
-    seconds = [0.0]
-    settings = Settings(**SMALL, max_tokens=2_000, max_calls_per_hour=1)
-    made = open_context(settings, count_tokens=count, summarizer=Counting(), clock=lambda: seconds[0])
-    async with made as context:
-        await context.set_messages(LOG)
-        await run(context, "/context summarize")
-        await context.wait_idle()
-        seconds[0] = 600.5
-        told = (await run(context, "/context summarize the walrus")).text
-        figures = context.statistics()
-        assert (figures.model_calls, figures.cap_reached, figures.cap_ends_in) == (1, True, 2_999.5)
-        assert "the model's own are made when it ends, in 50 minutes." in told
-        seconds[0] = 3_600.0
-        assert (context.statistics().cap_reached, context.statistics().cap_ends_in) == (False, None)

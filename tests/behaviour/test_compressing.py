@@ -8,17 +8,13 @@ from typing import Any
 import pytest
 
 from summarizing_context import (
-    ContextClosedError,
     Settings,
-    SettingsError,
     SummarizingContext,
     message_text_parts,
     open_context,
 )
 from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user
 from tests.laws.judge import SMALL, Judge
-
-pytestmark = pytest.mark.anyio
 
 
 def small(**changed: Any) -> Settings:
@@ -127,20 +123,6 @@ async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share()
         assert context.statistics().activations > 1
 
 
-async def test_what_is_kept_is_the_same_after_reopening(tmp_path: Path):
-    settings = small(store=tmp_path / "a.db")
-    async with open_context(settings, count_tokens=count) as context:
-        await fill(context, log := work())
-        await context.compress(0.6)
-        view = await context.get_messages_for_request()
-        assert log[2] in view
-    async with open_context(settings, count_tokens=count) as context:
-        assert await context.get_messages_for_request() == view
-        await fill(context, work(turns=60)[4:])
-        await context.compact()
-        assert log[2] in await context.get_messages_for_request()
-
-
 async def test_only_the_newest_messages_stay_raw_when_asked():
     async with open_context(small(max_tokens=8_000), count_tokens=count) as context:
         judge = Judge(context, budget=8_000)
@@ -153,40 +135,6 @@ async def test_only_the_newest_messages_stay_raw_when_asked():
         assert not (await context.summarize()).activated  # no more are raw
         assert (await context.summarize(keep_recent=3)).activated
         assert log[-5] not in await judge.view()
-
-
-async def test_the_newest_messages_are_rounded_out_to_whole_groups():
-    async with open_context(small(max_tokens=8_000), count_tokens=count) as context:
-        judge = Judge(context, budget=8_000)
-        await judge.add(*(log := [*work(turns=30), *failure("openai"), assistant("so it failed")]))
-        assert (await context.summarize(2)).activated
-        assert (await judge.view())[-3:] == log[-3:]
-
-
-async def test_asking_whether_to_compress_changes_nothing():
-    async with open_context(small(max_tokens=1_000), count_tokens=count) as context:
-        assert not context.should_compress()
-        await fill(context, work())
-        before = context.statistics()
-        assert context.should_compress()
-        assert context.should_compress() == await context.should_compact()
-        assert context.statistics() == before
-    with pytest.raises(ContextClosedError):
-        context.should_compress()
-
-
-@pytest.mark.parametrize("threshold", [-0.1, 1.1, True, "0.5", None, float("nan"), 10**400])
-async def test_a_threshold_is_from_zero_to_one(threshold: Any):
-    async with open_context(small()) as context:
-        with pytest.raises(SettingsError, match="importance_threshold"):
-            await context.compress(threshold)
-
-
-@pytest.mark.parametrize("keep", [0, -1, True, "3", 2.0, None])
-async def test_the_newest_messages_are_counted_from_one(keep: Any):
-    async with open_context(small()) as context:
-        with pytest.raises(SettingsError, match="keep_recent"):
-            await context.summarize(keep)
 
 
 class Provider:

@@ -57,7 +57,6 @@ def chain(error: BaseException | None) -> str:
     return held
 
 
-@pytest.mark.anyio
 async def test_each_of_sixty_damaged_bytes_is_noticed_or_does_no_harm(tmp_path: Path):
     log = await filled(tmp_path / "a.db")
     whole = (tmp_path / "a.db").read_bytes()
@@ -80,7 +79,6 @@ async def test_each_of_sixty_damaged_bytes_is_noticed_or_does_no_harm(tmp_path: 
     assert "SECRET" not in told
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("read_only", [False, True])
 async def test_the_error_names_session_and_message_and_the_way_out(tmp_path: Path, read_only: bool):
     await filled(tmp_path / "a.db")

@@ -7,11 +7,7 @@ import random
 import sys
 from pathlib import Path
 
-import pytest
-
 from summarizing_context import Settings, open_context
-
-pytestmark = pytest.mark.anyio
 
 PATIENCE = 300  # seconds, for what takes a few
 
@@ -53,7 +49,7 @@ def bytes_of(folder: Path) -> bytes:
 async def test_others_add_while_another_process_deletes_a_long_session(tmp_path: Path):
     store = tmp_path / "run.db"
     async with open_context(settings(store, "long")) as long:
-        await long.set_messages(long_log("secret", 3_000, 30))
+        await long.set_messages(long_log("secret", 1_500, 30))
     async with open_context(settings(store, "other")) as other:
         deleting = asyncio.ensure_future(done(await sessions("delete", "long", "--store", store)))
         added = 0
@@ -68,7 +64,7 @@ async def test_others_add_while_another_process_deletes_a_long_session(tmp_path:
 async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(tmp_path: Path):
     store = tmp_path / "run.db"
     async with open_context(settings(store, "long")) as long:
-        await long.set_messages(long_log("secret", 6_000, 20))
+        await long.set_messages(long_log("secret", 2_500, 20))
     deletion = await sessions("delete", "long", "--store", store)
     async with open_context(settings(store, "other")) as other:
         while deletion.returncode is None and await other.search("secret", scope="all"):
@@ -84,10 +80,10 @@ async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(
 
 async def test_a_session_deleted_from_a_large_file_is_not_found_and_its_last_bytes_go_with_purge(tmp_path: Path):
     store = tmp_path / "run.db"
-    filler = "".join(random.Random(1).choices("abcdefgh ", k=200_000))
+    data = {"type": "base64", "media_type": "image/png", "data": "A" * 600_000}
     async with open_context(settings(store, "large")) as large:
-        for number in range(120):
-            await large.add_message({"role": "user" if number % 2 == 0 else "assistant", "content": filler})
+        for _ in range(40):
+            await large.add_message({"role": "user", "content": [{"type": "image", "source": data}]})
     async with open_context(settings(store, "small")) as small:
         await small.set_messages(long_log("secret", 300, 20))
         await small.wait_idle(60)
@@ -97,6 +93,6 @@ async def test_a_session_deleted_from_a_large_file_is_not_found_and_its_last_byt
     assert size <= store.stat().st_size < size * 1.2  # it was not written anew while others wait
     async with open_context(settings(store, "large")) as large:
         assert await large.search("secret", scope="all") == []
-        assert len(await large.get_messages()) == 120
+        assert len(await large.get_messages()) == 40
     assert await done(await sessions("purge", "--store", store)) == 0
     assert b"secret" not in bytes_of(tmp_path)

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, open_context
+from summarizing_context import Settings, open_context
 from tests.contract.store_builders import bytes_beside
 from tests.laws.builders import assistant, user
-
-pytestmark = pytest.mark.anyio
 
 TOPICS = ("car auto automobile vehicle", "money invoice bill payment", "fast quick rapid", "cat kitten feline")
 
@@ -64,13 +62,6 @@ async def test_words_and_meaning_are_fused_and_a_hit_in_both_comes_first(numpy):
         hits = await context.search("bill")
         assert hits[0].start == 0
         assert {hit.start for hit in hits} == {0, 1, 2}
-
-
-async def test_a_threshold_keeps_out_what_is_far(numpy):
-    async with open_context(Settings(similarity_threshold=0.9), embedder=Concepts()) as context:
-        for text in ("quick car", "automobile"):
-            await context.add_message(user(text))
-        assert [hit.start for hit in await context.search("vehicle")] == [1]
 
 
 async def test_a_text_is_embedded_once_and_redacted_before(numpy, tmp_path: Path):
@@ -152,20 +143,6 @@ async def test_a_reader_finds_by_meaning_too_and_writes_nothing(numpy, tmp_path:
     assert bytes_beside(tmp_path / "a.db") == before
 
 
-async def test_texts_are_cut_to_what_every_model_takes(numpy):
-    asked: list[str] = []
-
-    def heard(texts: list[str]) -> list[list[float]]:
-        asked.extend(texts)
-        return [[1.0] for _ in texts]
-
-    async with open_context(Settings(), embedder=heard) as context:
-        for text in ("日" * 9_000, "x" * 9_000):
-            await context.add_message(user(text))
-        await context.search("x")
-    assert sorted(len(text.encode()) for text in asked) == [1, 7_998, 8_000]
-
-
 async def test_a_plain_function_runs_beside_the_event_loop(numpy):
     threads: set[int] = set()
 
@@ -178,17 +155,3 @@ async def test_a_plain_function_runs_beside_the_event_loop(numpy):
         await context.search("vehicle")
     assert threads
     assert threading.get_ident() not in threads
-
-
-async def test_an_embedder_that_cannot_embed_is_refused():
-    with pytest.raises(SettingsError, match="embedder"):
-        async with open_context(Settings(), embedder=5):  # type: ignore[arg-type]
-            pass
-
-
-@pytest.mark.parametrize("settings", [{"embedding": "openai"}, {"embedding": "openai", "embedding_model": "m"}])
-async def test_an_embedding_of_openai_needs_a_model_and_a_key(settings: dict[str, Any], monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(SettingsError, match="needs"):
-        async with open_context(Settings(**settings)):
-            pass

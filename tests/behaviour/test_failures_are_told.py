@@ -16,8 +16,6 @@ from summarizing_context.cli import main
 from summarizing_context.inspector import inspector_app
 from tests.behaviour.loopback import provider
 
-pytestmark = pytest.mark.anyio
-
 KEY = "sk-secret-0123456789"
 MODEL = "model-of-the-test"
 SECRET = "launch-code-7431"
@@ -245,7 +243,7 @@ async def test_a_refused_segment_does_not_end_the_merges_of_a_session(tmp_path: 
         now = [0.0]
         settings = Settings(**SMALL, store=tmp_path / store, session_id=session)
         async with open_context(settings, summarizer=model, clock=lambda: now[0]) as context:
-            for at in range(200):
+            for at in range(160):
                 now[0] += 60  # seconds, twice the pause after a refused reply
                 await context.add_message(said(at))
                 await context.get_messages_for_request()

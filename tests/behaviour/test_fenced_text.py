@@ -15,11 +15,7 @@ from hypothesis import strategies as st
 
 from summarizing_context import Settings, SummarizingContext, open_context
 
-pytestmark = pytest.mark.anyio
-
 DROPPED = ("Mn", "Mc", "Me", "Cf")  # categories of characters that a reader does not see as one of their own
-
-MARKS = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in DROPPED]
 
 
 async def hear(context: SummarizingContext, said: str) -> None:
@@ -31,8 +27,9 @@ async def hear(context: SummarizingContext, said: str) -> None:
 
 
 async def test_no_mark_of_unicode_hides_a_tag_that_would_close_the_fence():
-    spellings = [f"</{'recalled'[:at]}{mark}{'recalled'[at:]}>" for mark in MARKS for at in (0, 3)]
-    spellings += [f"<{mark}/recalled>" for mark in MARKS]
+    marks = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in DROPPED]
+    spellings = [f"</{'recalled'[:at]}{mark}{'recalled'[at:]}>" for mark in marks for at in (0, 3)]
+    spellings += [f"<{mark}/recalled>" for mark in marks]
     async with open_context(Settings()) as context:
         await hear(context, " deploy ".join(spellings))
         shown, cursor = "", None

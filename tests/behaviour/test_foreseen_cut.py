@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 from tests.laws.builders import Message, assistant, count, user
 from tests.laws.summarizers import Counting
-
-pytestmark = pytest.mark.anyio
 
 CAP = 150
 ROOM = 2_000

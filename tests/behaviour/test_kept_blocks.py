@@ -11,8 +11,6 @@ import pytest
 from summarizing_context import Plan, Settings, SummarizingContext, message_text_parts, open_context
 from tests.laws.builders import Message, Script, assistant, call, count, result, user
 
-pytestmark = pytest.mark.anyio
-
 SMALL = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
 
 
@@ -72,25 +70,25 @@ def block(view: list[Message], tag: str) -> str:
 
 async def filled(context: SummarizingContext, *rows: Message) -> list[Message]:
     """The view in which these rows are covered."""
-    for row in [user("Build the shop."), assistant("ok"), *rows, *Script(7, size=40).session(120, rules="")]:
+    for row in [user("Build the shop."), assistant("ok"), *rows, *Script(7, size=40).session(70, rules="")]:
         await context.add_message(row)
     await context.compact()
     return await context.get_messages_for_request()
 
 
-@pytest.mark.parametrize(("seed", "dialect"), [(1, "openai"), (2, "anthropic"), (3, "amplifier"), (4, "openai")])
+@pytest.mark.parametrize(("seed", "dialect"), [(1, "openai"), (2, "anthropic"), (3, "amplifier")])
 async def test_every_view_has_the_newest_texts(seed: int, dialect: str):
     work = Work(seed, dialect)
     async with open_context(small(), count_tokens=count) as context:
         covered = 0
-        for _ in range(120):
+        for _ in range(90):
             for row in work.turn():
                 await context.add_message(row)
             view = await context.get_messages_for_request()
             assert missing(work, view) == []
             covered += bool(block(view, "project_instructions")) + bool(block(view, "current_plan"))
         assert context.statistics().activations > 3
-        assert covered > 50
+        assert covered > 40
 
 
 async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
@@ -127,6 +125,18 @@ async def test_the_plan_is_told_with_its_message_and_states():
         for row in (user("go"), call("openai", ("1", "TodoWrite", {"todos": todos}))):
             await context.add_message(row)
         assert await context.plan() == Plan("[x] Read it\n[>] Fix it", 1)
+
+
+async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order():
+    todos = [{"content": f"Step {n} of the work", "status": ("completed", "pending")[n >= 270]} for n in range(300)]
+    plan = call("openai", ("1", "TodoWrite", {"todos": todos}))
+    async with open_context(small(), count_tokens=count) as context:
+        shown = block(await filled(context, plan, result("openai", "1", "ok")), "current_plan").split("\n")
+    still_open = [f"[ ] Step {n} of the work" for n in range(270, 300)]
+    lines = [line for line in shown if line.startswith(("[x]", "[ ]"))]
+    assert [line for line in lines if line in still_open] == (still_open if len(lines) > 30 else lines)
+    assert lines
+    assert f"{300 - len(lines)} more items" in "\n".join(shown)
 
 
 async def test_a_ledger_rule_names_tools_that_plan():
@@ -194,7 +204,7 @@ async def test_human_messages_stay_word_for_word_the_newest_first():
 async def test_blocks_that_cannot_fit_leave_every_view_within_its_budget(budget: int):
     work = Work(6)
     async with open_context(small(max_tokens=budget, keep_human_messages=True), count_tokens=count) as context:
-        for _ in range(40):
+        for _ in range(25):
             for row in work.turn():
                 await context.add_message(row)
                 view = await context.get_messages_for_request()

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tests.docs.checkout import ROOT
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs are forked")
 
-AT_MOST = 500  # seconds for all points of a program, on a busy machine
+AT_MOST = 500  # seconds for all points of all programs, on a busy machine
 TURN = ["user", "assistant", "tool", "tool", "assistant"]
 README, QUICKSTART, RESUME = "README.md", "docs/quickstart.md", "docs/operate/resume.md"
 
@@ -85,17 +85,17 @@ def provider() -> Iterator[tuple[Provider, str]]:
     thread.join()
 
 
-def killed_at_every_point(page: str, url: str, folder: Path) -> list[dict[str, Any]]:
-    """What became of the page's program that calls a provider, for each point at which it was killed."""
-    text = next(
-        block.text for block in documents.blocks("python") if block.page == page and "AsyncOpenAI" in block.text
-    )
-    script = folder / "program.py"
-    script.write_text(text, encoding="utf-8")
+def killed_at_every_point(pages: Iterable[str], url: str, folder: Path) -> list[dict[str, Any]]:
+    """What became of each page's program that calls a provider, for each point at which it was killed."""
+    for number, page in enumerate(pages):
+        text = next(
+            block.text for block in documents.blocks("python") if block.page == page and "AsyncOpenAI" in block.text
+        )
+        (folder / f"{number}.py").write_text(text, encoding="utf-8")
     keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     env = {**keep, "PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "NO_PROXY": "*"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.behaviour.killed", str(script), str(folder)],
+        [sys.executable, "-m", "tests.behaviour.killed", str(folder)],
         cwd=ROOT,
         env=env,
         capture_output=True,
@@ -111,17 +111,19 @@ def roles(log: list[Row]) -> list[str]:
     return [row["role"] for row in log]
 
 
-@pytest.mark.parametrize(("page", "points"), [(README, 12), (QUICKSTART, 14), (RESUME, 14)])
 def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(
-    page: str, points: int, provider: tuple[Provider, str], tmp_path: Path
+    provider: tuple[Provider, str], tmp_path: Path
 ):
     fake, url = provider
-    runs = killed_at_every_point(page, url, tmp_path)
-    assert [run["point"] for run in runs] == list(range(1, points + 1))
+    pages = {README: 12, QUICKSTART: 14, RESUME: 14}  # and at how many points each is killed
+    runs = killed_at_every_point(pages, url, tmp_path)
+    points = [(number, point) for number, most in enumerate(pages.values()) for point in range(1, most + 1)]
+    assert [(int(run["script"]), run["point"]) for run in runs] == points
     assert fake.refused == []
     assert "no result of this call" not in json.dumps(fake.requests)
     for run in runs:
         assert run["after"][: len(run["before"])] == run["before"], "what was acknowledged stays"
         assert refusals(run["after"]) == [], "every call has its own result, in the log itself"
-        if page == RESUME:  # each turn ends as if nothing had happened; where it was over, the second run begins one
+        if list(pages)[int(run["script"])] == RESUME:
+            # each turn ends as if nothing had happened; where it was over, the second run begins one
             assert roles(run["after"]) == TURN * (1 + (roles(run["before"]) == TURN)), run["name"]

@@ -7,11 +7,7 @@ import time
 from collections.abc import Awaitable
 from pathlib import Path
 
-import pytest
-
 from summarizing_context import Settings, SummarizingContext, open_context
-
-pytestmark = pytest.mark.anyio
 
 LENGTH = 6_000  # messages
 
@@ -65,13 +61,6 @@ async def test_restoring_a_long_log_holds_nobody_up(tmp_path: Path):
         await context.clear()
         assert await largest_share(context.restore(there)) < MOST
         assert await contents(context) == [message["content"] for message in history()]
-
-
-async def test_following_another_long_history_holds_nobody_up(tmp_path: Path):
-    async with open_context(settings(tmp_path / "run.db")) as context:
-        await context.set_messages(history())
-        assert await largest_share(context.follow(history("otherwise"))) < MOST
-        assert await contents(context) == [message["content"] for message in history("otherwise")]
 
 
 async def test_what_is_added_while_a_long_log_is_restored_comes_behind_it_or_goes_with_the_old_log(tmp_path: Path):

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import sqlite3
-import subprocess
 import sys
 import threading
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from summarizing_context import Settings, open_context
-
-pytestmark = pytest.mark.anyio
+from summarizing_context.cli import main
 
 PATIENCE = 300  # seconds, for what takes a few
 
@@ -48,9 +43,10 @@ async def fill(store: object, prefix: str, sessions: int, messages: int) -> None
 
 async def lengths(store: Path) -> dict[str, int]:
     """The messages of each session, as `sessions list` tells."""
-    command = [sys.executable, "-m", "summarizing_context", "sessions", "list", "--store", str(store), "--json", "-"]
-    listed = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=True, timeout=PATIENCE)
-    return {info["session_id"]: info["messages"] for info in json.loads(listed.stdout)["sessions"]}
+    told = store.with_suffix(".json")
+    command = ["sessions", "list", "--store", str(store), "--json", str(told)]
+    assert await asyncio.get_running_loop().run_in_executor(None, main, command) == 0
+    return {info["session_id"]: info["messages"] for info in json.loads(told.read_text())["sessions"]}
 
 
 async def test_a_hundred_sessions_that_add_at_once_lose_nothing(tmp_path: Path):
@@ -68,26 +64,6 @@ async def test_sessions_of_one_file_and_loop_share_one_thread_however_the_file_i
     ):
         assert threading.active_count() == before + 1
     assert threading.active_count() == before
-
-
-async def test_a_session_that_is_closed_does_not_disturb_the_others(tmp_path: Path):
-    store = tmp_path / "run.db"
-    async with open_context(settings(store, "stays")) as stays:
-        for number in range(10):
-            async with open_context(settings(store, "short")) as short:
-                await asyncio.gather(short.add_message(said(number)), stays.add_message(said(number)))
-            await stays.add_message(said(number))
-    assert await lengths(store) == {"stays": 20, "short": 10}
-
-
-async def test_a_session_opened_after_the_file_was_removed_begins_a_new_file(tmp_path: Path):
-    store = tmp_path / "run.db"
-    async with open_context(settings(store, "old")) as old:
-        await old.add_message(said(0))
-        shutil.rmtree(tmp_path)
-        async with open_context(settings(store, "new")) as new:
-            await new.add_message(said(0))
-    assert await lengths(store) == {"new": 1}
 
 
 def test_event_loops_in_several_threads_use_one_file(tmp_path: Path):

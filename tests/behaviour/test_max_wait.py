@@ -13,8 +13,6 @@ from summarizing_context import Settings, SummarizingContext, open_context
 from tests.laws.builders import session
 from tests.laws.summarizers import Counting
 
-pytestmark = pytest.mark.anyio
-
 
 class Held(Counting):
     """Answers when it may."""

@@ -14,13 +14,10 @@ from summarizing_context import (
     MemoryNotFoundError,
     Settings,
     SettingsError,
-    StoreReadOnlyError,
     open_context,
 )
 from tests.laws.builders import assistant, count, session, user
 from tests.laws.judge import SMALL
-
-pytestmark = pytest.mark.anyio
 
 
 def small(path: Path, session_id: str = "s", **changed: Any) -> Settings:
@@ -45,14 +42,6 @@ async def test_a_memory_is_stored_found_changed_and_forgotten():
         assert found.updated_at > found.created_at
         await context.memory.forget(id)
         assert await context.memory.retrieve("invoices") == []
-
-
-async def test_the_nearest_memory_comes_first_and_an_equal_one_is_kept_once():
-    async with open_context(Settings()) as context:
-        ids = [await context.memory.store(text) for text in ("staging errors", "errors", "staging deploy errors")]
-        assert await context.memory.store("errors") == ids[1]
-        found = await context.memory.retrieve("staging deploy errors", limit=2)
-        assert [one.content for one in found] == ["staging deploy errors", "staging errors"]
 
 
 async def test_memories_belong_to_a_project_or_else_to_a_session(tmp_path: Path):
@@ -225,15 +214,6 @@ async def test_what_cannot_be_is_refused(number: int):
         await context.memory.retrieve("x")
 
 
-async def test_a_context_that_only_reads_finds_memories_and_keeps_none(tmp_path: Path):
-    async with open_context(small(tmp_path)) as context:
-        await context.memory.store("tulips")
-    async with open_context(small(tmp_path), read_only=True) as context:
-        assert len(await context.memory.retrieve("tulip")) == 1
-        with pytest.raises(StoreReadOnlyError):
-            await context.memory.store("roses")
-
-
 async def _say(path: Path, session_id: str, *said: str) -> None:
     async with open_context(small(path, session_id, project="p", memory_extract=True)) as context:
         for text in said:
@@ -267,16 +247,3 @@ async def test_a_new_address_replaces_the_address_and_nothing_that_was_said_besi
         "Our staging server is at 10.0.0.9.",
         "owner of parser: Ana owns the parser.",
     ]
-
-
-async def test_under_the_threshold_of_the_seed_one_word_of_four_finds_a_memory_without_an_embedding(tmp_path: Path):
-    """The seed's JSON has `"similarity_threshold": 0.7`."""
-    await _say(tmp_path, "a", "Our staging server is at 10.0.0.7.", "CI runs on Jenkins.")
-    given = small(tmp_path, "b", project="p", memory_include="auto", similarity_threshold=0.7)
-    async with open_context(given) as context:
-        (one,) = await context.memory.retrieve("what address does the staging server have?")
-        assert (one.content, one.score > 0.7) == ("Our staging server is at 10.0.0.7.", True)
-        await context.add_message(user("What address does the staging server have?"))
-        (block, *_) = await context.get_messages_for_request()
-    assert "10.0.0.7" in block["content"]
-    assert "Jenkins" not in block["content"]

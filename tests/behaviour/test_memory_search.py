@@ -10,7 +10,6 @@ import pytest
 from summarizing_context import Settings, open_context
 from tests.laws.builders import assistant, user
 
-pytestmark = pytest.mark.anyio
 PLACES = ("session", "project", "all")
 
 
@@ -61,15 +60,6 @@ async def test_the_search_command_takes_a_scope_and_finds_memories(tmp_path: Pat
         refused = await context.handle_command("/context search --project walrus")
         assert not refused.ok
         assert "project" in refused.text
-
-
-async def test_a_search_without_memories_ranks_as_before(tmp_path: Path):
-    async with open_context(settings(tmp_path, "s")) as context:
-        for number in range(5):
-            await context.add_message(user("walrus " * (number + 1)))
-        before = await context.search("walrus")
-        await context.memory.store("Lunch is at noon")
-        assert await context.search("walrus") == before
 
 
 @pytest.mark.parametrize("threshold", [None, 0.0, 0.7, 0.72, 0.9, 1.0])

@@ -7,13 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from summarizing_context import Settings, SummarizingContext, open_context
 from tests.laws.builders import session
 from tests.laws.summarizers import Counting, Failing
-
-pytestmark = pytest.mark.anyio
 
 BUDGET = 2_500
 SIZES: dict[str, Any] = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
@@ -68,28 +64,6 @@ async def test_without_a_summarizer_that_answers_the_header_stays_within_its_sha
     assert headers[-1][0].segments > 16
     assert {node.made_by for node in headers[-1]} == {"stand-in"}
     assert max(map(tokens, headers)) <= 0.5 * BUDGET
-
-
-async def test_a_session_that_is_opened_again_goes_on_with_the_same_header(tmp_path: Path):
-    log, store = session(seed=6, messages=600), tmp_path / "run.db"
-    stop = next(at for at in range(500, 0, -1) if log[at - 1]["role"] == "user")  # no call is open
-    async with open_context(small(store=store), summarizer=Counting("counting/1")) as context:
-        await feed(context, log[:stop])
-        shown = await context.get_messages_for_request()
-    summarizer = Counting("counting/1")
-    async with open_context(small(store=store), summarizer=summarizer) as again:
-        assert await again.get_messages_for_request() == shown
-        merged = again.explain(drops=False)[0]
-        assert merged.segments > 1
-        while again.last_view is None or again.last_view.activation is None:
-            await again.add_message(log.pop())
-            assert await again.wait_idle(60)
-            await again.get_messages_for_request()
-        after = again.explain(drops=False)[0]
-        assert after == merged or after.segments > merged.segments
-        assert after.made_by == "model"
-        held = again.statistics().segments
-    assert len(summarizer.segments) < held / 4
 
 
 async def test_another_budget_costs_no_summary_anew(tmp_path: Path):

@@ -11,8 +11,6 @@ import pytest
 
 from summarizing_context import Settings, SummarizerTimeout, SummaryJob, SummaryReply, open_context
 
-pytestmark = pytest.mark.anyio
-
 SECRET = "zanzibar"
 LOGGER = "summarizing_context"
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from summarizing_context import Settings, open_context
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_first_request_stands_before_the_summaries_and_the_newest_message_at_the_end() -> None:

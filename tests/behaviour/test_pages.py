@@ -22,7 +22,6 @@ from tests.behaviour.contexts import opened
 from tests.laws.builders import DIALECTS, assistant, call, count, marked, result, session, user
 from tests.laws.judge import SMALL
 
-pytestmark = pytest.mark.anyio
 FRAME = re.compile(r"<recalled messages=\"(\d+)-(\d+)\" detail=\"\w+\">\n[^\n]*\n(.*)\n</recalled>", re.DOTALL)
 LABEL = re.compile(r"^\[messages? \d[^\n]*\]\n?", re.MULTILINE)
 
@@ -139,24 +138,6 @@ async def test_a_place_that_is_not_there_is_a_typed_error_that_tells_what_is(pla
     async with opened([user(f"message {n}") for n in range(6)]) as context:
         with pytest.raises(error, match=re.escape(says)):
             await context.expand(place)
-
-
-async def test_other_bad_arguments_are_typed_errors() -> None:
-    async with opened([user("one " * 500), user("two")]) as context:
-        for arguments in ({"detail": "all"}, {"max_tokens": 0}, {"max_tokens": 20}, {"max_tokens": "9"}, {"cursor": 3}):
-            with pytest.raises(SettingsError):
-                await context.expand(0, **arguments)  # type: ignore[arg-type]
-        cursor = (await context.expand(0, max_tokens=100)).next_cursor
-        assert cursor is not None
-        for place, detail, wrong in ((1, "full", cursor), (0, "line", cursor), (0, "full", "page 2")):
-            with pytest.raises(NodeNotFoundError, match="cursor"):
-                await context.expand(place, detail, cursor=wrong)  # type: ignore[arg-type]
-        await context.set_messages([user("another log")])
-        with pytest.raises(NodeNotFoundError, match="replaced"):
-            await context.expand(0, cursor=cursor)
-        await context.clear()
-        with pytest.raises(NodeNotFoundError, match="no messages"):
-            await context.expand(0)
 
 
 async def test_pages_stay_within_their_tokens_whatever_the_counter_counts() -> None:

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from summarizing_context import (
-    ContextClosedError,
     PinNotFoundError,
     Settings,
-    SettingsError,
     StoreReadOnlyError,
     SummarizingContext,
     open_context,
@@ -20,7 +18,6 @@ from summarizing_context import (
 from tests.laws.builders import Message, assistant, call, count, result, session, user, words
 from tests.laws.judge import SMALL, Judge
 
-pytestmark = pytest.mark.anyio
 LOG = session(7, 200, size=30)
 TAG = "<standing_rules>"
 
@@ -151,19 +148,6 @@ async def test_a_cleared_log_shows_no_pinned_text_any_more_nor_does_what_comes_t
         assert await context.get_messages_for_request() == [user("hello again")]
     async with open_context(settings) as context:
         assert await context.get_messages_for_request() == [user("hello again")]
-
-
-@pytest.mark.parametrize("what", [-1, 99, True, 1.5, None, "", " ", "x" * 2_001, "half \ud83d"])
-async def test_what_cannot_be_pinned_is_refused(what: Any):
-    async with open_context(small()) as context:
-        await context.add_message(user("hi"))
-        with pytest.raises(SettingsError):
-            await context.pin(what)
-        with pytest.raises(SettingsError):
-            await context.unpin(what if what is None else 7)
-        assert context.pins() == []
-    with pytest.raises(ContextClosedError):
-        await context.pin(0)
 
 
 RULES = ("Never push to main.", "Always answer in French.", "Do not touch the vendor folder.")

@@ -12,7 +12,6 @@ import pytest
 from summarizing_context import Settings, SummarizingContext, open_context
 from tests.laws.builders import session
 
-pytestmark = pytest.mark.anyio
 BUDGET = 3_000
 LOG = session(31, 140)
 
@@ -59,19 +58,6 @@ async def test_high_water_is_reached_as_the_session_grows():
         assert await reason(context) is None
 
 
-async def test_a_lower_budget_is_told():
-    async with filled() as context:
-        assert await reason(context, token_budget=600) == "budget_lowered"
-        assert await reason(context, token_budget=600) is None
-
-
-async def test_another_provider_is_told_once():
-    async with filled() as context:
-        assert await reason(context, provider=Provider(BUDGET, "another")) == "provider_changed"
-        assert await reason(context, provider=Provider(BUDGET, "another")) is None
-        assert await reason(context) is None
-
-
 def thinking(number: int) -> list[dict[str, Any]]:
     """A turn with signed thinking and a call."""
     signed = {"type": "thinking", "thinking": "hm " * 5, "signature": f"s{number}"}
@@ -104,12 +90,6 @@ async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
     assert reasons >= {None, "high_water", "idle", "explicit", "restored"}, "the first begins with a memory"
 
 
-async def test_a_replaced_log_is_told():
-    async with filled() as context:
-        await context.set_messages([*LOG[:50], {"role": "user", "content": "Now something else."}])
-        assert await reason(context) == "log_replaced"
-
-
 async def test_a_reopened_session_without_a_state_of_its_own_is_told(tmp_path: Path):
     async with filled(store=tmp_path / "run.db"):
         pass
@@ -119,15 +99,6 @@ async def test_a_reopened_session_without_a_state_of_its_own_is_told(tmp_path: P
     async with filled(store=tmp_path / "run.db", segment_target=390) as context:  # other cuts: no state fits
         assert await reason(context) == "restored"
         assert await reason(context) is None
-
-
-async def test_a_pause_is_told_by_the_contexts_own_clock():
-    clock = Clock()
-    async with filled(clock, idle_after=300.0, low_water=0.02) as context:
-        clock.time = 299.0
-        assert await reason(context) is None
-        clock.time = 2_000.0
-        assert await reason(context) == "idle"
 
 
 @pytest.mark.parametrize("silly", [1, 10**9, 10**30])

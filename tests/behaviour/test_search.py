@@ -11,8 +11,6 @@ from summarizing_context import SearchHit, Settings, SettingsError, SummaryJob, 
 from tests.laws.builders import assistant, session, user
 from tests.laws.judge import SMALL
 
-pytestmark = pytest.mark.anyio
-
 
 class Poet:
     """A summarizer with words of its own."""
@@ -34,15 +32,6 @@ async def test_messages_are_found_with_their_place_and_their_words():
         assert hit.score > 0
 
 
-async def test_hits_that_hold_more_of_the_words_come_first():
-    async with open_context(Settings()) as context:
-        for text in ("staging", "staging errors", "the deploy to staging had errors", "errors errors errors"):
-            await context.add_message(user(text))
-        hits = await context.search("deploy staging errors", limit=3)
-        assert hits[0].start == 2
-        assert len(hits) == 3
-
-
 async def test_a_summary_is_found_by_words_that_no_message_holds():
     settings = Settings(max_tokens=800, start_at=0, **SMALL)
     async with open_context(settings, summarizer=Poet()) as context:
@@ -54,22 +43,6 @@ async def test_a_summary_is_found_by_words_that_no_message_holds():
         hits = await context.search("tulip")
         assert {hit.kind for hit in hits} == {"summary"}
         assert all(0 <= hit.start < hit.stop <= len(log) for hit in hits)
-
-
-async def test_a_summary_of_a_session_that_fills_no_segment_is_found(tmp_path: Path):
-    settings = Settings(store=tmp_path / "short.db")
-    async with open_context(settings, summarizer=Poet()) as context:
-        for message in session(3, 30, size=30):
-            await context.add_message(message)
-        await context.summarize(5)
-        await context.wait_idle()
-        await context.summarize(5)
-        (node,) = context.explain()
-        (hit,) = await context.search("tulip")
-        assert (hit.kind, hit.start, hit.stop) == ("summary", node.start, node.stop)
-        assert "tulips" in (await context.handle_command("/context search tulip")).text
-    async with open_context(settings, summarizer=Poet(), read_only=True) as context:
-        assert [hit.kind for hit in await context.search("tulip")] == ["summary"]
 
 
 @pytest.mark.parametrize("scope", ["project", "all"])
@@ -95,12 +68,6 @@ async def test_a_fork_and_its_original_are_both_found_wherever_one_asks(tmp_path
             assert [hit.session_id for hit in await context.search("zanzibar")] == [asking]
             summaries = await context.search("tulip", scope=scope)
             assert {(hit.kind, hit.session_id) for hit in summaries} == {("summary", asking), ("summary", other)}
-
-
-async def test_ephemeral_messages_are_not_found():
-    async with open_context(Settings()) as context:
-        await context.add_message({**user("a passing tulip"), "ephemeral": True})
-        assert await context.search("tulip") == []
 
 
 async def test_a_project_is_searched_across_its_sessions(tmp_path: Path):

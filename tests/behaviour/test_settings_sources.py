@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from summarizing_context import Settings, SettingsError
-
-NAMES = [setting.name for setting in dataclasses.fields(Settings)]
 
 
 def test_a_toml_table_is_read(tmp_path: Path):
     file = tmp_path / "run.toml"
     file.write_text('[summarizing_context]\nstore = "run.db"\nhigh_water = 0.7\nallow_download = true\n')
     assert Settings.from_toml(file) == Settings(store="run.db", high_water=0.7, allow_download=True)
-
-
-def test_an_inner_toml_table_is_reached_by_a_dotted_name(tmp_path: Path):
-    file = tmp_path / "pyproject.toml"
-    file.write_text("[tool.summarizing_context]\nmax_tokens = 5\n")
-    assert Settings.from_toml(str(file), table="tool.summarizing_context").max_tokens == 5
 
 
 @pytest.mark.parametrize(
@@ -75,18 +63,6 @@ def test_an_argument_goes_over_the_environment_over_a_file_over_the_default(tmp_
     environ = {"SUMMARIZING_CONTEXT_MAX_TOKENS": "2", "SUMMARIZING_CONTEXT_ATTEMPTS": "2"}
     loaded = Settings.load(file, environ=environ, max_tokens=3)
     assert (loaded.max_tokens, loaded.attempts, loaded.concurrency, loaded.image_tokens) == (3, 2, 1, 1_600)
-
-
-def test_an_alias_in_one_place_gives_way_to_the_name_in_another(tmp_path: Path):
-    file = tmp_path / "run.toml"
-    file.write_text("[summarizing_context]\ncompaction_strategy = 'truncate'\n")
-    assert Settings.load(file, environ={}, strategy="summarize").strategy == "summarize"
-
-
-@given(st.dictionaries(st.sampled_from(NAMES).map(str.upper) | st.text(), st.text(), max_size=5))
-def test_any_environment_at_all_is_accepted_or_refused_with_a_settings_error(environ: dict[str, str]):
-    with contextlib.suppress(SettingsError):
-        Settings.from_env(environ={f"SUMMARIZING_CONTEXT_{name}": text for name, text in environ.items()})
 
 
 @pytest.mark.parametrize("name", ["SUMMARIZING_CONTEXT_PROXY_TOKEN", "SUMMARIZING_CONTEXT_MCP_TOKEN"])

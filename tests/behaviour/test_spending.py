@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import BudgetReport, MessageError, Settings, SettingsError, open_context
-from tests.laws.builders import count, session, system, user
+from summarizing_context import BudgetReport, MessageError, Settings, open_context
+from tests.laws.builders import count, session, user
 from tests.laws.judge import SMALL
 
-pytestmark = pytest.mark.anyio
 LOG = session(6, 300, size=30)
 
 
@@ -56,17 +55,3 @@ async def test_space_is_made_only_where_it_is_missing():
         assert report.activated
         assert report.tokens_after == context.budget().used_tokens < 700
         assert context.has_space(user("word " * 50))
-
-
-async def test_system_rows_that_leave_no_room_fill_the_budget():
-    async with open_context(small(), count_tokens=len) as context:
-        await context.add_message(system("x" * 990))
-        assert context.budget().percent_used == 1.0
-        assert not context.has_space(user(""))
-
-
-@pytest.mark.parametrize("tokens", [-1, 1_001, True, "many", 1.5, None])
-async def test_space_is_asked_for_in_tokens(tokens: Any):
-    async with open_context(small()) as context:
-        with pytest.raises(SettingsError, match="tokens"):
-            await context.make_space(tokens)

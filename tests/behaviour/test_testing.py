@@ -7,9 +7,8 @@ import json
 import pytest
 
 from summarizing_context import Settings, SummarizerError, open_context
-from summarizing_context.testing import Conversation, ScriptedSummarizer, memory_store, range_name
+from summarizing_context.testing import Conversation, ScriptedSummarizer, range_name
 
-pytestmark = pytest.mark.anyio
 SMALL = Settings(max_tokens=3_000, token_counter="estimate")
 
 
@@ -37,12 +36,6 @@ async def test_a_script_may_fail_and_then_answer():
         await context.compact()
         await context.wait_idle(60)  # a failed call is tried again after a moment
     assert len(summarizer.jobs) > 2
-
-
-async def test_a_store_in_memory_holds_a_session():
-    async with open_context(SMALL, store=await memory_store()) as context:
-        await context.add_message(Conversation().user("Hello."))
-        assert await context.get_messages() == [{"role": "user", "content": "Hello."}]
 
 
 def test_a_conversation_is_the_same_each_time_and_answers_each_call():

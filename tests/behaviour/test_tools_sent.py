@@ -17,7 +17,6 @@ from summarizing_context import (
 )
 from tests.laws.builders import count
 
-pytestmark = pytest.mark.anyio
 SMALL = Settings(
     max_tokens=4_000,
     segment_min=100,

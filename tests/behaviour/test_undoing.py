@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, UndoError, open_context
+from summarizing_context.cli import main
 from summarizing_context.errors import ContextClosedError, StoreReadOnlyError
 from tests.laws.builders import assistant, count, session, user, words
 from tests.laws.checkers import goes_on
 from tests.laws.judge import SMALL
 from tests.laws.summarizers import Counting
 
-pytestmark = pytest.mark.anyio
 BUDGET = 3_000
 SETTINGS: dict[str, Any] = {"max_tokens": BUDGET, "session_id": "s", **SMALL}
 
@@ -141,19 +140,18 @@ async def test_an_undo_outlives_the_process(tmp_path: Path) -> None:
         assert context.statistics().activations == 0, "the view goes on as it was kept"
 
 
-async def test_a_session_that_nobody_has_open_is_undone_by_the_command(tmp_path: Path) -> None:
+async def test_a_session_that_nobody_has_open_is_undone_by_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, config = tmp_path / "a.db", tmp_path / "sizes.toml"
     config.write_text("[summarizing_context]\n" + "".join(f"{name} = {size}\n" for name, size in SMALL.items()))
-    program = [sys.executable, "-m", "summarizing_context"]
-    command = [*program, "undo", "s", "--store", path, "--config", config, "--json", "-"]
+    command = ["undo", "s", "--store", str(path), "--config", str(config), "--json", "-"]
     async with opened(store=path) as context:
         before, _, message = await until_activated(context, 10, times=2)
-        refused = await anyio.run_process(command, check=False)
-        assert refused.returncode != 0
-        assert b"is open for writing" in refused.stderr
-    undone = await anyio.run_process(command, check=False)
-    assert undone.returncode == 0, undone.stderr
-    assert json.loads(undone.stdout)["undid"] == 2
+        assert await anyio.to_thread.run_sync(main, command) != 0
+        assert "is open for writing" in capsys.readouterr().err
+    assert await anyio.to_thread.run_sync(main, command) == 0
+    assert json.loads(capsys.readouterr().out)["undid"] == 2
     async with opened(store=path) as context:
         assert goes_on(await context.get_messages_for_request(), [*before, message])
         assert context.activations()[-1].undoes == 2

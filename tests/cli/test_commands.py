@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
@@ -80,23 +79,3 @@ def test_commands_are_completed_where_a_shell_asks(run: Runner, monkeypatch, cap
 def test_every_command_of_a_host_is_one_of_the_command_line(run: Runner, store):
     shown = run("--help").out
     assert all(f" {name} " in shown for name in COMMANDS if name != "help")
-
-
-def test_the_tables_of_a_session_fit_into_80_columns_and_cut_no_path(run: Runner, tmp_path: Path, monkeypatch):
-    path = f"src/{'deeply/' * 8}parser.py"
-    call = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": read_of(path)}]}
-    answer = {"role": "tool", "tool_call_id": "1", "content": "x = 1"}
-    store = fill_store(tmp_path / "run.db", "s1", [says("user", "Read it."), call, answer, *LOG], max_tokens=4_000)
-    monkeypatch.setenv("COLUMNS", "80")
-    ledger = run("ledger", "s1", "--store", store)
-    assert path in ledger.out
-    activations = run("activations", "s1", "--store", store)
-    assert activations.out.splitlines()[2].endswith("  nearly full")
-    status = run("status", "s1", "--store", store)
-    assert ": nearly full" in status.out
-    assert max(map(len, activations.out.splitlines())) <= 80
-    assert "No checkpoints yet" in run("checkpoints", "s1", "--store", store).out
-
-
-def read_of(path: str) -> dict[str, str]:
-    return {"name": "read_file", "arguments": json.dumps({"path": path})}

@@ -6,7 +6,6 @@ import pytest
 from cli.commands import Runner
 
 from summarizing_context.evaluation import demo as demonstration
-from summarizing_context.messages import counters as tokens
 
 
 @pytest.fixture(autouse=True)
@@ -46,18 +45,6 @@ def test_the_demo_shows_answers_costs_and_what_to_type_next_in_80_columns(run: R
     assert [command.split()[1] for command in commands] == ["demo", "view", "recall", "replay"]
     assert max(len(line) for line in ran.out.splitlines() if line.startswith(" ")) <= 80  # of tables and commands
     assert ran.err.startswith("Replaying the demo session: ")
-
-
-def test_the_demo_says_how_to_count_exactly_where_it_estimates(run: Runner, monkeypatch, caplog):
-    async def nothing() -> None:
-        return None
-
-    short = demonstration.demo_session(turns=8)
-    monkeypatch.setattr(demonstration, "demo_session", lambda: short)
-    monkeypatch.setattr(tokens, "load_in_thread", nothing)
-    tokens._tell_of_estimate.cache_clear()
-    assert "counted by estimate" in run("demo", "--budget", "6k").out
-    assert [message for message in caplog.messages if "offline-tokens" in message] != []
 
 
 def test_the_demo_can_be_kept_and_looked_into(run: Runner, monkeypatch, tmp_path):

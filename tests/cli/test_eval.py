@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Runner, write_transcript
+from tests.cli.commands import Runner
 from tests.evaluation.real.test_scores import answered
 from tests.evaluation.sessions import write
 from tests.privacy import open_to_others
@@ -28,7 +28,7 @@ def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, f
     page = (tmp_path / "a" / "report.html").read_text("utf8")
     assert "session-1" in page
     assert "http" not in page.replace("http-equiv", "")
-    again = run("eval", "run", "--cases", folder, "--budget", "3k", "--jobs", 2, "--out", tmp_path / "b")
+    again = run("eval", "run", "--cases", folder, "--budget", "3k", "--jobs", 1, "--out", tmp_path / "b")
     assert "Values needed later" in again.out
     assert (tmp_path / "a" / "report.html").read_bytes() == (tmp_path / "b" / "report.html").read_bytes()
     compared = run("eval", "compare", tmp_path / "a", tmp_path / "b", "--json", "-")
@@ -38,7 +38,8 @@ def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, f
 
 def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, folder: Path, tmp_path: Path):
     for name, budget in (("wide", "4k"), ("narrow", "2k")):
-        assert run("eval", "run", "--cases", folder, "--budget", budget, "--out", tmp_path / name).status == 0
+        place = ("--cases", folder, "--budget", budget, "--jobs", 1, "--out", tmp_path / name)
+        assert run("eval", "run", *place).status == 0
     told = run("eval", "compare", tmp_path / "wide", tmp_path / "narrow", "--json", "-")
     assert (told.document["verdict"] == "worse") == (told.status == 1)
     assert run("eval", "compare", tmp_path / "wide", tmp_path / "nowhere").status == 2
@@ -62,13 +63,6 @@ def test_a_format_of_ones_own_choice_is_how_the_transcript_is_read(
     assert f"{log}:1: a content without a list of parts" in " ".join(ran.err.split())
 
 
-def test_a_run_that_measures_nothing_says_why(run: Runner, tmp_path: Path):
-    write_transcript(tmp_path / "short.jsonl", [{"role": "user", "content": "hi"}])
-    ran = run("eval", "run", "--cases", tmp_path, "--out", tmp_path / "report")
-    assert ran.status == 0
-    assert "Nothing was measured" in ran.out
-
-
 def test_settings_of_ones_own_reach_the_run(run: Runner, folder: Path, tmp_path: Path):
     config = tmp_path / "mine.json"
     config.write_text('{"segment_target": 900, "segment_max": 1200, "segment_min": 300}', encoding="utf8")
@@ -79,15 +73,6 @@ def test_settings_of_ones_own_reach_the_run(run: Runner, folder: Path, tmp_path:
     ran = run("eval", "run", *place, "--model", "m")
     assert (ran.status, "--cassette" in ran.err) == (2, True)
     assert run("eval", "run", *place, "--prompts", tmp_path / "nowhere").status == 2
-
-
-def test_a_model_of_ones_own_is_forecast_as_summarizer(run: Runner, folder: Path, tmp_path: Path):
-    model = ("--model", "gpt-5.4-mini", "--cassette", tmp_path / "c.jsonl", "--dry-run", "--json", "-")
-    ran = run("eval", "record", "--cases", folder, "--budget", "3k", *model)
-    assert ran.status == 0
-    assert ran.document["by_kind"]["segment"] > 0
-    assert ran.document["estimated_cost"] > 0
-    assert not (tmp_path / "c.jsonl").exists()
 
 
 SUITE = 'name = "real"\nclaim = "A claim."\nrecording = "data"\n[[bounds]]\nat_least = {least}\n'
@@ -121,32 +106,3 @@ def test_a_bound_that_is_missed_is_status_1(run: Runner, checkout: Path):
     ran = run("eval", "run", "real", "--jobs", 1, "--arms", "ours,compact", "--json", "-")
     assert ran.status == 1
     assert ran.document["gates"][0]["result"] == "failed"
-
-
-def test_equal_runs_write_equal_bytes(run: Runner, checkout: Path):
-    for out in ("first", "second"):
-        run("eval", "run", "real", "--jobs", 1, "--arms", "ours,compact", "--out", checkout / out)
-    for name in ("report.json", "report.html"):
-        assert (checkout / "first" / name).read_bytes() == (checkout / "second" / name).read_bytes()
-
-
-def test_a_forecast_needs_no_key_and_sends_nothing(run: Runner, checkout: Path):
-    command = "eval record real --reader openai --reader-model gpt-5.4-mini --arms ours,compact,tail --dry-run --json -"
-    ran = run(*command.split())
-    assert ran.status == 0
-    assert ran.document["by_kind"] == {"reader": 1, "judge": 1}
-    assert not (checkout / "evals" / "cassettes").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("run", "real", "--arms", "hierarchical"), "there is no arm 'hierarchical'; there are ours"),
-        (("record", "real"), "--reader-model"),
-        (("record", "real", "--reader", "oracle", "--reader-model", "m"), "openai and anthropic"),
-    ],
-)
-def test_wrong_arguments_are_told(run: Runner, checkout: Path, arguments: tuple[str, ...], words: str):
-    ran = run("eval", *arguments)
-    assert ran.status == 2
-    assert words in ran.err

@@ -56,14 +56,6 @@ def test_memories_are_found_within_their_scope(run: Runner, store):
     assert "–" in shown  # a memory that no message taught stands at no message
 
 
-def test_hits_are_shown_in_a_table_and_do_no_harm_to_the_terminal(run: Runner, store):
-    ran = run("search", "noted", "parser", "--store", store)
-    assert ran.status == 0
-    assert all(word in ran.out for word in ("s1", "message", "and the parser"))
-    assert "\x1b" not in ran.out
-    assert "nothing holds" in run("search", "zebra", "--store", store).out
-
-
 def test_a_session_goes_back_to_a_checkpoint_and_forward_again(run: Runner, store):
     made = run("checkpoint", "s1", "start", "--store", store, "--json", "-").document
     assert made["name"] == "start"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,12 +25,6 @@ def test_sessions_are_listed(run: Runner, store):
     assert {info["session_id"]: info["messages"] for info in found} == {"s1": 2, "s2": 1}
 
 
-def test_a_session_is_named_however_long_its_project_is_called(run: Runner, tmp_path: Path, monkeypatch):
-    store = fill_store(tmp_path / "run.db", "harbour-walls", LOG, project="breakwater " * 9)
-    monkeypatch.setenv("COLUMNS", "80")
-    assert "harbour-walls" in run("sessions", "list", "--store", store).out
-
-
 def test_the_store_may_be_named_by_the_environment(run: Runner, store, monkeypatch):
     monkeypatch.setenv("SUMMARIZING_CONTEXT_STORE", str(store))
     assert "s1" in run("sessions", "list").out
@@ -51,24 +43,3 @@ def test_no_answer_removes_nothing(run: Runner, store, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert "give --yes" in run("sessions", "delete", "s1", "--store", store).err
     assert "give --yes" in run("sessions", "purge", "--store", store).err
-
-
-def test_a_deleted_session_leaves_no_text_in_the_file(run: Runner, store):
-    for session in ("s1", "s2"):
-        assert run("sessions", "delete", session, "--store", store, "--yes").status == 0
-    assert run("sessions", "purge", "--store", store, "--yes", "--json", "-").document["freed_bytes"] >= 0
-    files = [path.read_bytes() for path in store.parent.glob("run.db*")]
-    assert files
-    assert not any(b"tulip-seven" in data for data in files)
-
-
-@pytest.mark.parametrize("version", [2, 12])
-@pytest.mark.parametrize("command", [("sessions", "list"), ("search", "tulip"), ("view", "s1")])
-def test_a_store_of_another_version_is_refused_and_left_as_it_is(run: Runner, store, version, command):
-    with closing(sqlite3.connect(store)) as connection:
-        connection.execute(f"pragma user_version = {version}")
-    before = store.read_bytes()
-    ran = run(*command, "--store", store)
-    assert (ran.status, ran.err.count("\n")) == (4, 1)
-    assert f"its schema version is {version} " in ran.err
-    assert store.read_bytes() == before

@@ -47,19 +47,6 @@ def test_nothing_to_explain_is_said(run: Runner, store):
     assert "nothing is covered" in run("view", "short", "--store", store, "--explain").out
 
 
-def test_a_look_changes_nothing(run: Runner, store):
-    before = run("sessions", "list", "--store", store, "--json", "-").out
-    run("view", "long", "--store", store, "--budget", "3k")
-    run("status", "long", "--store", store, "--budget", "3k")
-    assert run("sessions", "list", "--store", store, "--json", "-").out == before
-
-
-def test_a_budget_without_room_for_the_system_rows_ends_with_3(run: Runner, store):
-    ran = run("view", "long", "--store", store, "--budget", "50")
-    assert (ran.status, ran.err.count("\n")) == (3, 1)
-    assert "raise the budget" in ran.err
-
-
 def test_status_tells_how_full_the_view_is(run: Runner, store):
     ran = run("status", "long", "--store", store, "--budget", "6k")
     assert ran.status == 0
@@ -69,17 +56,6 @@ def test_status_tells_how_full_the_view_is(run: Runner, store):
     assert document["statistics"]["messages"] == len(demo_session(turns=10))
     assert 0 < document["budget"]["used_tokens"] <= document["budget"]["max_tokens"] == 6_000
     assert document["nodes"]
-
-
-def test_settings_come_from_a_file_that_is_named(run: Runner, store, tmp_path):
-    file = tmp_path / "agent.json"
-    file.write_text('{"context_management": {"max_tokens": 6000}}')
-    ran = run("view", "long", "--store", store, "--config", file, "--json", "-")
-    assert ran.document["budget"] == 6000
-    file.write_text('{"context_management": {"max_token": 6000}}')
-    ran = run("view", "long", "--store", store, "--config", file)
-    assert ran.status == 2
-    assert "did you mean" in " ".join(ran.err.split())
 
 
 def test_a_budget_that_is_not_given_is_that_of_the_last_request(run: Runner, store, tmp_path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.errors import CheckpointNotFoundError, StoreError
+from summarizing_context.errors import CheckpointNotFoundError
 from summarizing_context.stores.base import Place, StoredProviderView
 from tests.contract.store_builders import bytes_beside, entries, log_of, nothing, numbered, opened, sql, texts
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
+pytestmark = pytest.mark.usefixtures("backend")
 SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
 
 
@@ -58,28 +58,6 @@ async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(
         assert await checkpoints.replace("s", Place(1, 3), [], 0, [], committed=nothing) == kept, (
             "an equal one is not made again"
         )
-
-
-async def test_a_checkpoint_of_more_than_there_is_is_refused(where):
-    async with opened(where, "s") as store:
-        with pytest.raises(StoreError, match="0 entries"):
-            await store.checkpoints.save("s", None, Place(0, 1), [])
-
-
-async def test_pins_go_along_with_checkpoints_and_forks(where):
-    called: list[str] = []
-    async with opened(where, "s") as store:
-        await store.append("s", numbered(2), nothing)
-        await store.save_pins("s", "first", lambda: called.append("done"))
-        made = await store.checkpoints.save("s", None, Place(0, 2), [])
-        await store.save_pins("s", "second", nothing)
-        assert ((await store.load("s")).pins, called) == ("second", ["done"])
-        assert (await store.checkpoints.load("s", made.id)).pins == "first"
-        await store.checkpoints.fork("s", made.id, "fork")
-        await store.checkpoints.restore("s", made.id, Place(0, 2), [], nothing)
-        assert [(await store.load(name)).pins for name in ("s", "fork")] == ["first", "first"]
-        with pytest.raises(StoreError, match="not claimed"):
-            await store.save_pins("fork", "third", nothing)
 
 
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(tmp_path):

@@ -23,10 +23,7 @@ from tests.contract import store_builders
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.contract.store_crasher import after_checkpoint_steps, another, make_state
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
 
 Plan = dict[str, Any]
 Crash = Callable[..., list[str]]

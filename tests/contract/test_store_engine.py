@@ -13,8 +13,6 @@ from summarizing_context import assembly
 from summarizing_context.errors import StoreError
 from tests.contract.store_builders import entries, log_of, nothing, opened
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_file_that_is_there_again_is_opened_anew(path: Path):
     async with opened(path, "a") as store:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
-import shutil
-import sqlite3
 import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,8 +36,6 @@ from tests.contract.store_builders import (
     sql,
     summary,
 )
-
-pytestmark = pytest.mark.anyio
 
 CHILD = Path(__file__).with_name("store_child.py")
 
@@ -92,30 +86,6 @@ async def test_the_database_of_another_program_is_refused(path, journal, is_open
     await assert_refused(path, StoreCorruptError, "another program")
 
 
-async def test_nothing_is_left_beside_the_database_of_another_program(path, tmp_path):
-    path.parent.mkdir()
-    theirs = tmp_path / "theirs.db"
-    with sql(theirs) as connection:
-        connection.execute("pragma journal_mode = wal")
-        connection.execute("create table theirs (x)")
-        for original, copy in zip(beside(theirs)[:2], beside(path)[:2], strict=True):  # as a killed process leaves them
-            shutil.copy(original, copy)
-    await assert_refused(path, StoreCorruptError, "another program")
-    assert sorted(os.listdir(path.parent)) == ["run.db", "run.db-wal"]
-
-
-async def test_a_folder_in_place_of_the_file_is_refused(path):
-    path.mkdir(parents=True)
-    with pytest.raises(StoreError, match="not a file"):
-        await SqliteStore(path).open()
-
-
-async def test_a_file_in_place_of_the_folder_is_refused(path):
-    path.parent.write_text("")
-    with pytest.raises(StoreError, match="folder"):
-        await SqliteStore(path).open()
-
-
 # Damaged
 
 
@@ -145,20 +115,6 @@ async def test_a_damaged_file_is_refused(path, damage):
     await assert_refused(path, StoreCorruptError, "damaged", "backup")
 
 
-async def test_a_damaged_file_with_a_log_beside_it_keeps_both(path):
-    await written(path, 2000)
-    with sql(path) as connection:
-        (page,) = connection.execute("select rootpage from sqlite_master where name = 'entries'").fetchone()
-    overwrite(path, (page - 1) * 4096, b"\xff" * 4096)
-    with sql(path) as connection, sql(path) as _other:
-        connection.execute("update sessions set project = 'in the log'")
-        before = bytes_beside(path)
-        with pytest.raises(StoreCorruptError):
-            await SqliteStore(path).open()
-        assert bytes_beside(path) == before
-        assert any(name.endswith("-wal") for name in before)
-
-
 async def test_a_log_with_a_hole_is_damage(path):
     await written(path)
     with sql(path) as connection:
@@ -184,14 +140,6 @@ async def test_a_file_of_another_version_is_refused_with_the_advice_what_to_do(p
     await assert_refused(path, StoreVersionError, "99", "use the version")
 
 
-async def test_a_file_that_is_no_store_yet_cannot_be_opened_read_only(path):
-    await written(path)
-    with sql(path) as connection:
-        connection.execute("pragma user_version = 0")
-    with pytest.raises(StoreReadOnlyError, match="open it once without read_only"):
-        await SqliteStore(path, read_only=True).open()
-
-
 # Locked
 
 
@@ -212,30 +160,6 @@ async def test_a_locked_file_fails_the_write_and_nothing_else(path):
         await store.claim("t")
         assert await log_of(store) == ["d"]
     assert called == ["done"]
-
-
-async def test_a_file_locked_as_a_whole_cannot_be_opened(path):
-    await written(path)
-    with sql(path) as other:
-        other.execute("pragma locking_mode = exclusive")
-        other.execute("begin exclusive")
-        other.execute("update sessions set project = 'x'")
-        other.execute("commit")
-        with pytest.raises(StoreLockedError, match=r"run\.db"):
-            await SqliteStore(path, busy_timeout=0.05).open()
-
-
-async def test_opening_waits_for_another_process_that_creates_the_file(path):
-    await written(path)
-    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    other.execute("pragma journal_mode = delete")  # as it is before the first process has got to the WAL
-    other.execute("begin immediate")
-    done = threading.Timer(0.05, other.execute, ["rollback"])
-    done.start()
-    async with opened(path) as store:
-        assert await log_of(store) == ["m0", "m1", "m2"]
-    done.join()
-    other.close()
 
 
 async def test_closing_does_not_wait_for_a_locked_file(path):
@@ -268,20 +192,6 @@ async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(
     assert called == [0, 2, 3]
 
 
-async def test_on_a_full_disk_what_still_fits_is_kept(path):
-    async with opened(path, "s", max_pages=60) as store:
-        sizes = [20_000, 500_000, 20_000, 500_000]
-        waiting = [store.append("s", entries("z" * size), nothing) for size in sizes]
-        results = [await settled(one) for one in waiting]
-        assert results == [None, StoreFullError, None, StoreFullError]
-        assert [len(text) for text in await log_of(store)] == [20_000, 20_000]
-        with pytest.raises(StoreFullError):
-            await store.save_activation("s", "p", b"z" * 500_000)
-        with pytest.raises(StoreFullError):
-            await store.save_summary("s", key(1), summary("z" * 500_000))
-        assert await store.find_summaries("s", [key(1)]) == {}
-
-
 async def test_a_file_that_may_not_grow_is_as_a_full_disk_and_all_in_it_is_found(path):
     async with opened(path, "s") as store:
         await store.append("s", [StoredEntry(b'{"role":"user","content":"a tulip"}', b"")], nothing)
@@ -304,21 +214,7 @@ def no_file_beyond(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-async def settled(waiting) -> type[Exception] | None:
-    try:
-        await waiting
-    except Exception as error:
-        return type(error)
-    return None
-
-
 # Reading only, and not writable
-
-
-async def test_reading_only_needs_a_file(path):
-    with pytest.raises(StoreError, match="no such file"):
-        await SqliteStore(path, read_only=True).open()
-    assert not path.parent.exists()
 
 
 async def test_reading_only_shows_all_and_refuses_every_write(path):
@@ -421,13 +317,6 @@ async def test_files_and_folders_are_private_whatever_the_umask(tmp_path):
     assert folders == [0o700, 0o700]
 
 
-async def test_an_empty_file_that_was_there_becomes_private(path):
-    path.parent.mkdir()
-    path.touch(mode=0o644)
-    await written(path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 async def test_a_store_that_others_could_read_becomes_private_with_all_beside_it(path):
     async with opened(path, "s") as store:
         await store.append("s", entries("x"), nothing)
@@ -438,16 +327,6 @@ async def test_a_store_that_others_could_read_becomes_private_with_all_beside_it
     async with opened(path, "s") as store:
         assert {stat.S_IMODE(file.stat().st_mode) for file in beside(path)} == {0o600}
         assert await log_of(store) == ["x"]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
-async def test_a_store_of_another_user_that_cannot_be_made_private_is_refused(open_to_all):
-    path = open_to_all / "run.db"
-    await written(path)
-    path.chmod(0o666)
-    assert as_somebody("open", path).startswith("StoreError")
-    assert "0600" in as_somebody("open", path)
-    assert as_somebody("read", path) == "m0 m1 m2"
 
 
 # Files that go away
@@ -477,31 +356,3 @@ async def test_nothing_is_acknowledged_once_a_file_of_the_store_is_gone(path, ha
         with pytest.raises(StoreError, match="open it again"):
             await store.save_summary("s", key(1), summary("lost"))
         assert acknowledged == []
-
-
-async def test_all_that_waits_when_the_file_goes_away_is_refused(path):
-    async with opened(path, "s") as store:
-        await store.append("s", entries("kept"), nothing)
-        path.unlink()
-        results = await asyncio.gather(
-            *(store.append("s", entries(f"m{at}"), nothing) for at in range(50)), return_exceptions=True
-        )
-        assert {type(result) for result in results} == {StoreError}
-
-
-async def test_a_store_whose_files_stay_where_they_are_is_never_taken_for_gone(path):
-    async with opened(path, "s") as store:
-        for at in range(5):
-            await store.append("s", numbered(200, f"{at}-"), nothing)
-            async with opened(path, f"other{at}") as neighbour:
-                await neighbour.append(f"other{at}", entries("x"), nothing)
-            await store.delete_session(f"other{at}")
-            await store.purge()
-            with sql(path) as connection:
-                connection.execute("pragma wal_checkpoint(truncate)")
-        assert len(await log_of(store)) == 1_000
-
-
-async def test_nothing_is_left_beside_a_closed_store(path):
-    await written(path)
-    assert [one.name for one in path.parent.iterdir()] == ["run.db"]

@@ -11,7 +11,7 @@ from summarizing_context import Settings, SettingsError, StoreError, open_contex
 from tests.contract.store_builders import make_store
 from tests.laws.builders import assistant, user
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
+pytestmark = pytest.mark.usefixtures("backend")
 SETTINGS = Settings(max_tokens=4_000, session_id="s", project="p")
 
 

@@ -11,7 +11,7 @@ from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import MemoryScope, NewMemory
 from tests.contract.store_builders import opened
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
+pytestmark = pytest.mark.usefixtures("backend")
 SCOPE = MemoryScope("p", "s")
 
 
@@ -59,31 +59,3 @@ async def test_of_one_session_what_was_said_last_is_kept_in_whatever_order_it_is
         for message in order:
             await store.memories.learn(SCOPE, "model", [f"{message}"], [learnt(f"Gate {message}.", message)], [])
         assert [one.content for one in await store.memories.all(SCOPE)] == ["Gate 2."]
-
-
-async def test_of_several_sessions_the_one_that_is_read_last_is_kept(tmp_path: Path):
-    async with opened(tmp_path / "a.db", "s") as store:
-        await store.memories.learn(SCOPE, "model", ["a"], [learnt("Gate 1.", 9)], [])
-        other = learnt("Gate 2.", 0, "t")
-        (kept,) = await store.memories.learn(MemoryScope("p", "t"), "model", ["b"], [other], [])
-        (memory,) = await store.memories.all(SCOPE)
-        assert (kept.id, kept.change) == (memory.id, "replaced")
-        assert (memory.content, memory.metadata["replaces"]) == ("Gate 2.", "Gate 1.")
-        assert await store.memories.find(SCOPE, ["1"], 9) == [], "the words of the old one are gone from the index"
-
-
-async def test_what_no_longer_holds_goes_unless_somebody_stored_it(tmp_path: Path):
-    async with opened(tmp_path / "a.db", "s") as store:
-        await store.memories.learn(SCOPE, "rules", ["a"], [learnt("Always French.", 0, subject="")], [])
-        await store.memories.add(SCOPE, NewMemory("Always German.", {"by": "ana"}))
-        await store.memories.learn(SCOPE, "rules", ["b"], [], ["Always French.", "Always German."])
-        assert [one.content for one in await store.memories.all(SCOPE)] == ["Always German."]
-
-
-async def test_the_marks_of_a_session_without_a_project_go_with_it(tmp_path: Path):
-    own = MemoryScope(None, "s")
-    async with opened(tmp_path / "a.db", "s") as store:
-        await store.memories.learn(own, "model", ["a"], [learnt("Gate 1.", 0)], [])
-    async with opened(tmp_path / "a.db", "t") as store:
-        await store.delete_session("s")
-        assert await store.memories.marked(own, "model", ["a"]) == set()

@@ -22,7 +22,7 @@ from tests.contract.store_builders import (
     summary,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def stored_entries(path: Path) -> int:
@@ -57,7 +57,7 @@ async def test_a_forked_log_shares_its_beginning_and_goes_its_own_way(path):
 
 
 async def test_replacing_a_thousand_times_leaves_a_log_that_loads(path):
-    times = 1_000 if store_builders.chosen == "sqlite" else 60  # a server commits each time
+    times = 1_000 if store_builders.chosen == "sqlite" else 20  # a server commits each time
     async with opened(path, "s") as store:
         await store.append("s", numbered(3), nothing)
         for i in range(times):
@@ -106,31 +106,6 @@ async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
     assert is_there(path, "public")
 
 
-async def test_a_summary_of_a_replaced_log_goes_with_its_session(path):
-    async with opened(path, "s") as store:
-        await store.append("s", entries("a"), nothing)
-        await store.save_summary("s", key(1), summary("SECRET"))
-        await store.replace("s", 0, [], nothing)
-        await store.delete_session("s")
-        assert not is_there(path, "SECRET")
-
-
-async def test_deleting_an_unknown_session_says_so(path):
-    async with opened(path) as store:
-        assert await store.delete_session("unknown") is False
-        assert [one.name for one in path.parent.glob("*.lock")] == []
-
-
-async def test_a_deleted_session_must_be_claimed_anew(path):
-    async with opened(path, "s") as store:
-        await store.append("s", entries("old"), nothing)
-        await store.delete_session("s")
-        with pytest.raises(StoreError, match="claim it first"):
-            await store.append("s", entries("x"), nothing)
-        await store.claim("s")
-        assert await log_of(store) == []
-
-
 async def test_an_append_queued_behind_the_deletion_fails(path):
     called: list[str] = []
     async with opened(path, "s") as store:
@@ -154,25 +129,6 @@ async def test_a_fork_keeps_what_it_shares_when_its_origin_is_deleted(path):
         await store.delete_session("fork")
         assert not is_there(path, "shared")
     assert stored_entries(path) == 0
-
-
-async def test_an_origin_keeps_its_log_when_a_fork_is_deleted(path):
-    async with opened(path, "origin") as store:
-        await store.append("origin", numbered(3), nothing)
-        await fork(store, "fork", "origin", 1)
-        await store.append("fork", entries("SECRET"), nothing)
-        await store.delete_session("fork")
-        assert await log_of(store, "origin") == ["m0", "m1", "m2"]
-        assert not is_there(path, "SECRET")
-
-
-async def test_deleting_one_session_leaves_the_old_branches_of_others(path):
-    async with opened(path, "s", "t") as store:
-        await store.append("s", numbered(3), nothing)
-        await store.replace("s", 0, entries("new"), nothing)
-        await store.append("t", entries("x"), nothing)
-        await store.delete_session("t")
-    assert stored_entries(path) == 4
 
 
 async def test_a_shared_summary_stays_until_its_last_session_is_deleted(path):
@@ -205,16 +161,6 @@ async def test_purge_removes_what_no_log_reaches_to_the_last_byte(path):
         assert await store.purge() == 0
         await store.append("s", entries("more"), nothing)
         assert await log_of(store) == ["kept", "after", "more"]
-
-
-async def test_purge_of_a_store_in_memory_keeps_what_is_used():
-    async with opened(":memory:", "s", "t") as store:
-        await store.append("s", entries(*["long " * 1000] * 50), nothing)
-        await store.replace("s", 1, [], nothing)
-        assert await store.purge() > 49 * 5000
-        assert await log_of(store) == ["long " * 1000]
-        assert await store.delete_session("s") is True
-        assert [one.session_id for one in await store.sessions()] == ["t"]
 
 
 async def test_removal_that_a_reader_holds_up_says_that_bytes_may_be_left(path):

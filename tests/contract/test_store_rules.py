@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.errors import StoreError
-from summarizing_context.stores.base import Place, StoredEntry, StoredRules
+from summarizing_context.stores.base import StoredEntry, StoredRules
 from tests.contract.store_builders import bytes_beside, nothing, opened, sql
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def row(name: str, version: str = "v1") -> StoredRules:
@@ -32,15 +31,6 @@ async def test_rules_are_written_with_their_messages_and_come_back_in_the_order_
         assert (await store.load("t")).rules == ()
 
 
-async def test_rules_are_written_with_their_message_or_not_at_all(where):
-    async with opened(where, "s") as store:
-        bad = StoredEntry(b"m", b"", (StoredRules(["no bytes"], "v1", b""),))  # type: ignore[arg-type]
-        with pytest.raises(StoreError):
-            await store.append("s", [*said("a"), bad], nothing)
-        loaded = await store.load("s")
-        assert (list(loaded.entries), loaded.rules) == ([], ())
-
-
 async def test_rules_of_several_versions_stand_side_by_side_and_the_first_write_wins(where):
     async with opened(where, "s") as store:
         await store.append("s", said("a", "b"), nothing)
@@ -58,28 +48,6 @@ async def test_what_a_replaced_log_said_is_forgotten(where):
         assert await kept(store) == ["b"]
 
 
-async def test_going_back_to_a_checkpoint_keeps_what_both_logs_have(where):
-    async with opened(where, "s") as store:
-        await store.append("s", said("a", "b"), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 2), [])
-        await store.replace("s", 1, said("c"), nothing)
-        await store.append("s", said("d"), nothing)
-        await store.checkpoints.restore("s", made.id, Place(1, 3), [], nothing)
-        assert await kept(store) == ["a"]
-
-
-async def test_a_fork_takes_those_of_its_messages_along(where):
-    async with opened(where, "s") as store:
-        await store.append("s", said("a", "b", "c"), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 3), [])
-        await store.save_rules("s", [(1, row("b", "v2"))])
-        await store.checkpoints.fork("s", made.id, "t")
-        await store.replace("s", 2, said("d"), nothing)
-        await store.checkpoints.fork("s", made.id, "u")
-        assert (await kept(store, "t"), await kept(store, "u")) == (["a", "b", "b", "c"], ["a", "b", "b"])
-        assert await kept(store) == ["a", "b", "b", "d"]
-
-
 async def test_a_deleted_session_leaves_no_byte_of_its_rules(tmp_path):
     path = tmp_path / "run.db"
     async with opened(path, "s", "t") as store:
@@ -90,9 +58,3 @@ async def test_a_deleted_session_leaves_no_byte_of_its_rules(tmp_path):
     assert not any(b"rules of rose" in content for content in bytes_beside(path).values())
     with sql(path) as connection:
         assert connection.execute("select count(*) from rules").fetchone() == (1,)
-
-
-async def test_what_is_not_claimed_is_refused(where):
-    async with opened(where, "s") as store:
-        with pytest.raises(StoreError, match="not claimed"):
-            await store.save_rules("t", [(0, row("a"))])

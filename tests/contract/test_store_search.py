@@ -15,7 +15,7 @@ from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.stores.base import Match, Place, Scope, SessionStore, StoredEntry
 from tests.contract.store_builders import bytes_beside, check_index, key, nothing, opened, summary
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def say(*texts: str) -> list[StoredEntry]:
@@ -40,13 +40,6 @@ async def test_a_message_is_found_by_its_words_in_any_form_and_case(path):
             assert [match.start for match in await found(store, query)] == [2]
         assert (await found(store, "billing"))[0].text == "The migration of BILLING tables"
         assert await found(store, "zebra") == []
-
-
-async def test_a_text_of_many_thousand_words_is_found_by_its_last_one(path):
-    async with opened(path, "s") as store:
-        await store.append("s", say(" ".join(f"w{at}" for at in range(40_000)) + " tulip", "short"), nothing)
-        assert await places(store, "tulip") == [("s", 0)]
-        assert [match.start for match in await found(store, "w3 short")] in ([0, 1], [1, 0])
 
 
 async def test_scopes_are_a_session_a_project_and_all(path):
@@ -146,16 +139,6 @@ async def test_scripts_without_spaces_are_found_by_a_word_within(path):
         assert await places(store, "移迁") == []
 
 
-async def test_a_reader_finds_what_is_indexed_and_writes_nothing(path):
-    async with opened(path, "s") as store:
-        await store.append("s", say("tulip"), nothing)
-        await found(store, "tulip")
-    before = bytes_beside(path)
-    async with opened(path, read_only=True) as store:
-        assert await places(store, "tulip") == [("s", 0)]
-    assert bytes_beside(path) == before
-
-
 async def test_common_words_alone_find_the_newest_that_hold_them_all(path):
     texts = [f"common words everywhere {'and rare' if at % 7 == 0 else ''}" for at in range(6_000)]
     async with opened(path, "s", "small") as store:
@@ -166,18 +149,10 @@ async def test_common_words_alone_find_the_newest_that_hold_them_all(path):
         assert await places(store, "common everywhere", Scope("small", "small")) == [("small", 1)]
 
 
-async def test_a_word_that_other_sessions_use_all_the_time_is_found_in_this_one(path):
-    async with opened(path, "s", "other") as store:
-        await store.append("s", say(*(f"filler {at}{' tulip' if at == 5 else ''}" for at in range(2_600))), nothing)
-        await store.append("other", say(*("tulip" for _ in range(2_600))), nothing)
-        assert await places(store, "tulip") == [("s", 5)]
-        assert len(await found(store, "tulip", Scope("s"))) == 50
-
-
 WORDS = [f"w{number}x" for number in range(40)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_an_oracle_finds_the_same(tmp_path: Path, seed: int):
     rng = random.Random(seed)
     logs: dict[str, list[str]] = {"s": [], "t": []}
@@ -209,13 +184,17 @@ async def test_odd_words_are_found_as_they_were_said(path, said):
 ODD = ["AND", "OR", "NOT", "NEAR(", '"', "*", "^a", ":", "-", "tulip"]
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.text(max_size=40) | st.lists(st.sampled_from(ODD)).map(" ".join))
-def test_no_query_is_a_syntax_error(query: str):
+QUERIES = st.text(max_size=40) | st.lists(st.sampled_from(ODD)).map(" ".join)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.lists(QUERIES, min_size=4, max_size=8))
+def test_no_query_is_a_syntax_error(queries: list[str]):
     async def ask() -> None:
         async with opened(":memory:", "s") as store:
-            await store.append("s", say("a tulip and an or", query), nothing)
-            matches = await found(store, query)
-            assert "tulip" not in query_terms(query) or matches
+            for query in queries:
+                await store.append("s", say("a tulip and an or", query), nothing)
+                matches = await found(store, query)
+                assert "tulip" not in query_terms(query) or matches
 
     anyio.run(ask)

@@ -19,9 +19,7 @@ from tests.contract.store_builders import (
     entries,
     free_of_the_dead,
     key,
-    locks,
     log_of,
-    need_sqlite,
     nothing,
     numbered,
     opened,
@@ -29,7 +27,7 @@ from tests.contract.store_builders import (
     summary,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
+pytestmark = pytest.mark.usefixtures("backend")
 
 CHILD = Path(__file__).with_name("store_child.py")
 PATIENCE = 120  # seconds, for what takes a fraction of one
@@ -92,27 +90,6 @@ async def test_a_session_open_in_another_process_is_refused_until_that_is_killed
         await free_of_the_dead(store, path, "s")
         await store.claim("s")
         assert (await store.sessions())[0].writer_pid == os.getpid()
-
-
-async def test_a_store_reached_by_a_link_is_the_same_store(path):
-    need_sqlite()
-    link = path.with_name("link.db")
-    async with opened(path, "s"):
-        link.symlink_to(path)
-        async with opened(link) as store:
-            with pytest.raises(SessionInUseError):
-                await store.claim("s")
-
-
-async def test_a_claim_that_cannot_be_noted_is_given_up(path):
-    async with opened(path, "s", busy_timeout=0.05) as store:
-        with sql(path) as other:
-            other.execute("begin immediate")
-            with pytest.raises(Exception, match="locked"):
-                await store.claim("t")
-            other.execute("rollback")
-        assert len(locks(path)) == 1
-        await store.claim("t")
 
 
 def test_stores_that_create_one_file_at_the_same_time_all_succeed(path):

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import MissingExtraError, Settings, SettingsError, StoreError, open_context
+from summarizing_context import Settings, StoreError, open_context
 from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
 from summarizing_context.stores.base import MemoryScope, NewMemory
-from tests.contract.store_builders import make_store, sql
+from tests.contract.store_builders import make_store
 from tests.laws.builders import user
 
-pytestmark = pytest.mark.anyio
 of_every_backend = pytest.mark.usefixtures("backend")
 needs_chroma = pytest.mark.skipif(find_spec("chromadb") is None, reason="chromadb is not installed: the extra `chroma`")
 ONE, OTHER, LONG = packed([1.0, 0.0]), packed([1.0, 1.0]), packed([1.0, 0.0, 0.0])
@@ -121,15 +120,6 @@ async def test_an_embedding_whose_vectors_change_their_length_embeds_anew(settin
     assert sorted(asked) == sorted(["cat", "A kitten sleeps", "kitten", "She has a cat", "cat", "kitten"])
 
 
-async def test_an_embedding_without_a_name_leaves_no_vectors_behind(settings: Settings):
-    async with open_context(settings, embedder=lambda texts: embed(texts)) as context:
-        await context.add_message(user("A kitten sleeps"))
-        await context.memory.store("She has a cat")
-        assert (len(await context.search("cat")), len(await context.memory.retrieve("kitten"))) == (2, 1)
-    with sql(Path(settings.store)) as connection:
-        assert connection.execute("select count(*) from vectors").fetchone() == (0,)
-
-
 @of_every_backend
 async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings: Settings):
     opened = Opened(settings)
@@ -174,26 +164,3 @@ async def test_a_chroma_folder_is_private_and_what_it_lost_is_made_anew(tmp_path
     async with open_context(settings, embedder=embed) as context:
         with pytest.raises(StoreError, match=r"run\.db\.chroma: .* remove it"):
             await context.search("cat")
-
-
-async def test_without_an_embedding_chroma_is_refused():
-    with pytest.raises(SettingsError, match="needs an embedding"):
-        async with open_context(Settings(vector_store="chroma")):
-            pass
-
-
-async def test_without_chromadb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("summarizing_context.stores.chroma.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"summarizing-context\[chroma\]"):
-        async with open_context(Settings(vector_store="chroma"), embedder=embed):
-            pass
-
-
-async def test_chroma_is_not_opened_for_reading_only(tmp_path: Path):
-    async with open_context(Settings(store=tmp_path / "a.db")) as context:
-        await context.add_message(user("hi"))
-    with pytest.raises(SettingsError, match="reading only"):
-        async with open_context(
-            Settings(store=tmp_path / "a.db", vector_store="chroma"), embedder=embed, read_only=True
-        ):
-            pass

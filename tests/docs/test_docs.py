@@ -23,7 +23,7 @@ from docs.tools import generate_docs
 from summarizing_context import Settings, open_context
 from summarizing_context.cli.app import build_app
 from tests.docs import documents
-from tests.docs.checkout import ROOT, run_python
+from tests.docs.checkout import ROOT
 from tests.docs.documents import IN_A_SESSION, NEEDS, Block
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, Request
@@ -95,17 +95,6 @@ def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypat
         assert run(block, names) is None, "await stands at the top level: mark the block"
 
 
-def test_the_first_block_of_the_readme_calls_a_real_client_and_runs_again(provider: Any, tmp_path: Path):
-    script = tmp_path / "readme.py"
-    script.write_text(documents.blocks("python")[0].text, encoding="utf-8")
-    for _ in range(2):  # readers run it again, on the file that it has left
-        done = run_python([str(script)], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
-        assert done.returncode == 0, done.stdout
-    sent = [len(request.body["messages"]) for request in provider.requests]
-    assert {request.path for request in provider.requests} == {"/v1/chat/completions"}
-    assert sent == sorted(set(sent)), "each request holds more of the session"
-
-
 def test_the_streaming_loop_of_the_quickstart_adds_whole_messages(provider: Any, tmp_path: Path):
     (block,) = (one for one in documents.blocks("python") if "stream=True" in one.text)
     run(block, {"__name__": "documented"})
@@ -164,7 +153,6 @@ def test_a_documented_module_exists(page: str, line: str):
     assert module.with_suffix(".py").is_file() or module.joinpath("__main__.py").is_file(), page
 
 
-@pytest.mark.anyio
 async def test_the_documented_slash_commands_exist():
     documented = {block: re.findall(r"^/context (\w+)", block.text, re.MULTILINE) for block in documents.blocks("text")}
     async with open_context() as context:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from summarizing_context import Settings
 from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.evaluation.replay import LAW_FIGURES, Plan, Recorder, Tally, add_up, make_costs, replay_log
 from summarizing_context.transcripts import Transcript
 
-pytestmark = pytest.mark.anyio
 ESTIMATE = Settings(token_counter="estimate")
 NAMES = """file token_counter messages history_tokens views refused_views budget strategy max_view_tokens
 mean_view_tokens over_budget_views tool_unsafe_views out_of_order_views newest_missing_views unseen_tokens activations

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, TranscriptError
+from summarizing_context import Settings, TranscriptError
 from summarizing_context.evaluation.outcomes import difference, mean_of
 from summarizing_context.evaluation.probes import (
     Hindsight,
-    Text,
     cuts_of,
     dataset_numbers,
     dataset_session,
@@ -42,14 +41,6 @@ def test_what_stands_in_the_newest_part_or_was_read_again_is_not_asked_for():
     assert wide == []  # the newest part is everything
     again = [*rows[:cut], {"role": "user", "content": " ".join(value(3, n) for n in range(40))}, *rows[cut:]]
     assert Hindsight(read_session(again)).probes(cut, 1_000) == []
-
-
-def test_words_are_found_whole_in_any_case_and_with_any_white_space():
-    text = Text(["The  File SRC/a.py\tand port 80801"])
-    assert text.holds("src/a.py")
-    assert text.holds("the file", "port 80801")
-    assert not text.holds("8080")
-    assert text.excerpt("port 80801").startswith("the file")
 
 
 def test_every_view_gets_as_many_tokens_and_two_runs_say_the_same(tmp_path: Path):
@@ -134,12 +125,3 @@ def test_longmemeval_gives_a_session_a_question(tmp_path: Path):
     ((file, number),) = dataset_numbers("longmemeval", path)
     probes = dataset_session("longmemeval", file, number)[1]
     assert [(probe.literals, probe.evidence) for probe in probes] == [(("Saab",), (0,))]
-
-
-def test_an_unknown_data_set_and_a_file_of_something_else_are_refused(tmp_path: Path):
-    with pytest.raises(SettingsError, match="locomo"):
-        dataset_numbers("squad", tmp_path)
-    path = tmp_path / "x.json"
-    path.write_text('[{"a": 1}]', encoding="utf8")
-    with pytest.raises(TranscriptError, match="no session of locomo"):
-        dataset_session("locomo", path, 0)

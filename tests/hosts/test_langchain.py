@@ -30,7 +30,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from summarizing_context import BudgetError, ContextClosedError, Settings, SettingsError
+from summarizing_context import BudgetError
 from summarizing_context.adapters.langchain import SummarizingMiddleware
 
 THREAD = {"configurable": {"thread_id": "t1"}}
@@ -251,27 +251,3 @@ def test_a_system_prompt_or_tools_beyond_the_budget_are_an_error(middleware: Any
     with pytest.raises(BudgetError, match="tokens of tools"):
         say(agent, "Fix it.")
     assert model.requests == []
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"max_token": 4_000}, "max_tokens"),
-        ({"settings": {"max_tokens": 4_000}}, "settings is dict"),
-        ({"open_sessions": 0}, "open_sessions is 0"),
-        ({"read_only": True}, "read_only"),
-        ({"settings": Settings(), "low_water": 2}, "low_water"),
-    ],
-)
-def test_wrong_options_are_told(options: dict[str, Any], match: str):
-    with pytest.raises(SettingsError, match=match):
-        SummarizingMiddleware(**options)
-
-
-def test_a_closed_middleware_says_so():
-    ours = SummarizingMiddleware(Settings(max_tokens=BUDGET))
-    ours.close()
-    ours.close()
-    agent = create_agent(ScriptedModel(messages=working()), [], middleware=[ours])
-    with pytest.raises(ContextClosedError, match="closed"):
-        say(agent, "Hello.")

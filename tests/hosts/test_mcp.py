@@ -124,19 +124,6 @@ async def test_nothing_is_written(tmp_path: Path):
     assert store.read_bytes() == before
 
 
-async def test_pages_of_a_range_hold_all_of_it(tmp_path: Path):
-    async with writing(tmp_path / "run.db"), Client(serve(tmp_path / "run.db")) as client:
-        seen, cursor = "", {}
-        while True:
-            page = await ask(client, "context_expand", range="0-40", max_tokens=1_000, **cursor)
-            seen += page
-            if (onward := re.search(r"cursor='([^']+)'", page)) is None:
-                break
-            cursor = {"cursor": onward[1]}
-    assert all(f"Step {step}: " in seen for step in range(40))
-    assert "Step 40: " not in seen
-
-
 async def test_without_a_session_calls_choose_one_and_the_last_changed_stands_first(tmp_path: Path):
     store = tmp_path / "run.db"
     new = "The port is 7777."

@@ -18,7 +18,7 @@ from agents.run_config import CallModelData, ModelInputData
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from openai.types.responses.response_reasoning_item import ResponseReasoningItem, Summary
 
-from summarizing_context import MessageError, Settings, SettingsError, open_context
+from summarizing_context import Settings, SettingsError, open_context
 from summarizing_context.adapters.openai_agents import SummarizingFilter, summarizing_filter
 
 pytestmark = pytest.mark.anyio
@@ -255,18 +255,3 @@ async def test_a_history_that_a_handoff_has_nested_is_the_same_conversation(tmp_
             await filtered(shorten, [{"role": "user", "content": "Something else."}])
     async with summarizing_filter(settings) as shorten:
         assert "Fix part 2." in str(await turn(shorten, 2))
-
-
-async def test_wrong_arguments_and_items_are_refused() -> None:
-    with pytest.raises(SettingsError, match="neither Settings nor"):
-        summarizing_filter("run.db")  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="no such options: speed"):
-        summarizing_filter(speed=1)
-    async with open_context(small()) as context:
-        with pytest.raises(SettingsError, match="events"):
-            summarizing_filter(context, events=None)
-        shorten = summarizing_filter(context)
-        with pytest.raises(MessageError, match="item 1"):
-            await filtered(shorten, [{"role": "user", "content": "Go."}, "text"])
-        await shorten.close()
-        assert await context.get_messages() == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,9 +151,3 @@ def test_the_program_of_the_page_prints_its_spans(tmp_path: Path):
     assert done.stdout.count('"name": "summarizing_context.activate"') == 1
     assert '"name": "summarizing_context.summarize"' in done.stdout
     assert '"gen_ai.conversation.id": "s1"' in done.stdout
-
-
-def test_without_the_api_the_extra_is_named():
-    code = "import sys; sys.modules['opentelemetry'] = None; import summarizing_context.adapters.opentelemetry"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "pip install 'summarizing-context[opentelemetry]'" in done.stderr

@@ -32,7 +32,7 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
+from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
 from tests.proxy.fake import Fake, served
 
@@ -267,16 +267,3 @@ async def test_system_prompts_stay() -> None:
         for messages in run.seen:
             assert [part.content for part in parts(messages, SystemPromptPart)] == ["You are careful."]
             assert isinstance(messages[0].parts[0], SystemPromptPart)
-
-
-async def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(SettingsError, match="neither Settings nor"):
-        SummarizingCapability("run.db")  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="no such options: store"):
-        SummarizingCapability(store=object())
-    async with open_context(small()) as context:
-        with pytest.raises(SettingsError, match="events"):
-            SummarizingCapability(context, events=None)
-        capability = SummarizingCapability(context)
-        await capability.close()
-        assert await context.get_messages() == []

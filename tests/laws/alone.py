@@ -21,13 +21,15 @@ MUTE = re.compile(r"…|\[… \d+ tokens left out …\]|\[\d+ calls? left out\]"
 
 def find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
     """The raw tail of a view that begins within a group, if any group of the log explains it."""
-    for start, stop in reversed(reading.runs):
-        behind = _behind(reading, stop)
-        for row in (at for at, shown in enumerate(view) if _is_of_no_group(shown)):
+    places = [at for at, shown in enumerate(view) if _is_of_no_group(shown)]
+    for start, stop in reversed(reading.runs if places else ()):
+        behind: Reading | None = None
+        for row in places:
             for since in range(max(start, stop - (len(view) - row)), stop):
                 rows = view[row : row + stop - since]
                 if not all(map(_shows_alone, rows, log[since:stop])):
                     continue
+                behind = behind or _behind(reading, stop)
                 rest = align_whole(view[row + stop - since :], log[stop:], behind)
                 if rest is not None:
                     notes = Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in log[since:stop])

@@ -31,35 +31,40 @@ COUNTERS: dict[str, Callable[[str], int]] = {
 }
 
 
-async def hashes(counter: str) -> None:
+async def keys_and_views(counter: str, store: str) -> None:
+    """The keys of all jobs of one log, and the views of another."""
+    print(json.dumps([await keys(counter), await views(store)]))
+
+
+async def keys(counter: str) -> list[list[Any]]:
     """The keys of all jobs of one log."""
     summarizer = Counting("counting/1")
     options = Settings(max_tokens=1_200, start_at=0.01, **SMALL)
     async with open_context(options, summarizer=summarizer, count_tokens=COUNTERS[counter]) as context:
-        log = session(36, 250)
-        await context.set_messages(log[:150])
-        for message in log[150:]:  # a merge is asked for once a view is about to show it
+        log = session(36, 230)
+        await context.set_messages(log[:140])
+        for message in log[140:]:  # a merge is asked for once a view is about to show it
             await context.add_message(message)
             await context.get_messages_for_request()
             await context.wait_idle()
         whole = {(segment.start, segment.stop) for segment in context._session.log.segments}
     # which part of the open segment a view covers depends on what its tokens count
     jobs = [job for job in summarizer.jobs if job.kind == "rollup" or (job.start, job.stop) in whole]
-    print(json.dumps(sorted([job.kind, job.start, job.stop, job.range_hash] for job in jobs)))
+    return sorted([job.kind, job.start, job.stop, job.range_hash] for job in jobs)
 
 
-async def views(store: str) -> None:
+async def views(store: str) -> dict[str, Any]:
     """A digest of each settled view that the extractive summarizer gives."""
     digests = []
     async with open_context(Settings(max_tokens=3_000, store=store, **SMALL), count_tokens=count) as context:
-        for message in session(37, 250):
+        for message in session(37, 180):
             await context.add_message(message)
             if message["role"] == "assistant":
                 await context.wait_idle()
                 view = await context.get_messages_for_request()
                 digests.append(hashlib.sha256(canonical(view).encode()).hexdigest())
         activations = context.statistics().activations
-    print(json.dumps({"views": digests, "activations": activations}))
+    return {"views": digests, "activations": activations}
 
 
 async def grow(log: list[Message], store: str, start: int) -> None:
@@ -110,4 +115,4 @@ def nursery() -> None:
 if __name__ == "__main__" and sys.argv[1] == "nursery":
     nursery()
 elif __name__ == "__main__":
-    anyio.run({"hashes": hashes, "views": views}[sys.argv[1]], *sys.argv[2:])
+    anyio.run(keys_and_views, *sys.argv[2:])

@@ -49,6 +49,11 @@ canonical_once = once(canonical)
 
 
 @once
+def _is_halved(message: Message) -> bool:
+    return "\\ud" in canonical_once(message)
+
+
+@once
 def _sendable_once(message: Message) -> Message:
     """A message with U+FFFD for each half of a character."""
     whole: Message = _whole(message)
@@ -65,9 +70,9 @@ def _whole(value: Any) -> Any:
 
 def sendable(log: Sequence[Message]) -> Sequence[Message]:
     """The log as views may send it: no half of a character can be sent."""
-    if not any("\\ud" in canonical_once(message) for message in log):
+    if not any(map(_is_halved, log)):
         return log
-    return [_sendable_once(message) if "\\ud" in canonical_once(message) else message for message in log]
+    return [_sendable_once(message) if _is_halved(message) else message for message in log]
 
 
 @once

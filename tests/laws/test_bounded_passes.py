@@ -5,15 +5,11 @@ from __future__ import annotations
 import random
 import re
 
-import pytest
-
 from .builders import assistant, marked, user
 from .checkers import find_tail
 from .judge import Judge, watched
 from .shapes import plain_text
 from .summarizers import Provenance, joined, provenance
-
-pytestmark = pytest.mark.anyio
 
 
 async def feed(judge: Judge, turns: int) -> dict[int, int]:

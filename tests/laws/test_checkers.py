@@ -9,7 +9,6 @@ import pytest
 from .builders import DIALECTS, Message, assistant, call, result, results, system, user
 from .checkers import (
     find_tail,
-    group_spans,
     order_problems,
     pin_problems,
     tail_problems,
@@ -135,17 +134,6 @@ def test_thinking_is_dropped_whole_or_kept_whole() -> None:
     assert explain(cut, entry) is None
     assert explain({"role": "assistant", "content": ""}, {"role": "assistant", "content": None}) == {"content_none"}
     assert explain(user("hi"), assistant("hi")) is None
-
-
-def test_groups_are_calls_up_to_their_last_result() -> None:
-    assert group_spans(log_of()) == [(0, 1), (1, 2), (2, 5), (5, 6), (6, 7), (7, 9), (9, 10)]
-    a, b = call("openai", ("a", "read", {})), call("openai", ("b", "read", {}))
-    ra, rb = result("openai", "a", "1"), result("openai", "b", "2")
-    assert group_spans([a, b, ra, rb, user("x")]) == [(0, 4), (4, 5)]
-    assert group_spans([a, user("x"), ra, b]) == [(0, 1), (1, 2), (2, 3), (3, 4)]
-    assert group_spans([a, ra, a, ra]) == [(0, 2), (2, 4)]
-    assert group_spans([user("x"), a, b, rb]) == [(0, 1), (1, 4)]
-    assert group_spans([]) == []
 
 
 def test_of_a_wide_group_the_newest_may_stand_by_themselves_as_notes() -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .builders import assistant, session, system, user
 from .checkers import find_tail, pin_problems
 from .judge import replay, watched
 from .shapes import canonical
 from .summarizers import Counting
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_views_keep_the_order_of_the_log_also_with_equal_rows() -> None:

@@ -24,7 +24,6 @@ from .processes import command, environment
 from .shapes import canonical
 from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
 KILLS = 50
 
 

@@ -15,7 +15,6 @@ from .builders import Message, assistant, call, count, result, session, user
 from .checkers import view_tokens
 from .judge import Judge, LawBroken
 
-pytestmark = pytest.mark.anyio
 HEADER = user("<history>so far</history>")
 
 
@@ -99,45 +98,6 @@ async def test_a_prefix_that_changes_without_an_activation_is_caught_and_with_on
         await judge.view()
     context.activations += 1
     assert await judge.view()
-
-
-async def replaced_after_growth(lie: Callable[[list[Message]], list[Message]], at: int) -> None:
-    """A view, two more messages, of which the last says what the view ended with, and another message in the place
-    `at`."""
-    context = Lying(lambda log: log)
-    judge = Judge(context, budget=100_000)
-    await judge.add(user("first"), user("second"), user("Go on."))
-    await judge.view()
-    await judge.add(assistant("gone on"), user("Go on."))
-    before = judge.log
-    judge.log = [*before[:at], user("edited"), *before[at + 1 :]]
-    context.log, context.lie = copy.deepcopy(judge.log), lie
-    judge.replaced(before)
-    await judge.view()
-
-
-@pytest.mark.parametrize("at", range(5))
-async def test_a_view_begins_as_before_up_to_what_is_changed_in_the_log_that_it_showed(at: int) -> None:
-    await replaced_after_growth(lambda log: log, at)
-
-
-async def test_a_view_that_changes_though_only_later_messages_were_replaced_is_caught() -> None:
-    with pytest.raises(LawBroken, match="append_only: row 1 of 3 changed"):
-        await replaced_after_growth(lambda log: [log[0], user("another"), *log[2:]], 3)
-
-
-async def test_after_a_restart_an_empty_log_begins_anew_for_those_that_were_not_shown_it_too() -> None:
-    context = Lying(lambda log: log)
-    judge = Judge(context, budget=100_000)
-    await judge.add(user("first"), user("second"))
-    await judge.view()
-    ((_, room), shown), *_ = judge.shown.items()
-    judge.shown = {("other", room): shown._replace(rows=[HEADER]), ("", room): shown._replace(rows=[], entries=0)}
-    context.log, judge.log = [], []  # which the other has not been shown
-    judge.closing()
-    judge.reopened(context)
-    assert await judge.view() == []
-    assert ("other", room) not in judge.shown
 
 
 async def test_a_log_that_the_caller_can_reach_is_caught() -> None:

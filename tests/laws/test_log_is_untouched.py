@@ -13,8 +13,6 @@ from .builders import count, session
 from .judge import SMALL, replay, vandalise, watched
 from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])
 async def test_the_log_is_untouched_by_compaction_and_by_careless_callers(dialect: str) -> None:

@@ -14,8 +14,6 @@ from .builders import session
 from .judge import watched
 from .summarizers import Sleeping
 
-pytestmark = pytest.mark.anyio
-
 
 class Timers:
     """Notes each timer that the watched task starts: a wait with a limit would need one."""
@@ -53,11 +51,3 @@ async def test_views_come_while_the_summarizer_sleeps_for_ever(monkeypatch: pyte
             assert summarizer.calls > 0  # they were asked for, and none has answered
             assert judge.context.statistics().stand_ins > 0
     assert timers.started == 0
-
-
-async def test_closing_does_not_wait_for_a_sleeping_summarizer() -> None:
-    with anyio.fail_after(120):
-        async with watched(Sleeping(), budget=2_000, call_timeout=3_600.0) as judge:
-            await judge.add(*session(26, 150))
-            await judge.view()
-            await anyio.lowlevel.checkpoint()

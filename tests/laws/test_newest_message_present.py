@@ -16,10 +16,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.adapters.amplifier.messages import NOT_YET, fit_rows
 
 from .builders import Message, assistant, call, count, result, user
-from .judge import watched
-from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
 Event = tuple[str, str]  # what happens, and to which call, or calls
 Log = tuple[Event, ...]
 DIALECTS = ("openai", "anthropic", "joined")
@@ -181,14 +178,3 @@ async def test_every_interleaving_of_three_calls_shows_its_newest_message(dialec
             assert sorted(marks(view)) == sorted(marks(await context.get_messages()))
             repairs.update(context.statistics().repairs)
     assert min(repairs["stand_in_result"], repairs["late_result_note"]) > 20
-
-
-@pytest.mark.parametrize(("calls", "budget"), [(60, 150), (200, 400), (400, 1_000)])
-async def test_the_newest_result_of_very_many_calls_is_in_every_view(calls: int, budget: int) -> None:
-    """Calls in flight give way to it, and what answers them later is then the newest."""
-    ids = [f"c{number}" for number in range(calls)]
-    async with watched(Counting(), budget=budget) as judge:
-        await judge.add(user("start"), call("openai", *((id, "read", {"path": "a"}) for id in ids)))
-        for number in (4, 0, calls // 2, calls - 1):
-            await judge.add(result("openai", f"c{number}", f"newest {number}"))
-            assert f"newest {number}" in json.dumps((await judge.view())[-1])

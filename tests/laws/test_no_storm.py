@@ -15,7 +15,6 @@ from .builders import Message, assistant, call, count, result, session, user, wo
 from .judge import Judge, watched
 from .summarizers import Counting, Failing
 
-pytestmark = pytest.mark.anyio
 BUDGET, MIN_FREE = 4_000, 0.12
 NEARLY = words(random.Random(41), BUDGET * 95 // 100)
 

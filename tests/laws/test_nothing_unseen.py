@@ -12,8 +12,6 @@ from .judge import TINY, Judge, watched
 from .shapes import canonical
 from .summarizers import Counting, Failing, Sleeping
 
-pytestmark = pytest.mark.anyio
-
 
 class Markers:
     """Writes marked messages and remembers in which log entry each marker is."""

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from summarizing_context import Settings, open_context
 
 from .builders import count
 from .judge import Judge
 from .outage import BUDGET, MOST_CALLS, OPTIONS, Clock, outage
 from .summarizers import Recovering
-
-pytestmark = pytest.mark.anyio
 
 
 class Line(Recovering):

@@ -21,7 +21,6 @@ from .judge import SMALL
 from .places import kept_at, opened_store
 from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
 LOG = session(34, 250)
 
 
@@ -135,21 +134,6 @@ async def test_two_contexts_at_once_pay_each_key_once(tmp_path: Path) -> None:
     assert set(keys(summarizer).values()) == {1}
 
 
-async def test_many_tasks_of_one_context_pay_each_key_once() -> None:
-    summarizer = Slow()
-    options = Settings(max_tokens=3_000, **SMALL)
-    async with open_context(options, summarizer=summarizer, count_tokens=count) as context:
-        await context.set_messages(LOG)
-        async with anyio.create_task_group() as tasks:
-            for _ in range(10):
-                tasks.start_soon(context.get_messages_for_request)
-                tasks.start_soon(context.wait_idle)
-        assert await context.wait_idle()
-    assert summarizer.calls > 20
-    assert summarizer.rule_jobs
-    assert set(keys(summarizer).values()) == {1}
-
-
 async def test_an_edit_is_paid_for_near_the_change_only(tmp_path: Path) -> None:
     """Segments end by what is said, so that behind a message that is put in they soon end where they did: also where
     all messages are of one size, and sizes alone would never."""
@@ -170,21 +154,6 @@ async def test_an_edit_is_paid_for_near_the_change_only(tmp_path: Path) -> None:
     assert max(changes) <= 10
     assert median(changes) <= 4
     assert sum(changes) > 6
-
-
-async def test_a_log_that_is_set_again_keeps_its_summaries() -> None:
-    summarizer = Counting()
-    async with open_context(Settings(max_tokens=3_000, **SMALL), summarizer=summarizer, count_tokens=count) as context:
-        await feed(context, LOG)
-        calls = paid(summarizer)
-        await context.set_messages(LOG)
-        await context.get_messages_for_request()
-        assert await context.wait_idle()
-        assert paid(summarizer) == calls
-        await context.set_messages(LOG[:200])
-        await context.get_messages_for_request()
-        assert await context.wait_idle()
-        assert paid(summarizer) - calls <= 1
 
 
 class NothingFound:

@@ -15,32 +15,30 @@ from .places import kept_at
 from .processes import told
 from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
 
-
-def test_keys_are_equal_across_processes_hash_seeds_and_token_counters() -> None:
-    first = keys("quarter", "0")
+def test_keys_are_equal_across_processes_hash_seeds_and_token_counters(tmp_path: Any) -> None:
+    """So are settled extractive views, to the byte."""
+    first, views = said_by("quarter", "0")
     assert len([kind for kind, *_ in first if kind == "segment"]) > 20
     assert {kind for kind, *_ in first} == {"segment", "rollup"}
-    for counter, seed in (("letters", "1"), ("words", "12345"), ("bytes", "random")):
-        other = keys(counter, seed)
+    assert views["activations"] > 2
+    assert len(views["views"]) > 40
+    for counter, seed, store in (
+        ("letters", "1", ":memory:"),
+        ("bytes", "random", kept_at(tmp_path / "v.db")),
+    ):
+        other, again = said_by(counter, seed, store)
         common = first.keys() & other.keys()
         assert {job: other[job] for job in common} == {job: first[job] for job in common}
         # which merges a view shows depends on what its tokens count
         assert [job for job in first.keys() ^ other.keys() if job[0] == "segment"] == []
+        assert again == views
 
 
-def keys(counter: str, seed: str) -> dict[tuple[str, int, int], str]:
-    """The key of each job of one log, by its kind and its range."""
-    return {(kind, start, stop): key for kind, start, stop, key in told("hashes", counter, hash_seed=seed)}
-
-
-def test_settled_extractive_views_are_the_same_bytes_under_any_hash_seed(tmp_path: Any) -> None:
-    first = told("views", ":memory:", hash_seed="0")
-    assert first["activations"] > 2
-    assert len(first["views"]) > 60
-    assert told("views", ":memory:", hash_seed="4711") == first
-    assert told("views", kept_at(tmp_path / "v.db"), hash_seed="random") == first
+def said_by(counter: str, seed: str, store: str = ":memory:") -> tuple[dict[tuple[str, int, int], str], Any]:
+    """In a process of its own: the key of each job of one log, by its kind and its range; and the views of another."""
+    keys, views = told("keys_and_views", counter, store, hash_seed=seed)
+    return {(kind, start, stop): key for kind, start, stop, key in keys}, views
 
 
 async def segment_keys(log: list[Message]) -> list[tuple[int, int, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -12,7 +11,6 @@ from .builders import session
 from .judge import Judge, watched
 from .summarizers import Echoing, Empty, Failing, Flaky, NonText, Recovering, Sleeping
 
-pytestmark = pytest.mark.anyio
 QUICK: dict[str, Any] = {
     "call_timeout": 0.2,
     "attempts": 2,
@@ -77,32 +75,6 @@ async def test_failures_open_the_breaker_and_calls_stop() -> None:
         assert judge.context.statistics().breaker == "open"
         assert summarizer.calls <= 4 * 2 + 8
         assert judge.activations > 2
-
-
-async def test_a_recovered_summarizer_replaces_stand_ins_and_fills_the_gaps() -> None:
-    summarizer = Recovering()
-    async with watched(summarizer, budget=2_000, **QUICK) as judge:
-        await live(judge, session(48, 200))
-        await judge.context.wait_idle()
-        broken = judge.context.statistics()
-        assert broken.stand_ins > 0
-        assert broken.activations > 2
-        summarizer.well = True
-        later, fewest = session(49, 200, rules=""), broken.stand_ins
-        for message in later:
-            await judge.add(message)
-            await anyio.sleep(0.002)  # the breaker's cooldown passes
-            await judge.context.wait_idle()
-            await judge.view()
-            fewest = min(fewest, judge.context.statistics().stand_ins)
-        statistics = judge.context.statistics()
-        assert statistics.breaker == "closed"
-        assert fewest == 0  # the last activation may have come before its newest summary
-        assert statistics.stand_ins_total >= broken.stand_ins
-        assert statistics.summaries_pending == 0
-        covered = sorted((job.start, job.stop) for job in summarizer.segments)
-        assert covered[0][0] <= 1
-        assert all(left[1] >= right[0] for left, right in pairwise(covered))
 
 
 async def test_stand_ins_are_replaced_at_the_next_activation_not_before() -> None:

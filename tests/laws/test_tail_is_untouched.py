@@ -11,7 +11,6 @@ from .judge import replay, watched
 from .shapes import canonical, plain_text
 from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
 NOTHING: frozenset[str] = frozenset()
 
 

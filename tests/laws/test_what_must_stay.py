@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import anyio
-import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from summarizing_context import Settings, open_context
-
 from .builders import Message, assistant, call, count, result, system, user, words
-from .judge import SMALL, Judge, watched
-from .places import kept_at
-
-pytestmark = pytest.mark.anyio
+from .judge import Judge, watched
 
 
 def cost(message: Message) -> int:
@@ -119,17 +112,3 @@ async def test_rows_that_fill_their_room_cause_no_storm():
         await talk(judge, rng, 12_000)
         tokens = sum(4 + count(str(row.get("content"))) + 20 * ("tool_calls" in row) for row in judge.log[since:])
         assert judge.context.statistics().activations - before <= tokens / (0.12 * budget) + 1
-
-
-@pytest.mark.usefixtures("each_store")
-async def test_a_session_that_is_opened_again_shows_the_same_bytes_beside_such_rows(tmp_path: Path):
-    rng, options = random.Random(10), Settings(max_tokens=4_000, store=kept_at(tmp_path / "a.db"), **SMALL)
-    async with open_context(options, count_tokens=count) as context:
-        for row in [user("task"), assistant("ok"), *(critical(user(words(rng, 180))) for _ in range(8))]:
-            await context.add_message(row)
-        for _ in range(20):
-            await context.add_message(assistant(words(rng, 700)))
-            view = await context.get_messages_for_request()
-        assert context.statistics().repairs["shrunk"] > 2
-    async with open_context(options, count_tokens=count) as context:
-        assert (await context.get_messages_for_request())[: len(view)] == view

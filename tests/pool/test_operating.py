@@ -47,7 +47,6 @@ def test_the_compose_file_of_the_page_starts_a_worker_as_the_program_takes_it():
     assert "[pool]" in services["worker"]["build"]["dockerfile_inline"]
 
 
-@pytest.mark.anyio
 async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(postgres, tmp_path):
     address = postgres_server.address_for(tmp_path)
     programs = next((place for place in postgres_server.binaries() if (place / "pg_dump").exists()), None)

@@ -17,17 +17,14 @@ from summarizing_context import Settings, SettingsError, SummarizingContext, Sum
 from summarizing_context.assembly import open_store
 from summarizing_context.errors import SummarizerError
 from summarizing_context.fleet import pool_worker
-from summarizing_context.pool import client
 from summarizing_context.pool.metrics import PoolMetrics, serving
 from summarizing_context.pool.worker import PoolWorker
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres.requests import RETRIES
 from summarizing_context.testing import range_name
 from tests import postgres_server
-from tests.making import assistant, user
+from tests.laws.builders import assistant, user
 from tests.postgres_server import rows
-
-pytestmark = pytest.mark.anyio
 
 SMALL: dict[str, Any] = {
     "segment_min": 150,
@@ -169,22 +166,6 @@ async def test_a_pool_that_is_down_costs_stand_ins_alone_and_catches_up(address)
         assert context.statistics().summaries_pending == 0
 
 
-async def test_summaries_are_made_when_the_host_that_asked_is_gone(address):
-    model = Model()
-    async with host(address) as context:
-        await talk(context)
-        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 3)
-    async with working(address, model):
-        await until(lambda: rows(address, "select count(*) from requests") == [(0,)])
-    made = sum(job.kind != "rules" for job in model.asked)
-    assert made > 2
-    again = Model()
-    async with host(address, "own", model=again) as context:
-        assert await context.wait_idle(PATIENCE)
-        assert context.statistics().summaries_ready >= made
-    assert model.paid_twice() == 0
-
-
 async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(address):
     model = Model(seconds=0.02)  # one for all, so that it sees every call
     async with (
@@ -201,24 +182,6 @@ async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(addr
             assert await context.wait_idle(PATIENCE)
     assert len(model.asked) > 3
     assert model.paid_twice() == 0
-
-
-async def test_a_host_with_both_makes_summaries_itself_while_the_pool_is_down(address, monkeypatch):
-    monkeypatch.setattr(client, "_PATIENCE", 0.05)
-    model = Model()
-    async with host(address, "both", model=model) as context:
-        await talk(context, 6)
-        assert await context.wait_idle(PATIENCE)
-        assert len(model.asked) > 1
-    assert rows(address, "select count(*) from requests") == [(0,)]
-
-
-async def test_a_failure_reaches_the_host_and_is_tried_again(address):
-    model = Model(fails=2)
-    async with host(address) as context, working(address, model, attempts=1):
-        await talk(context, 6)
-        await until(lambda: context.statistics().summaries_failed)
-        await until(lambda: context.statistics().summaries_pending == 0)
 
 
 async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and_then_waits_for_a_host(address):
@@ -288,26 +251,6 @@ async def test_what_a_worker_makes_for_a_session_that_is_deleted_meanwhile_is_dr
     assert rows(address, "select count(*) from requests") == [(0,)]
 
 
-async def test_what_a_worker_makes_serves_who_else_asked_when_a_session_is_deleted_meanwhile(address):
-    model = Model()
-    model.released.clear()
-    asked = "select count(*) from requests where cardinality(others) = 1"
-    async with host(address, session="b") as context:
-        async with host(address, session="a") as first:
-            await talk(first, 6)
-            await talk(context, 6)
-            await until(lambda: rows(address, asked)[0][0] > 1)
-        async with working(address, model):
-            await until(lambda: model.running > 1)
-            await delete(address, "a")
-            assert rows(address, "select distinct session_id from requests") == [("b",)]
-            model.released.set()
-            assert await context.wait_idle(PATIENCE)
-            assert context.statistics().summaries_ready > 1
-    assert model.paid_twice() == 0
-    assert rows(address, "select distinct session_id from summary_uses") == [("b",)]
-
-
 async def test_a_worker_that_drains_finishes_what_it_makes(address):
     model, next_one = Model(seconds=0.3), Model()
     async with host(address) as context:
@@ -323,19 +266,6 @@ async def test_a_worker_that_drains_finishes_what_it_makes(address):
             assert await context.wait_idle(PATIENCE)
     model.asked += next_one.asked
     assert model.paid_twice() == 0
-
-
-async def test_a_worker_that_may_not_wait_gives_its_jobs_back(address):
-    silent, next_one = Model(seconds=600), Model()
-    async with host(address) as context:
-        await talk(context, 6)
-        with anyio.fail_after(PATIENCE):
-            async with working(address, silent, drain_within=0.1) as worker:
-                await until(lambda: silent.running)
-                assert worker.health == "ok"
-        async with working(address, next_one, "next"):
-            assert await context.wait_idle(PATIENCE)
-        assert context.statistics().summaries_pending == 0
 
 
 async def test_the_caps_of_the_fleet_hold_for_all_workers(address):

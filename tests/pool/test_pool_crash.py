@@ -24,15 +24,12 @@ import pytest
 from summarizing_context import SummarizingContext, open_context
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
-from tests.making import assistant, user
+from tests.laws.builders import assistant, user
 from tests.pool.test_pool import PATIENCE, settings, until
 from tests.pool.worker_crasher import Model
 from tests.postgres_server import rows
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
 
 KILLS = max(3, int(os.environ.get("POSTGRES_KILLS", "9")) // 3)
 SERVER_DIES = 3  # every so many workers, it is the server

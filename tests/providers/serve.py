@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
+import anthropic
+import openai
 from anyio.from_thread import start_blocking_portal
 
 from summarizing_context.cli import main as run_command
@@ -24,6 +26,7 @@ from summarizing_context.summarizers.extractive.summarizer import summarize_extr
 from .protocols import KEY, MODEL, PROTOCOLS, Json, Protocol, spoken_at, system_text, user_text
 from .server import Answer, ProviderServer, Request, Script, serving, weather
 
+SDKS = (anthropic, openai)  # imported before the clock of a call runs
 _CAP = 400  # tokens of a summary
 _CALL_TIMEOUT = "3"  # seconds; a stalled call is given up after that; the first one imports its SDK
 

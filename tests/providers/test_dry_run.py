@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from summarizing_context import Settings
@@ -19,8 +17,6 @@ from tests.laws.judge import SMALL
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol, spoken_at, system_text, user_text
 from .server import Answer, Request, serving
 
-pytestmark = pytest.mark.anyio
-SDKS = (anthropic, openai)  # imported before the clock of a call runs
 LOG = Transcript("log", "messages", tuple(session(63, 260)), {})
 
 
@@ -64,10 +60,3 @@ async def test_what_a_store_has_already_is_not_paid_again(tmp_path: Any):
     assert again.calls == 0
     assert again.reused == first.calls > 20
     assert first.rule_calls > 2
-
-
-async def test_calls_for_memories_are_forecast_too(caplog: pytest.LogCaptureFixture):
-    (plain,) = await forecast_log("log", LOG, plan(PROTOCOLS[0]))
-    (told,) = await forecast_log("log", LOG, plan(PROTOCOLS[0], memory_extract=True))
-    assert told.calls > plain.calls
-    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]

@@ -16,7 +16,6 @@ from summarizing_context.retrieval.embeddings import OpenAIEmbedder
 
 from .mocking import mocked
 
-pytestmark = pytest.mark.anyio
 URL = "https://embeddings.example/v1"
 
 

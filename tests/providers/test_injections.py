@@ -85,7 +85,6 @@ def marked_injections() -> list[tuple[str, str]]:
     return [(text.format(mark=mark), mark) for text, mark in zip(INJECTIONS, marks, strict=True)]
 
 
-pytestmark = pytest.mark.anyio
 MARK = re.compile(r"quokka\d\d")
 RULE = "Never push to main."
 TAG = re.compile(r"<\s*(/?)\s*(history|summary|earlier_message|late_result|session_record)\b", re.IGNORECASE)

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from summarizing_context.cli import main
@@ -17,8 +15,6 @@ from tests.evaluation.sessions import write
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol
 from .serve import answering, serving_apart
 from .server import Answer
-
-SDKS = (anthropic, openai)  # imported before the clock of a call runs
 
 
 @pytest.fixture(scope="module")
@@ -75,28 +71,3 @@ def test_a_dry_run_tells_the_price_and_sends_nothing(
     assert told["by_kind"]["segment"] > 1
     assert told["input_tokens"] * 0.75e-6 < told["estimated_cost"] < told["input_tokens"] * 4e-6
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "more", "words"),
-    [
-        ("run", ("--model", "m"), "--cassette"),
-        ("run", ("--model", "m", "--cassette", "missing.jsonl"), "no such cassette"),
-        ("record", (), "nothing to record"),
-        ("record", ("--reader-model", "m"), "eval ask"),
-    ],
-)
-def test_wrong_arguments_are_explained(
-    name: str, case: Path, tmp_path: Path, more: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
-):
-    assert main(["eval", name, "--cases", str(case), "--out", str(tmp_path), *more]) == 2
-    assert words in capsys.readouterr().err
-
-
-def test_a_model_that_is_down_ends_the_recording_and_is_told(
-    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with serving_apart(lambda _: Answer(401, body=b"{}")) as server:
-        assert main(command("record", case, tmp_path, "--base-url", f"{server.root}/v1")) != 0
-    assert "401" in capsys.readouterr().err

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from summarizing_context.cli import main
@@ -16,7 +14,6 @@ from summarizing_context.cli import main
 from .protocols import KEY, MODEL, OPENAI
 from .serve import answering, serving_apart
 
-SDKS = (anthropic, openai)  # imported before the clock of a call runs
 TOKEN = "acme_" + "Qx7ZpLm4Rt" * 4
 LINES = [f"MATERIAL{at:02}{'kQ7zW3' * 8}" for at in range(5)]
 BLOCK = "\n".join(["-----BEGIN ACME KEY-----", *LINES, "-----END ACME KEY-----"])

@@ -27,7 +27,7 @@ from tests.summarizers.scripted import job
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol
 from .server import Answer, ProviderServer, serving, storm
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)]
+pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 
 
 async def ask(protocol: Protocol, server: ProviderServer, *, times: int = 1, **options: Any) -> list[SummaryReply]:

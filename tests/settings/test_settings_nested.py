@@ -98,21 +98,10 @@ def test_all_problems_are_told_at_once_with_the_place_and_the_nearest_name():
         assert said in told
 
 
-def test_a_setting_that_is_given_inside_and_outside_a_group_is_refused():
-    told = problems({"context_management": {"max_messages": 50}, "max_messages": 40})
-    assert "max_messages is given twice, as context_management.max_messages too" in told
-
-
 def test_summaries_cannot_begin_after_the_view_has_changed():
     assert "must be at most" in problems({"max_messages": 20, "summarize_threshold": 30})
 
 
-def test_memory_that_is_off_needs_no_vector_store():
-    off = Settings.from_mapping({"semantic_memory": {**MANAGED["semantic_memory"], "enabled": False}})  # type: ignore[dict-item]
-    assert (off.memory_include, off.embedding, off.vector_store) == ("off", None, "sqlite")
-
-
-@pytest.mark.anyio
 async def test_from_the_threshold_on_summaries_are_made_before_the_view_needs_them():
     log = session(7, 60)
     for threshold, made in ((None, 0), (len(log), 1), (len(log) + 1, 0)):

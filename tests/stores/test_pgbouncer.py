@@ -29,10 +29,7 @@ from tests.pool import test_pool as pool
 from tests.stores import test_postgres as direct
 from tests.stores.test_postgres import opened
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="pgbouncer is not installed"),
-]
+pytestmark = pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="pgbouncer is not installed")
 
 POOL = 3  # connections of the pooler to the server
 HOSTS = 12
@@ -113,11 +110,9 @@ async def test_many_hosts_share_few_connections_of_the_server(address: str):
     [
         direct.test_a_session_of_another_host_is_refused_and_names_it,
         direct.test_a_host_that_lost_its_lease_writes_nothing_and_is_told,
-        direct.test_what_is_queued_for_other_sessions_is_written_when_one_was_lost,
         direct.test_two_hosts_with_the_same_log_pay_for_each_summary_once,
         direct.test_stores_that_create_one_schema_at_the_same_time_all_succeed,
         pool.test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it,
-        pool.test_a_worker_that_may_not_wait_gives_its_jobs_back,
     ],
 )
 async def test_hosts_and_workers_work_as_without_it(case: Any, address: str):

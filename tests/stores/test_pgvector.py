@@ -18,8 +18,6 @@ from tests.contract import test_vectors as contract
 from tests.contract.test_vectors import LONG, ONE, OTHER, embed
 from tests.laws.builders import user
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(scope="module")
 def database(postgres: str) -> Iterator[str]:

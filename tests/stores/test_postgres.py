@@ -17,19 +17,16 @@ from summarizing_context.errors import (
     SessionInUseError,
     SessionLostError,
     SettingsError,
-    StoreError,
     StoreUnreachableError,
     StoreVersionError,
 )
-from summarizing_context.stores.base import MemoryScope, NewMemory, Place, Scope
+from summarizing_context.stores.base import MemoryScope, NewMemory, Place
 from summarizing_context.stores.postgres import requests
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.faults import unreachable
 from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
-from tests.contract.store_builders import entries, entry, key, log_of, nothing, numbered
-
-pytestmark = pytest.mark.anyio
+from tests.contract.store_builders import entries, key, log_of, nothing, numbered
 
 
 @asynccontextmanager
@@ -56,26 +53,6 @@ def sql(address: str) -> Iterator[psycopg.Connection[Any]]:
 def another_host(address: str) -> str:
     """The same store by another name, so that this process has a second connection to it."""
     return address + "&application_name=another-host"
-
-
-async def test_a_claim_whose_taker_is_cancelled_is_free(address):
-    async with opened(address) as store, opened(another_host(address)) as other:
-        assert store.claims is not None
-        assert other.claims is not None
-
-        async def take() -> None:
-            async with store.claims.held(key("a"), 600):
-                await anyio.sleep_forever()
-
-        for steps in range(4):
-            task = asyncio.create_task(take())
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait([task])
-            with anyio.fail_after(120):
-                async with other.claims.held(key("a"), 600):
-                    pass
 
 
 # One writer
@@ -152,40 +129,6 @@ async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address)
         assert kept <= set(found)
         assert sorted(text.split()[-1] for text in found if " on " in text) == sorted(map(str, range(rounds)))
         assert len(found) == len(kept) + rounds
-
-
-async def test_what_is_queued_for_other_sessions_is_written_when_one_was_lost(address):
-    async with opened(address, "s", "t") as old, opened(another_host(address)) as new:
-        await take_over(new, address)
-        lost, kept = old.append("s", [entry("x")], nothing), old.append("t", [entry("y")], nothing)
-        await kept
-        with pytest.raises(SessionLostError):
-            await lost
-        assert await log_of(new, "t") == ["y"]
-
-
-async def test_a_session_that_is_closed_is_free_at_once(address):
-    async with opened(address, "s") as store:
-        await store.append("s", entries("a"), nothing)
-    async with opened(another_host(address), "s") as store:
-        await store.append("s", entries("b"), nothing)
-        assert await log_of(store) == ["a", "b"]
-
-
-async def test_stores_of_one_process_share_a_connection_and_exclude_each_other(address):
-    async with opened(address, "s") as one, opened(address, "t") as two:
-        with sql(address) as connection:
-            assert connection.execute("select count(*) from writers").fetchone() == (1,)
-        with pytest.raises(SessionInUseError):
-            await two.claim("s")
-        with pytest.raises(StoreError, match="claim it first"):
-            await two.append("s", entries("x"), nothing)
-        await one.close()
-        await two.claim("s")
-        await two.append("s", entries("y"), nothing)
-        assert await log_of(two) == ["y"]
-    with sql(address) as connection:
-        assert connection.execute("select count(*) from writers").fetchone() == (0,)
 
 
 # Paid once for all hosts
@@ -341,16 +284,6 @@ async def test_a_server_that_is_not_there_is_told(tmp_path):
 # Schemas
 
 
-async def test_readers_need_a_store_and_write_nothing(address):
-    with pytest.raises(StoreError, match="there is no store in this schema"):
-        await PostgresStore(address, read_only=True).open()
-    async with opened(address, "s") as store:
-        await store.append("s", entries("a"), nothing)
-        async with opened(address, read_only=True) as reader:
-            assert await log_of(reader) == ["a"]
-            assert await reader.index.find(["a"], Scope("s", "s"), 5) == []
-
-
 async def test_a_store_of_a_later_version_is_refused(address):
     async with opened(address):
         pass
@@ -374,13 +307,6 @@ async def test_stores_that_create_one_schema_at_the_same_time_all_succeed(addres
 
 
 # Addresses
-
-
-def test_our_parameters_are_taken_out_of_an_address():
-    known = read_address("postgresql://u:p@h:5/d?schema=agents&lease=30&sslmode=require")
-    assert known.url == "postgresql://u:p@h:5/d?sslmode=require"
-    assert (known.schema, known.lease) == ("agents", 30.0)
-    assert known.name == "postgresql://u@h:5/d?sslmode=require&schema=agents"
 
 
 @pytest.mark.parametrize("wrong", ["schema=a-b", "schema=pg_x", "lease=soon", "lease=0.1", "schema=a;drop"])

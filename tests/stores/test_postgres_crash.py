@@ -12,7 +12,6 @@ import signal
 import anyio
 import pytest
 
-from summarizing_context import Settings, open_context
 from summarizing_context.stores.base import StoredEntry, SummaryKey
 from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
@@ -20,13 +19,9 @@ from tests.contract.store_builders import log_of, summary
 from tests.laws import places
 from tests.laws.builders import session
 from tests.laws.test_crash_safe import Grower, nursery
-from tests.making import assistant, user
 
 __all__ = ["nursery"]
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
 
 KILLS = int(os.environ.get("POSTGRES_KILLS", "12"))
 
@@ -88,24 +83,3 @@ async def test_a_killed_server_loses_nothing_that_was_acknowledged(tmp_path):
                 assert own == [text for text in texts if text.startswith(f"{task}-")]
         assert set(await store.find_summaries("a", summaries)) == set(summaries)
         await store.close()
-
-
-async def test_a_session_that_moves_to_another_host_has_the_same_view(postgres, tmp_path):
-    address = postgres_server.address_for(tmp_path)
-
-    async def opened_at(host: str) -> tuple[list[dict[str, object]], int]:
-        settings = Settings(store=f"{address}&application_name={host}", session_id="s", max_tokens=8_000)
-        async with open_context(settings) as context:
-            while len(await context.get_messages()) < 200:
-                number = len(await context.get_messages())
-                await context.add_message(user(f"Step {number}: the tulip of bed {number}. " * 12))
-                await context.add_message(assistant("Planted."))
-                await context.get_messages_for_request()
-            return await context.get_messages_for_request(), context.statistics().activations
-
-    first, activations = await opened_at("one")
-    assert activations > 1
-    for host in ("two", "three"):
-        view, activations = await opened_at(host)
-        assert view == first
-        assert activations == 0

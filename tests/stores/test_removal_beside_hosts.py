@@ -8,15 +8,13 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.errors import CheckpointNotFoundError, SessionInUseError
+from summarizing_context.errors import SessionInUseError
 from summarizing_context.stores.base import Place
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered
-from tests.making import user
+from tests.laws.builders import user
 from tests.stores.test_postgres import another_host, opened, sql, take_over
-
-pytestmark = pytest.mark.anyio
 
 
 async def waiting_for_a_lock(address: str, stores: int = 1) -> None:
@@ -80,44 +78,6 @@ async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and
         assert len(await log_of(other, "live")) == 2 + 2 * 601
         assert await log_of(other, "fork-0") == await log_of(other, "fork-1") == ["m0", "m1"]
         assert await log_of(holder) == ["m0"]
-
-
-async def test_a_fork_that_is_not_committed_yet_keeps_what_its_origin_loses(address):
-    async with opened(address, "s") as store, opened(another_host(address)) as other:
-        await store.append("s", numbered(3), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 2), [])
-        assert made is not None
-        with sql(address) as connection, anyio.fail_after(120):
-            with connection.transaction():
-                connection.execute("lock table rules in access exclusive mode")  # where a fork ends
-                forking = asyncio.create_task(other.checkpoints.fork("s", made.id, "fork"))
-                await waiting_for_a_lock(address)
-                deleting = asyncio.create_task(store.delete_session("s"))
-                await waiting_for_a_lock(address, 2)
-            await forking
-            assert await deleting
-            assert await log_of(other, "fork") == ["m0", "m1"]
-            await other.purge()
-            assert await log_of(other, "fork") == ["m0", "m1"]
-            assert connection.execute("select count(*) from entries").fetchone() == (2,)
-
-
-async def test_a_fork_of_a_checkpoint_that_goes_meanwhile_says_so(address):
-    async with opened(address, "s") as store, opened(another_host(address)) as other:
-        await store.append("s", numbered(3), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 2), [])
-        assert made is not None
-        with sql(address) as connection, anyio.fail_after(120):
-            with connection.transaction():
-                connection.execute("select 1 from entries for update")  # the deletion has removed the checkpoint
-                deleting = asyncio.create_task(store.delete_session("s"))
-                await waiting_for_a_lock(address)
-                forking = asyncio.create_task(other.checkpoints.fork("s", made.id, "fork"))
-                await waiting_for_a_lock(address, 2)
-            assert await deleting
-            with pytest.raises(CheckpointNotFoundError):
-                await forking
-            assert [one.session_id for one in await other.sessions()] == []
 
 
 async def test_a_lost_session_is_told_in_one_line_however_many_views_are_made(address, caplog):

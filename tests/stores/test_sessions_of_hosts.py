@@ -17,9 +17,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.assembly import open_store
 from summarizing_context.cli import main
 from summarizing_context.errors import SessionInUseError
-from tests.making import user
-
-pytestmark = pytest.mark.anyio
+from tests.laws.builders import user
 
 CHILD = Path(__file__).parents[1] / "contract" / "store_child.py"
 ELSEWHERE = (

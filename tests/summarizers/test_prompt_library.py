@@ -47,31 +47,9 @@ def test_a_prompt_as_sent_costs_at_most_400_tokens(rank: int):
     assert exact_counter().count(sent) <= 400
 
 
-def test_the_focus_of_a_rollup_depends_on_its_rank_up_to_the_last(tmp_path: Path):
-    more = "focus_1: a\nfocus_2: b\nfocus_3: c\n"
-    rollup = load("segment/v1", root=prompt_file(tmp_path, front(placeholders="focus", more=more) + "{{focus}}"))
-    assert [rollup.render_for_rank(rank) for rank in (1, 2, 3, 4)] == ["a", "b", "c", "c"]
-
-
-def test_the_latest_version_is_the_highest_number(tmp_path: Path):
-    for version in (2, 10, 9):
-        prompt_file(tmp_path, front(version) + "{{size}}", version)
-    assert latest("segment", root=tmp_path).version == 10
-
-
 def test_rendering_fills_every_placeholder_once(tmp_path: Path):
     root = prompt_file(tmp_path, front(placeholders="a, b") + "{{a}} {{b}} {{a}} {b}")
     assert load("segment/v1", root=root).render(a="{{b}}", b=5) == "{{b}} 5 {{b}} {b}"
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [({}, "no value for size"), ({"size": 1, "sise": 2}, "no place for sise"), ({"x": 1}, "no value for size and no")],
-)
-def test_rendering_refuses_missing_and_unknown_values(tmp_path: Path, values: dict[str, Any], said: str):
-    prompt = load("segment/v1", root=prompt_file(tmp_path, front() + "{{size}}"))
-    with pytest.raises(PromptError, match=said):
-        prompt.render(**values)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +79,6 @@ def test_a_name_that_leads_nowhere_is_a_prompt_error(name: Any):
     if name != "segment":
         with pytest.raises(PromptError):
             latest(name)
-
-
-def test_a_file_that_is_not_text_is_a_prompt_error(tmp_path: Path):
-    root = prompt_file(tmp_path, "")
-    (root / "segment" / "v1.md").write_bytes(b"\xff\xfe")
-    with pytest.raises(PromptError, match="cannot be read"):
-        load("segment/v1", root=root)
 
 
 def test_the_hash_covers_text_and_focuses_but_not_the_purpose(tmp_path: Path):

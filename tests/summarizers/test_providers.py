@@ -33,7 +33,6 @@ class ToyProvider:
 closed: list[str] = []
 
 
-@pytest.mark.anyio
 async def test_a_row_of_the_table_is_all_that_a_toy_provider_needs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(PROVIDERS, "openai", f"{__name__}:ToyProvider")  # type: ignore[misc]
     async with open_context(Settings(summarizer="openai", max_tokens=8_000)) as context:
@@ -51,9 +50,6 @@ def test_a_named_provider_is_a_setting_and_a_class(name: str):
     assert Settings(summarizer=name).summarizer == name
     provider = resolve_name(PROVIDERS[name])
     assert [method for method in ("summarize", "complete", "close") if not hasattr(provider, method)] == []
-
-
-pytestmark = pytest.mark.anyio
 
 
 def provider(config: Any = None, **defaults: Any) -> SimpleNamespace:

@@ -19,7 +19,6 @@ from summarizing_context.summarizers.base import SummaryJob
 
 from .scripted import GOOD, SECRET, job, never, reply, resilient, words
 
-pytestmark = pytest.mark.anyio
 SIZE = words(job().prompt)
 
 
@@ -42,22 +41,6 @@ async def test_a_failed_call_is_tried_again_after_a_growing_wait_and_then_given_
     raised = await failure(outer)
     assert (type(raised), type(raised.__cause__), len(inner.asked)) == (SummarizerError, ConnectionError, 6)
     assert (outer.statistics().failed_jobs, outer.statistics().model_calls) == (1, 6)
-
-
-class Stop(BaseException):
-    """What no `except Exception` catches."""
-
-
-class Odd(SummarizerError):
-    def __init__(self, one: int, two: int) -> None:
-        super().__init__(f"{one} {two}")
-
-
-@pytest.mark.parametrize("error", [Odd(1, 2), StopAsyncIteration(), ExceptionGroup("g", [ValueError()]), Stop()])
-async def test_errors_of_any_make_are_failed_attempts(error: BaseException):
-    outer, inner, _ = resilient(error)
-    assert isinstance(await failure(outer), SummarizerError)
-    assert len(inner.asked) == 3
 
 
 class ApiError(Exception):
@@ -123,27 +106,6 @@ async def test_a_call_that_swallows_its_cancellation_is_left_behind(caplog: pyte
     assert type(await failure(outer)) is SummarizerTimeout
     assert (len(cancellations), "left behind" in caplog.text) == (1, True)
     released.set()
-
-
-async def test_a_cancelled_job_counts_as_nothing_and_the_cancellation_goes_on():
-    outer, inner, _ = resilient(never)
-    task = asyncio.create_task(outer.summarize(job()))
-    await anyio.wait_all_tasks_blocked()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    figures = outer.statistics()
-    assert (figures.failed_jobs, figures.last_error, figures.breaker, len(inner.asked)) == (0, None, "closed", 1)
-
-
-async def test_a_cancellation_that_nobody_asked_for_is_a_failure():
-    async def cancelled(_: SummaryJob) -> None:
-        asyncio.get_running_loop().create_future().cancel()
-        raise asyncio.CancelledError
-
-    outer, inner, _ = resilient(cancelled, GOOD)
-    assert (await outer.summarize(job())).text == GOOD
-    assert len(inner.asked) == 2
 
 
 async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_are_paid_for():

@@ -11,10 +11,8 @@ from summarizing_context import Settings, open_context
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import END
 from summarizing_context.views.sections import SECTIONS, Draft, Place, Section
+from tests.laws.builders import session
 from tests.laws.judge import SMALL
-from tests.making import session
-
-pytestmark = pytest.mark.anyio
 
 
 def covered_count(draft: Draft) -> Iterable[str]:

@@ -10,35 +10,16 @@ from hypothesis import strategies as st
 
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.truncation import cut_middle
 from summarizing_context.views.shrunk_messages import Price, shrink_message, shrink_note
-from tests.making import PRICE, answer, assistant, call, result, user
+from tests.laws.builders import assistant, call, result, user
 
+PRICE = Price(estimate_text, 100)
 LONG = " ".join(f"word{n}" for n in range(3_000))
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "A" * 999}}
 
 
 def shrink(message: dict, cap: int = 100) -> dict:
     return shrink_message(message, PRICE.message(message), cap, PRICE).message
-
-
-def test_a_message_within_its_cap_is_the_same_object():
-    message = user("short")
-    assert shrink(message) is message
-
-
-def test_head_and_tail_stay_and_the_cut_tells_its_tokens():
-    text = shrink(user(LONG))["content"]
-    assert text.startswith("word0 word1 ")
-    assert text.endswith(" word2999")
-    left_out = int(text.partition("[… ")[2].partition(" tokens left out …]")[0])
-    assert left_out == pytest.approx(estimate_text(LONG) - 80, abs=40)
-
-
-def test_shrinking_is_deterministic_and_leaves_the_original_alone():
-    message = user([{"type": "text", "text": LONG}])
-    assert shrink(message) == shrink(message)
-    assert message == user([{"type": "text", "text": LONG}])
 
 
 def test_small_parts_stay_whole_beside_long_ones():
@@ -83,12 +64,6 @@ def test_a_result_keeps_its_call(dialect):
     assert "word0 " in json.dumps(shown)
 
 
-def test_a_result_under_another_role_keeps_its_words_too():
-    message = {"role": "function", "tool_call_id": "a", "content": [{"type": "text", "text": LONG}]}
-    (block,) = shrink(message)["content"]
-    assert block["text"].startswith("word0 ")
-
-
 def test_thinking_is_dropped_whole():
     blocks = [{"type": "thinking", "thinking": LONG, "signature": "s"}, {"type": "text", "text": "So."}]
     assert shrink(assistant(blocks))["content"] == [{"type": "text", "text": "So."}]
@@ -115,14 +90,6 @@ def test_what_stands_beside_the_content_is_cut_in_its_own_form(content):
         assert PRICE.message(shrink(message)) <= 100
 
 
-def test_what_is_listed_as_a_call_and_is_none_goes_away():
-    assert shrink(assistant("hm") | {"tool_calls": [LONG]})["tool_calls"] == []
-
-
-def test_a_cut_that_would_not_be_shorter_is_not_made():
-    assert cut_middle("short", 50, 2, estimate_text) == "short"
-
-
 def test_a_note_is_cut_inside_its_fence():
     note = user(fence("late_result", LONG, call="a"))
     text = shrink_note(note, PRICE.message(note), 100, PRICE).message["content"]
@@ -140,7 +107,7 @@ BLOCK = st.one_of(
 )
 MESSAGES = st.one_of(
     st.builds(user, TEXT | st.lists(BLOCK, max_size=4)),
-    st.builds(lambda text: answer("a", text), TEXT | st.lists(BLOCK, max_size=3)),
+    st.builds(lambda text: result("openai", "a", text), TEXT | st.lists(BLOCK, max_size=3)),
     st.builds(lambda text, more: call("openai", ("a", "f", {"path": "x", "text": text}), text=more), TEXT, TEXT),
     st.builds(lambda text, more: assistant("") | {"content": text, "refusal": more}, st.none() | TEXT, TEXT),
     st.builds(lambda text: assistant("") | {"content": None, "function_call": {"name": "f", "arguments": text}}, TEXT),
@@ -156,16 +123,6 @@ def test_a_shrunk_message_never_exceeds_its_cap_and_costs_what_it_says(count, me
     assert shown.tokens == price.message(shown.message)
     assert shown.tokens <= cap
     assert shown.message["role"] == message["role"]
-
-
-@given(TEXT, st.integers(20, 200))
-@settings(max_examples=80, deadline=None)
-def test_a_cut_keeps_an_end_of_each_side(text, cap):
-    cut = cut_middle(text, estimate_text(text), cap, estimate_text)
-    head, mark, tail = cut.partition("\n[… ")
-    if mark:
-        assert text.startswith(head)
-        assert text.endswith(tail.partition("…]\n")[2])
 
 
 MANY = {

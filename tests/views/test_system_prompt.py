@@ -9,7 +9,6 @@ import pytest
 
 from summarizing_context import BudgetError, Settings, SettingsError, SummarizingContext, open_context
 
-pytestmark = pytest.mark.anyio
 SMALL = Settings(
     max_tokens=2_000,
     segment_min=100,
