@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from summarizing_context.errors import MessageError
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, budget_tokens
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.parts import call_id, is_result
 from summarizing_context.messages.reading import content_texts, message_text_parts
+from summarizing_context.messages.shapes import call_id, is_result
 from summarizing_context.messages.validation import Message, canonical_json, encodable
 
 _TEXTS = frozenset({"input_text", "output_text", "summary_text", "reasoning_text"})
