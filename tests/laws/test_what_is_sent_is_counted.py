@@ -94,7 +94,8 @@ def test_each_string_that_is_sent_is_among_the_parts_that_are_counted(seed: int)
 async def test_what_a_model_can_read_in_an_odd_field_is_given_to_the_summarizer() -> None:
     marks = [f"MARK{number:03d}" for number in range(40)]
     summarizer = Counting()
-    async with open_context(Settings(max_tokens=2_000, **SMALL), summarizer=summarizer) as context:
+    settings = Settings(max_tokens=2_000, summarize_thinking=True, **SMALL)
+    async with open_context(settings, summarizer=summarizer) as context:
         for number, mark in enumerate(marks):
             text = f"{mark} " + "and so on " * 40
             shape = [

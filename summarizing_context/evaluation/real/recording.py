@@ -141,7 +141,10 @@ class Recording:
     def messages(self, case: Case) -> list[Message]:
         """Return the messages before the cut."""
         path = self.folder / "logs" / case.log
-        messages = list(read_session(path).messages)
+        try:
+            messages = list(read_session(path).messages)
+        except TranscriptError as error:
+            raise TranscriptError(f"{error}; bring the file back, or ask again into a new folder") from error
         if len(messages) < case.cut:
             raise TranscriptError(
                 f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}; bring the file back, or "
