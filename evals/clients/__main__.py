@@ -1,8 +1,6 @@
 """Drive real clients through the proxy and judge each request.
 
     python -m evals.clients --client claude,codex,opencode --steps 100 --json clients.json
-    python -m evals.clients --generated 200 [--doors library,proxy] [--budget 8000]    generated sessions of all shapes
-    python -m evals.clients --unknown 1000                                             unknown blocks in any message
 
 The clients come from npm, into `evals/clients/.programs`; `--programs` names another folder of `npm install`.
 Everything stays on the loopback, in a temporary folder. The exit status is 1 where a session does not hold.
@@ -12,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib
 import json
 import subprocess
 import sys
@@ -52,8 +49,6 @@ _FIGURES = (
 def main() -> int:
     """Run the sessions one after the other, and print what is said of them."""
     options = _options()
-    if options.generated or options.unknown:
-        return generated(options)
     names = options.client.split(",")
     if unknown := set(names) - set(PROGRAMS):
         print(f"no such client: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}", file=sys.stderr)
@@ -73,7 +68,7 @@ def main() -> int:
                 Path(folder),
                 middle=options.middle,
                 steps=options.steps,
-                budget=options.budget or 40_000,
+                budget=options.budget,
                 tell=lambda words, name=name: shown.update(f"{name}: {words[:90]}"),  # type: ignore[misc]
             )
             verdicts.append(asyncio.run(running)[0])
@@ -100,34 +95,6 @@ def table(verdicts: list[Verdict]) -> Table:
     return made
 
 
-def generated(options: argparse.Namespace) -> int:
-    """Play generated sessions through the doors of the package, print what is said of their views, and count."""
-    players = importlib.import_module("evals.clients.players")
-    verdicts: list[Any] = []
-    console = Console(stderr=True)
-    with console.status("") as shown:
-        for door in options.doors.split(",") if options.doors else players.there():
-            tell = lambda words: shown.update(words)  # noqa: E731
-            seeds = range(options.seed, options.seed + options.generated)
-            if seeds:
-                running = players.run(door, seeds, steps=options.steps, budget=options.budget or 0, tell=tell)
-                verdicts.append(asyncio.run(running))
-            if options.unknown:
-                trials = range(options.seed, options.seed + options.unknown)
-                verdicts.append(asyncio.run(players.try_unknown(door, trials, tell=tell)))
-    made = Table("door", "sessions", "turned away", "views", "shortened", "refused", "broken", title="Views")
-    for one in verdicts:
-        figures = (one.sessions, one.turned_away, one.views, one.shortened, one.refused, one.broken)
-        made.add_row(one.door, *(f"{figure:,}" for figure in figures))
-    console.print(made)
-    for one in verdicts:
-        told = [f"{one.door}: {count} {rule}" for rule, count in one.rules.most_common()]
-        print("\n".join([*told, *(one.examples if options.examples else [])]), file=sys.stderr)
-    if options.json is not None:
-        _write(options.json, [verdict.asdict() for verdict in verdicts])
-    return 1 if any(verdict.refused or verdict.broken or verdict.turned_away for verdict in verdicts) else 0
-
-
 def _write(path: Path | bool, told: Any) -> None:
     text = json.dumps(told, indent=2) + "\n"
     if isinstance(path, Path):
@@ -140,12 +107,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m evals.clients", description=__doc__.splitlines()[0])
     parser.add_argument("--client", default=",".join(PROGRAMS), help="clients, with commas between them")
     parser.add_argument("--steps", type=int, default=100, help="of the main session; at least 10")
-    parser.add_argument("--budget", type=int, help="tokens of a request; of clients 40,000, else from 8,000 to 200,000")
-    parser.add_argument("--generated", type=int, default=0, metavar="SESSIONS", help="generated sessions of each door")
-    parser.add_argument("--unknown", type=int, default=0, metavar="TRIALS", help="trials of each door")
-    parser.add_argument("--doors", default="", help="library, proxy, langchain, pydantic-ai, amplifier, openai-agents")
-    parser.add_argument("--seed", type=int, default=0, help="of the first session")
-    parser.add_argument("--examples", action="store_true", help="print two views of each rule, to be played again")
+    parser.add_argument("--budget", type=int, default=40_000, help="tokens of a request")
     parser.add_argument(
         "--middle", choices=("ours", "run", "none"), default="ours", help="run: by `proxy run`; none: the clients alone"
     )

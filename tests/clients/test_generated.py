@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from evals.clients import players
-from evals.clients.generated import Session
+from tests.clients import players
+from tests.clients.generated import Session
 
 pytestmark = pytest.mark.anyio
 

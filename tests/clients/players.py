@@ -23,12 +23,12 @@ import httpx2
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from evals.clients.generated import Row, Session, odd_fields
 from evals.clients.rules import in_force, problem
 from evals.clients.upstream import provided
 from summarizing_context import MessageError, Settings, SettingsError, open_context
 from summarizing_context.proxy.server import ProxySettings, bound_socket, serving
 from summarizing_context.testing import ScriptedSummarizer
+from tests.clients.generated import Row, Session, odd_fields
 
 BUDGETS = (8_000, 8_000, 8_000, 12_000, 20_000, 20_000, 40_000, 80_000, 120_000, 200_000)
 
