@@ -13,6 +13,7 @@ import pytest
 from tests.hosts.langchain_agents import (
     BUDGET,
     SMALL,
+    AnthropicModel,
     ScriptedModel,
     Sent,
     SummaryModel,
@@ -87,6 +88,24 @@ def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware: A
         say(agent, f"Fix part {turn}.")
     first = next(messages for messages, state in sent.calls if len(messages) < len(state))
     assert any("thinking" in str(message.content) for message in first) == stays
+
+
+def test_anthropic_is_asked_to_drop_thinking_behind_a_beginning_that_was_rewritten(middleware: Any):
+    sent, thinking = Sent(), {"type": "adaptive"}
+    model = AnthropicModel(messages=working(), model_name="claude-opus-5-5", thinking=thinking, betas=["b1"])
+    agent = create_agent(model, [read], middleware=[middleware(), sent], checkpointer=InMemorySaver())
+    for turn in range(2):
+        say(agent, f"Fix part {turn}.")
+    dropping = {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    for (messages, state), request in zip(sent.calls, sent.requests, strict=True):
+        if len(messages) == len(state):
+            assert (request.model_settings, request.model) == ({}, model)
+            continue
+        told = {"thinking": dropping, "betas": ["b1", "thinking-binding-controls-2026-08-01"]}
+        assert request.model_settings == told == {name: getattr(request.model, name) for name in told}
+        newest = [message for message in messages if isinstance(message, AIMessage)][-1]
+        assert "thinking" in str(newest.content)
+    assert (model.thinking, model.betas) == (thinking, ["b1"]), "the host's own model stays as it is"
 
 
 def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware: Any):
