@@ -77,40 +77,68 @@ def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: ma
 
 def _message(items: Sequence[Item], paired: Set[str]) -> Message:
     item, kind = items[0], _kind(items[0])
-    id, is_output = _half_of(item)
     if kind in _IN_FORCE:
-        return {"role": "system", "content": canonical_json(item)}
+        return {"role": "developer", "content": canonical_json(item)}
     if kind == "message" and item.get("role") != "assistant":
         return {"role": item["role"], "content": _content(item.get("content"))}
+    loading = [each for each in items if _kind(each) in ("tool_search_call", "tool_search_output")]
+    row: Message = {"role": "assistant", "content": ""}
+    if any(_kind(each) == "tool_search_output" for each in loading):
+        row["metadata"] = {LOADED_TOOLS: [dict(each) for each in loading]}
+    id, is_output = _half_of(item)
     if is_output and (id in paired or kind.removesuffix("_output") in _TEXTUAL):
-        row: Message = {"role": "tool", "tool_call_id": id, "content": _content(item.get("output", item))}
-        if kind == "tool_search_output":
-            names = [str(tool.get("name")) for tool in item.get("tools") or () if isinstance(tool, Mapping)]
-            row |= {"content": f"loaded: {', '.join(names)}", "metadata": {LOADED_TOOLS: [dict(item)]}}
-        return row
-    message: Message = {"role": "assistant", "content": ""}
-    if _is_program(items):
-        others = [item for item in items if _kind(item) != "reasoning"]
-        message["content"] = [{"type": "text", "text": _cut_of(item) or canonical_json(item)} for item in others]
-        thought = [dict(item) for item in items if _kind(item) == "reasoning"]
-        return {**message, "reasoning": thought} if thought else message
-    texts: list[str] = []
+        content = _told(item) if loading else _content(item.get("output", item))
+        return {**row, "role": "tool", "tool_call_id": id, "content": content}
+    pieces = list(_pieces(items, paired))
+    blocks = [block for block, own in pieces if block and own]
+    if thoughts := [dict(own[0]) for _, own in pieces if _kind(own[0]) == "reasoning" and len(own) == 1]:
+        row["reasoning"] = thoughts
+    for item in (own[0] for block, own in pieces if not block and _kind(own[0]) != "reasoning"):
+        said = next((item[name] for name in _SAID if name in item), None)
+        arguments = said if _kind(item) == "function_call" else canonical_json({"input": said})
+        function = {"name": str(item.get("name") or _kind(item)), "arguments": arguments}
+        call = {"id": _half_of(item)[0], "type": "function", "function": function}
+        row.setdefault("tool_calls", []).append(call)
+    is_plain = all(_kind(own[0]) == "message" and block["type"] == "text" for block, own in pieces if block)
+    return {**row, "content": "\n".join(block["text"] for block in blocks) if is_plain else blocks}
+
+
+def _pieces(items: Sequence[Item], paired: Set[str]) -> Iterator[tuple[Message, Sequence[Item]]]:
+    """Yield what the content of a response is made of: each block, and the items that it stands for. Reasoning and
+    calls that are listed beside the content have none.
+
+    Text may be cut. Whatever else a provider has made is opaque, with the reasoning that it came with.
+    """
+    has_program = any(_kind(item) == "program" for item in items)
+    thoughts: list[Item] = []
     for item in items:
         kind, (id, is_output) = _kind(item), _half_of(item)
+        is_call = bool(id) and not is_output and (id in paired or kind in _TEXTUAL)
         if kind == "reasoning":
-            message.setdefault("reasoning", []).append(dict(item))
-        elif id and not is_output and (id in paired or kind in _TEXTUAL):
-            said = next((item[name] for name in _SAID if name in item), None)
-            arguments = said if kind == "function_call" else canonical_json({"input": said})
-            function = {"name": str(item.get("name") or kind), "arguments": arguments}
-            message.setdefault("tool_calls", []).append({"id": id, "type": "function", "function": function})
-        else:
-            texts.append(text_of(_content(item.get("content"))) if kind == "message" else canonical_json(item))
-    return {**message, "content": "\n".join(texts)}
+            thoughts.append(item)
+            continue
+        block: Message = {}
+        if has_program or (kind.startswith("tool_search_") and not is_call):
+            block = {"type": "text", "text": _told(item)}
+        elif kind == "message" and all("text" in each for each in _blocks(item.get("content"))):
+            block = {"type": "text", "text": text_of(_content(item.get("content")))}
+        elif not is_call:
+            block = {"type": "items", "items": [*map(dict, thoughts), dict(item)]} if thoughts else dict(item)
+            yield block, [*thoughts, item]
+            thoughts = []
+            continue
+        yield from (({}, [thought]) for thought in thoughts)
+        thoughts = []
+        yield block, [item]
+    yield from (({}, [thought]) for thought in thoughts)
 
 
-def _is_program(items: Sequence[Item]) -> bool:
-    return any(_kind(item) == "program" for item in items)
+def _told(item: Item) -> str:
+    """Return how an item that stays whole is told of; of a result what it says, which may be cut."""
+    if _kind(item) == "tool_search_output":
+        names = [str(tool.get("name")) for tool in item.get("tools") or () if isinstance(tool, Mapping)]
+        return f"loaded: {', '.join(names)}"
+    return _cut_of(item) or canonical_json(item)
 
 
 def _cut_of(item: Item) -> str:
@@ -145,6 +173,11 @@ def _content(content: Any) -> str | list[Message]:
     return canonical_json(content)
 
 
+def _blocks(content: Any) -> list[Message]:
+    made = _content(content)
+    return [] if isinstance(made, str) else made
+
+
 def _block(block: Item) -> Message:
     """Return a text, or a file by its address or a digest of its bytes."""
     if isinstance(text := block.get("text", block.get("refusal")), str):
@@ -167,7 +200,7 @@ class ViewWriter:
         """Yield the items of a message."""
         row = self._rows.get(message.get(NAME, ""))
         loaded = (message.get("metadata") or {}).get(LOADED_TOOLS)
-        if row is not None and (message == row.message or message["role"] == "system"):
+        if row is not None and (message == row.message or _kind(row.items[0]) in _IN_FORCE):
             yield from row.items
         elif message["role"] == "tool":  # of a call whose text was cut, or that has none; another shape stays whole
             kind = _kind(self._calls.get(message["tool_call_id"], {"type": "function_call"}))
@@ -200,27 +233,41 @@ class ViewWriter:
 
 
 def _left_of(message: Message, row: Row) -> Iterator[Item]:
-    """Yield what a view has left of a response. Without reasoning and ids: a provider binds these to all of it. A
-    program stays whole, but for the results of its calls."""
-    if _is_program(row.items):
-        blocks, said = message["content"], [item for item in row.items if _kind(item) != "reasoning"]
-        texts = [text_of([block]) for block in blocks] if isinstance(blocks, list) and len(blocks) == len(said) else []
-        shown = {id(item): text for item, text in zip(said, texts, strict=False) if _cut_of(item)}
-        for item in row.items:
-            yield {**item, "output": shown[id(item)]} if id(item) in shown else item
-        return
+    """Yield what a view has left of a response. Text and calls are without reasoning and ids: a provider binds these to
+    all of it. A program stays whole, but for the results of its calls, and so does what loads tools."""
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     before = {call["id"]: call["function"]["arguments"] for call in row.message.get("tool_calls", ())}
-    is_said = message["content"] == row.message["content"]
-    if not is_said and (text := text_of(message["content"])):
+    has_program = any(_kind(item) == "program" for item in row.items)
+    pieces = list(_pieces(row.items, before.keys()))
+    shown, given = ([each] if isinstance(each, str) else each for each in (message["content"], row.message["content"]))
+    is_apart = len(shown) == len(given) == sum(bool(block) for block, _ in pieces)
+    if not is_apart and shown != given and not has_program and (text := text_of(message["content"])):
         yield {"role": "assistant", "content": text}
-    for item in row.items:
-        (half, is_output), kind = _half_of(item), _kind(item)
-        bare = {key: value for key, value in item.items() if key != "id"}
-        if is_output or half not in before:
-            if is_said and kind != "reasoning":
-                yield bare if kind == "message" else item
-        elif half in arguments:
-            cut = kind in _TEXTUAL and arguments[half] != before[half]
-            kept = item if kind == "mcp_approval_request" else bare  # whose id is what binds it
-            yield {**kept, _TEXTUAL[kind]: arguments[half]} if cut else kept
+    at = 0
+    for block, own in pieces:
+        item, kind = own[-1], _kind(own[-1])
+        if kind == "reasoning":
+            if has_program:
+                yield item
+        elif not block:
+            half = _half_of(item)[0]
+            if half in arguments:
+                cut = kind in _TEXTUAL and arguments[half] != before[half]
+                kept = item if kind == "mcp_approval_request" else _bare(item)  # whose id is what binds it
+                yield {**kept, _TEXTUAL[kind]: arguments[half]} if cut else kept
+        else:
+            is_same = shown == given or (is_apart and shown[at] == given[at])
+            text = text_of(shown[at] if isinstance(shown[at], str) else [shown[at]]) if is_apart else ""
+            at += 1
+            if is_same and kind == "message":
+                yield _bare(item)
+            elif is_same:
+                yield from own
+            elif has_program or kind.startswith("tool_search_"):
+                yield {**item, "output": text} if text and _cut_of(item) else item
+            elif text:
+                yield {"role": "assistant", "content": text}
+
+
+def _bare(item: Item) -> Item:
+    return {key: value for key, value in item.items() if key != "id"}

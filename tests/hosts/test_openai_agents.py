@@ -184,6 +184,21 @@ async def test_a_compaction_of_the_server_stays() -> None:
         assert all(compaction in items for items in run.seen)
 
 
+async def test_what_the_server_has_compacted_goes_on_and_tools_that_it_found_stay_found() -> None:
+    search = {"type": "tool_search_call", "id": "ts_1", "call_id": None, "execution": "server", "arguments": {}}
+    late = {"type": "tool_search_output", "call_id": None, "execution": "server", "tools": [{"name": "late"}]}
+    async with open_context(small()) as context:
+        shorten = summarizing_filter(context)
+        await filtered(shorten, [{"role": "user", "content": "Begin."}, call("c0"), output("c0")])
+        items: list[Any] = [{"type": "compaction", "encrypted_content": "gAAA"}, {"role": "user", "content": "Go on."}]
+        items += [search, late, {"type": "message", "role": "assistant", "content": "Found."}]
+        for number in range(1, 40):
+            items += [call(f"c{number}"), output(f"c{number}", "word " * 80)]
+            sent = await filtered(shorten, items)
+            assert (sent[0], late in sent) == (items[0], True)
+        assert context.statistics().activations >= 1
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason(streamed: bool) -> None:
     for managed in ({"conversation_id": "c"}, {"previous_response_id": "r"}, {"auto_previous_response_id": True}):
