@@ -81,10 +81,11 @@ def _message(items: Sequence[Item], paired: Set[str]) -> Message:
         return {"role": "developer", "content": canonical_json(item)}
     if kind == "message" and item.get("role") != "assistant":
         return {"role": item["role"], "content": _content(item.get("content"))}
-    loading = [each for each in items if _kind(each) in ("tool_search_call", "tool_search_output")]
     row: Message = {"role": "assistant", "content": ""}
-    if any(_kind(each) == "tool_search_output" for each in loading):
-        row["metadata"] = {LOADED_TOOLS: [dict(each) for each in loading]}
+    loading = [each for each in items if _kind(each) == "tool_search_output"]
+    if loading:  # with the calls of those that the server has made by itself
+        calls = [each for each in items if _kind(each) == "tool_search_call" and not _half_of(each)[0]]
+        row["metadata"] = {LOADED_TOOLS: [dict(each) for each in (*calls, *loading)]}
     id, is_output = _half_of(item)
     if is_output and (id in paired or kind.removesuffix("_output") in _TEXTUAL):
         content = _told(item) if loading else _content(item.get("output", item))

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
-from summarizing_context.adapters.amplifier.messages import Fitted, as_json, fit_rows, stamped
+from summarizing_context.adapters.amplifier.messages import Fitted, as_given, as_json, as_logged, fit_rows, stamped
 from summarizing_context.adapters.amplifier.options import choose_provider, read_options
 from summarizing_context.adapters.amplifier.storage import may_be_missing, open_session, take_transcript
 from summarizing_context.adapters.open_sessions import session_id_from
@@ -163,10 +163,10 @@ class SummarizingContextManager:
         context = await self.opened()
         message = stamped(message, datetime.now(UTC).isoformat(timespec="milliseconds"))
         try:
-            await context.add_message(message)
+            await context.add_message(as_logged(message))
         except MessageError:
             message = as_json(message)
-            await context.add_message(message)
+            await context.add_message(as_logged(message))
         self._resuming = self._resuming and may_be_missing(message)
         if self._options.events is not None:
             content = message.get("content")
@@ -198,7 +198,7 @@ class SummarizingContextManager:
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received."""
-        return await (await self.opened()).get_messages()
+        return [as_given(row) for row in await (await self.opened()).get_messages()]
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log, or follow a transcript of it, as `storage` says."""

@@ -17,6 +17,7 @@ from summarizing_context.errors import MessageError
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, budget_tokens
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import call_id, is_result
+from summarizing_context.messages.provider_bindings import without_wire_content
 from summarizing_context.messages.reading import content_texts, message_text_parts
 from summarizing_context.messages.validation import Message, canonical_json, encodable
 
@@ -125,9 +126,49 @@ def stamped(message: Any, moment: str) -> Any:
     return {**message, "metadata": {**metadata, "timestamp": moment}}
 
 
+_GIVEN = "_amplifier"  # what the host gave of a row whose content is the exact copy; never sent and never counted
+_BY_HOST = {"text", "thinking", "redacted_thinking", "tool_use"}  # blocks of the copy that the content has too
+
+
+def as_logged(message: Any) -> Any:
+    """Return the message as the log has it. The host's provider for Anthropic keeps an exact copy of what the model
+    said, and sends that: where the copy has blocks that the content lacks, such as tools of the server, it is the
+    content, so that they are counted, and stay together."""
+    copy = _copy_of(message)
+    if not copy or {block.get("type") if isinstance(block, dict) else None for block in copy} <= _BY_HOST:
+        return message
+    given = {key: message[key] for key in ("content", "tool_calls", "metadata") if key in message}
+    kept = without_wire_content(without(message, "tool_calls"))
+    return {**kept, "content": copy, _GIVEN: given}
+
+
+def as_given(row: Message) -> Message:
+    """Return a row of the log as the host gave it."""
+    return {**without(row, _GIVEN), **row[_GIVEN]} if _GIVEN in row else row
+
+
+def _copy_of(message: Any) -> list[Any]:
+    for key in ("metadata", "anthropic", "wire_content"):
+        message = message.get(key) if isinstance(message, Mapping) else None
+    return message if isinstance(message, list) else []
+
+
+def _with_copy(row: Message) -> Message:
+    """Return a row of a view with the exact copy beside its content again, with what the view has left of it."""
+    blocks = row["content"]
+    if blocks == _copy_of(row[_GIVEN]):
+        return as_given(row)
+    kept = [block for block in blocks if block.get("type") in _BY_HOST] if isinstance(blocks, list) else blocks
+    if len(kept) == len(blocks):
+        return without(row, _GIVEN)
+    metadata = row.get("metadata") or {}
+    copies = {**(metadata.get("anthropic") or {}), "wire_content": blocks}
+    return {**without(row, _GIVEN), "content": kept, "metadata": {**metadata, "anthropic": copies}}
+
+
 def as_row(message: Message) -> Message:
     """The message as the host's `Message` accepts it; nearly always itself."""
-    row = message
+    row = message = _with_copy(message) if _GIVEN in message else message
     if message["role"] not in _ROLES:
         row = {**row, "role": "user"}
     content = message.get("content")
@@ -223,7 +264,7 @@ class _Fitter:
                 {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
                 for block in [*text, *blocks, *added]
             ]
-            row = {**without(row, "tool_calls"), "content": blocks}
+            row = {**without(without_wire_content(row), "tool_calls"), "content": blocks}
             if wired:
                 row["tool_calls"] = [  # under the names of all who read them
                     {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}

@@ -23,7 +23,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from summarizing_context.adapters.amplifier.messages import as_json
+from summarizing_context.adapters.amplifier.messages import as_json, as_logged
 from summarizing_context.adapters.amplifier.options import MEMORY, MountOptions
 from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
@@ -104,7 +104,7 @@ async def _begun_with(messages: list[Any], settings: Settings, options: Options)
     context = await start_context(settings, options)
     try:
         if messages:
-            await context.set_messages(as_json(messages))
+            await context.set_messages(map(as_logged, as_json(messages)))
             logger.info("messages were taken over", extra={"messages": len(messages)})
     except BaseException:
         await context.close()
@@ -168,11 +168,12 @@ async def take_transcript(
     the rows that hosts leave out stay where those beside them stay. Raises `MessageError`; then nothing has changed.
     """
     if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
-        messages = list(messages)  # read more than once
+        messages = list(map(as_logged, messages))  # read more than once
     try:
         found = await context.compare_transcript(messages)
     except MessageError:
-        messages = as_json(messages)
+        written = as_json(messages)
+        messages = list(map(as_logged, written)) if isinstance(written, list) else written
         found = await context.compare_transcript(messages)
     rows: list[Message] = list(messages)
     if found.found == "same" and rows:
