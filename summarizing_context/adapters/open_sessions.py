@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from summarizing_context.assembly import Options, start_context
@@ -19,8 +19,6 @@ from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer
-
-_LONGEST_ID = 200
 
 
 def read_arguments(
@@ -65,19 +63,18 @@ def digest_of(data: bytes | bytearray) -> str:
 
 
 def session_id_from(host_id: str) -> str:
-    """Return the host's session id in the characters that a session id may have; other ids stay different."""
+    """Return the host's session id in at most 200 of the characters that one may have; other ids stay different."""
     plain = re.sub(r"[^A-Za-z0-9._:-]", "-", host_id)
-    if plain == host_id and len(plain) <= _LONGEST_ID:
+    if plain == host_id and len(plain) <= 200:
         return plain
-    digest = hashlib.sha256(host_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return f"{plain[: _LONGEST_ID - 13]}.{digest}"
+    return f"{plain[:187]}.{hashlib.sha256(host_id.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
-@dataclass(slots=True)
 class _Session:
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-    context: SummarizingContext | None = None
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.users = 0
+        self.context: SummarizingContext | None = None
 
 
 class Sessions:
@@ -96,8 +93,7 @@ class Sessions:
 
         A session that is opened now has this `summarizer`, if one is given, in place of that of the options.
         """
-        session = self._sessions.pop(name) if name in self._sessions else _Session()
-        self._sessions[name] = session
+        session = self._sessions[name] = self._sessions.pop(name, None) or _Session()
         session.users += 1
         try:
             async with session.turn:
@@ -128,7 +124,8 @@ class Sessions:
                 await self._close(name)
 
     async def _close(self, name: str) -> None:
-        session = self._sessions.get(name, _Session())
+        if (session := self._sessions.get(name)) is None:
+            return
         async with session.turn:  # who wants it meanwhile waits, and opens it again
             if session.context is not None:
                 await session.context.close()

@@ -107,19 +107,14 @@ class SummarizingFilter:
             # a history that a handoff has nested stands for that of before, which a session may bring again
             self._known = names | known if is_nested else names
 
-            # instructions and tools are sent beside the items, and only take room
-            instructions = data.model_data.instructions
-            beside: list[Message] = [
-                {
-                    "name": str(getattr(tool, "name", "")),
-                    "description": str(getattr(tool, "description", "")),
-                    "parameters": getattr(tool, "params_json_schema", {}),
-                }
-                for tool in data.agent.tools
-            ]
-            view = await context.get_messages_for_request(
-                tools=[*beside, {"instructions": instructions}] if instructions else beside
-            )
+            beside: list[Message] = []  # what is sent beside the items, and only takes room
+            for tool in data.agent.tools:
+                schema = getattr(tool, "params_json_schema", {})
+                described = {name: str(getattr(tool, name, "")) for name in ("name", "description")}
+                beside.append({**described, "parameters": schema})
+            if instructions := data.model_data.instructions:
+                beside.append({"instructions": instructions})
+            view = await context.get_messages_for_request(tools=beside)
         writer = ViewWriter(rows)
         items = [item for message in view for item in writer.items(message)]
         return ModelInputData(input=items, instructions=instructions)

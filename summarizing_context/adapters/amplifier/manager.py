@@ -146,7 +146,16 @@ class SummarizingContextManager:
             self._options = replace(self._options, events=self._events, announce=announce)
         if callable(register := getattr(hooks, "register", None)):
             self._meter.listen(register)
-        self._use_summarizer(getattr(coordinator, "cancellation", None))
+        if self._plan.settings.summarizer == "host" and self._options.summarizer is None:
+            cancellation = getattr(coordinator, "cancellation", None)
+            summarizer = HostSummarizer(
+                lambda: self._provider(self._plan.summary_provider),
+                model=self._plan.settings.model,
+                is_cancelled=lambda: getattr(cancellation, "is_immediate", False) is True,
+            )
+            if callable(on_cancel := getattr(cancellation, "on_cancel", None)):
+                on_cancel(summarizer.cancel)
+            self._options = replace(self._options, summarizer=summarizer)
 
     def use_providers(self, mounted: Callable[[], Any]) -> None:
         """Where to find the host's providers, for requests that name none and for summaries."""
@@ -282,18 +291,18 @@ class SummarizingContextManager:
             raise
 
     async def _open(self) -> SummarizingContext:
-        context = await open_session(self._plan, self._options, self._degrade)
+        def degrade(reason: str) -> None:
+            self._degraded = f"in memory only: {reason}"
+            if self._options.events is not None:
+                self._options.events.emit("degraded", {"reason": reason})
+
+        context = await open_session(self._plan, self._options, degrade)
         self._loaded = self._resuming = len(context) > 0
         return context
 
     def _check_loop(self, opening: asyncio.Task[SummarizingContext]) -> None:
         if opening.get_loop() is not asyncio.get_running_loop():
             raise WrongEventLoopError("this context manager is used in another event loop; mount one for each loop")
-
-    def _degrade(self, reason: str) -> None:
-        self._degraded = f"in memory only: {reason}"
-        if self._options.events is not None:
-            self._options.events.emit("degraded", {"reason": reason})
 
     async def _rows(
         self, context: SummarizingContext, token_budget: int | None, provider: Any, system: str | None
@@ -327,19 +336,6 @@ class SummarizingContextManager:
                 fitted = await fitted_to(error.required_tokens)
                 break
         return fitted.rows
-
-    def _use_summarizer(self, cancellation: Any) -> None:
-        """Where the options ask for the host's own provider: summaries through it, ended when the host cancels."""
-        if self._plan.settings.summarizer != "host" or self._options.summarizer is not None:
-            return
-        summarizer = HostSummarizer(
-            lambda: self._provider(self._plan.summary_provider),
-            model=self._plan.settings.model,
-            is_cancelled=lambda: getattr(cancellation, "is_immediate", False) is True,
-        )
-        if callable(on_cancel := getattr(cancellation, "on_cancel", None)):
-            on_cancel(summarizer.cancel)
-        self._options = replace(self._options, summarizer=summarizer)
 
     async def _observe(self, fresh: int, read: int, written: int) -> None:
         if self._opening is not None and self._opening.done() and not self._closed:

@@ -21,7 +21,7 @@ from summarizing_context.messages.provider_bindings import without_wire_content
 from summarizing_context.messages.reading import content_texts, message_text_parts
 from summarizing_context.messages.validation import Message, canonical_json, encodable
 
-_TEXTS = frozenset({"input_text", "output_text", "summary_text", "reasoning_text"})
+_TEXTS = ("input_text", "output_text", "summary_text", "reasoning_text")
 
 _FIELDS: dict[str, dict[str, type]] = {  # what a block of each type must have
     "text": {"text": str},
@@ -39,40 +39,37 @@ _OPTIONAL: dict[str, type] = {"signature": str, "content": list}  # of thinking
 def as_block(block: Any) -> Any:
     """Return the block as the host knows it; itself where it does already. Anything unknown becomes text."""
     kind = block.get("type") if isinstance(block, dict) else None
-    if isinstance(kind, str):
-        if block.get("visibility") not in (None, "internal", "developer", "user"):
-            block = without(block, "visibility")
-        for form in (block, _translated(block, kind)):
-            fields = _FIELDS.get(form["type"]) if form is not None else None
-            if form is None or fields is None:
-                continue
-            if form["type"] == "thinking":
-                fields = fields | {name: of for name, of in _OPTIONAL.items() if form.get(name) is not None}
-            if all(name in form and isinstance(form[name], of) for name, of in fields.items()):
-                return form
+    form: dict[str, Any] = block if isinstance(kind, str) else {}
+    if form.get("visibility") not in (None, "internal", "developer", "user"):
+        form = without(form, "visibility")
+    if not _is_known(form):  # it may be of the providers' own kinds
+        image = form.get("image_url") if kind in ("image_url", "input_image") else None
+        url = image.get("url") if isinstance(image, dict) else image
+        if kind in _TEXTS:
+            form = {"type": "text", "text": form.get("text")}
+        elif kind in ("tool_use", "tool_call"):
+            arguments = _as_arguments(form.get("input", form.get("arguments", {})))
+            form = {**without(form, "arguments"), "type": "tool_call", "input": arguments}
+        elif kind == "tool_result":
+            said = {"output": form.get("output", form.get("content", ""))}
+            said["tool_call_id"] = form.get("tool_call_id", form.get("tool_use_id"))
+            form = {**without(form, "tool_use_id", "content"), **said}
+        elif isinstance(url, str):
+            head, comma, data = url.partition(";base64,")
+            source = {"type": "url", "url": url}
+            if comma and head.startswith("data:"):
+                source = {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+            form = {"type": "image", "source": source}
+    if _is_known(form):
+        return form
     return {"type": "text", "text": "\n".join(content_texts([block])) or f"[{kind or 'empty'}]"}
 
 
-def _translated(block: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """Return a block of the providers' own kinds in the host's terms."""
-    if kind in _TEXTS:
-        return {"type": "text", "text": block.get("text")}
-    if kind in ("tool_use", "tool_call"):
-        call = block.get("input", block.get("arguments", {}))
-        return {**without(block, "arguments"), "type": "tool_call", "input": as_arguments(call)}
-    if kind == "tool_result":
-        output = block.get("output", block.get("content", ""))
-        rest = without(block, "tool_use_id", "content")
-        return {**rest, "tool_call_id": block.get("tool_call_id", block.get("tool_use_id")), "output": output}
-    image = block.get("image_url") if kind in ("image_url", "input_image") else None
-    url = image.get("url") if isinstance(image, dict) else image
-    if not isinstance(url, str):
-        return None
-    head, comma, data = url.partition(";base64,")
-    source = {"type": "url", "url": url}
-    if comma and head.startswith("data:"):
-        source = {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
-    return {"type": "image", "source": source}
+def _is_known(block: dict[str, Any]) -> bool:
+    fields = _FIELDS.get(str(block.get("type")), {})
+    if block.get("type") == "thinking":
+        fields = fields | {name: of for name, of in _OPTIONAL.items() if block.get(name) is not None}
+    return bool(fields) and all(name in block and isinstance(block[name], of) for name, of in fields.items())
 
 
 def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -80,7 +77,7 @@ def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in block.items() if name not in names}
 
 
-def as_arguments(value: Any) -> dict[str, Any]:
+def _as_arguments(value: Any) -> dict[str, Any]:
     """Return the arguments of a call as an object, which is the only form that the host knows."""
     parsed = value
     if isinstance(value, str):
@@ -116,11 +113,7 @@ def as_json(value: Any, depth: int = 0) -> Any:
 
 def stamped(message: Any, moment: str) -> Any:
     """The message with `metadata.timestamp`, unless it has one or is none that could be given one."""
-    if not isinstance(message, Mapping):
-        return message
-    metadata = message.get("metadata")
-    if metadata is None:
-        return {**message, "metadata": {"timestamp": moment}}
+    metadata = (message.get("metadata") or {}) if isinstance(message, Mapping) else None
     if not isinstance(metadata, Mapping) or metadata.get("timestamp") is not None:
         return message
     return {**message, "metadata": {**metadata, "timestamp": moment}}
@@ -324,7 +317,7 @@ def _call_of(call: dict[str, Any]) -> dict[str, Any]:
     inner = inner if isinstance(inner, dict) else call
     arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
     name = inner.get("name") or inner.get("tool") or "tool"
-    return {"type": "tool_call", "id": call_id(call.get("id")), "name": str(name), "input": as_arguments(arguments)}
+    return {"type": "tool_call", "id": call_id(call.get("id")), "name": str(name), "input": _as_arguments(arguments)}
 
 
 def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from summarizing_context.messages.validation import Message, canonical_json, che
 
 KEY = "_langchain"  # of a row; what begins with an underscore is never sent
 _ROLES = {HumanMessage: "user", AIMessage: "assistant", ToolMessage: "tool"}
-_SYSTEM = "developer"  # of system messages of the history: they stay behind the prompt that a request brings
 _CALL_BLOCKS = ("tool_use", "tool_call", "function_call", "invalid_tool_call")
 
 
@@ -40,12 +39,17 @@ class History:
             places[key].append(at)
         found: list[BaseMessage] = []
         for row in reversed(view):
-            known = places.get(row.get(KEY, ""))
-            if known is None:
+            if (known := places.get(row.get(KEY, ""))) is None:
+                found.append(_new(row))
+                continue
+            place = known.pop() if len(known) > 1 else known[0]
+            message, before = self._messages[place], self.rows[place]
+            if row == before:
+                found.append(message)
+            elif row["role"] != before["role"]:
                 found.append(_new(row))
             else:
-                place = known.pop() if len(known) > 1 else known[0]
-                found.append(self._shown(row, self.rows[place], self._messages[place]))
+                found.append(message.model_copy(update=self._changes(row, message)))
         return found[::-1]
 
     @cached_property
@@ -55,45 +59,39 @@ class History:
         lists = ((row["content"], _said(message)) for row, message in rows if isinstance(row["content"], list))
         return {canonical_json(block): own for content, said in lists for block, own in zip(content, said, strict=True)}
 
-    def _shown(self, row: Message, before: Message, message: BaseMessage) -> BaseMessage:
-        """Return the host's own message, with what a view has changed of its row."""
-        if row == before:
-            return message
-        if row["role"] != before["role"]:
-            return _new(row)
+    def _changes(self, row: Message, message: BaseMessage) -> dict[str, Any]:
+        """Return the fields of the host's message that a view has changed in its row."""
         content = row.get("content") or ""
         if isinstance(content, list):  # the host's own objects for what has stayed
             content = [self._blocks.get(canonical_json(block), block) for block in content]
-        update: dict[str, Any] = {"content": content}
-        if isinstance(message, AIMessage):
-            update |= _calls_of(row)
-            raw = ("tool_calls", "function_call")  # as a provider wrote them
-            update["additional_kwargs"] = {
-                name: value for name, value in message.additional_kwargs.items() if name not in raw
-            }
-            if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
-                args = {call["id"]: call["args"] for call in message.tool_calls}
-                stayed = {call["id"] for call in update["tool_calls"] if args.get(call["id"]) == call["args"]}
-                given: list[Any] = message.content
-                blocks = [
-                    block for block in given if _is_call(block) and block.get("call_id", block.get("id")) in stayed
-                ]
-                if blocks:
-                    texts = (
-                        [{"type": "text", "text": content}] if isinstance(content, str) and content else content or []
-                    )
-                    update["content"] = [*texts, *blocks]
-        return message.model_copy(update=update)
+        if not isinstance(message, AIMessage):
+            return {"content": content}
+        calls = _calls_of(row)
+        if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
+            args = {call["id"]: call["args"] for call in message.tool_calls}
+            stayed = {call["id"] for call in calls["tool_calls"] if args.get(call["id"]) == call["args"]}
+            blocks: list[Any] = [
+                block
+                for block in message.content
+                if isinstance(block, dict) and _is_call(block) and block.get("call_id", block.get("id")) in stayed
+            ]
+            if blocks and isinstance(content, str):
+                content = [{"type": "text", "text": content}] if content else []
+            content = [*content, *blocks] if blocks else content
+        kept = {  # without calls as a provider wrote them
+            name: value
+            for name, value in message.additional_kwargs.items()
+            if name not in ("tool_calls", "function_call")
+        }
+        return {"content": content, **calls, "additional_kwargs": kept}
 
 
 def _row_of(message: BaseMessage, at: int) -> Message:
     if isinstance(message, SystemMessage) or (isinstance(message, ChatMessage) and message.role == "system"):
-        role: str | None = _SYSTEM
+        role = "developer"  # these stay behind the prompt that a request brings
     elif isinstance(message, ChatMessage):
         role = str(message.role)
-    else:
-        role = next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
-    if role is None:
+    elif (role := next((role for kind, role in _ROLES.items() if isinstance(message, kind)), "")) == "":
         raise MessageError(
             f"message {at}: {type(message).__name__} cannot be sent to a model; "
             "an agent's messages are human, AI, system, tool or chat messages"
@@ -106,16 +104,9 @@ def _row_of(message: BaseMessage, at: int) -> Message:
             (call, json.dumps(call["args"], ensure_ascii=False, default=str)) for call in message.tool_calls
         ]
         listed += [(call, call["args"] or "") for call in message.invalid_tool_calls]  # no JSON, and sent all the same
-        calls = [
-            {
-                "id": call["id"] or "",
-                "type": "function",
-                "function": {"name": call["name"] or "", "arguments": arguments},
-            }
-            for call, arguments in listed
-        ]
-        if calls:
-            row["tool_calls"] = calls
+        for call, arguments in listed:
+            function = {"name": call["name"] or "", "arguments": arguments}
+            row.setdefault("tool_calls", []).append({"id": call["id"] or "", "type": "function", "function": function})
     elif isinstance(message, ToolMessage):
         row["tool_call_id"] = message.tool_call_id
         if message.status == "error":
