@@ -20,7 +20,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from summarizing_context.adapters.langchain.messages import KEY, History, plain
+from summarizing_context.adapters.langchain.messages import History, plain
 from summarizing_context.adapters.open_sessions import Sessions, Window, session_id_from
 from summarizing_context.assembly import Options
 from summarizing_context.errors import ContextClosedError, SettingsError, briefly
@@ -77,9 +77,6 @@ class LoopThread:
         await self._leave()
 
 
-_CUT_OFF = ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens")
-
-
 class ChatModelSummarizer:
     """Asks the model for each job. Whatever it raises is a failed attempt."""
 
@@ -95,7 +92,8 @@ class ChatModelSummarizer:
             str(reply.text),
             input_tokens=usage.get("input_tokens"),
             output_tokens=usage.get("output_tokens"),
-            truncated=(told.get("finish_reason") or told.get("stop_reason")) in _CUT_OFF,
+            truncated=(told.get("finish_reason") or told.get("stop_reason"))
+            in ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens"),
             cached_tokens=(usage.get("input_token_details") or {}).get("cache_read"),
         )
 
@@ -106,7 +104,6 @@ def model_name(model: BaseChatModel) -> str:
 
 
 _OPTIONS = ("summarizer", "count_tokens", "clock", "redact", "events", "embedder")  # of `open_context`
-_DEFAULT_NAME = "langchain"
 
 
 class SummarizingMiddleware(AgentMiddleware):
@@ -122,9 +119,8 @@ class SummarizingMiddleware(AgentMiddleware):
         if isinstance(open_sessions, bool) or not isinstance(open_sessions, int) or open_sessions < 1:
             raise SettingsError(f"open_sessions is {briefly(open_sessions)}; it is a number of sessions, at least 1")
         if settings is not None and not isinstance(settings, Settings):
-            raise SettingsError(
-                f"settings is {type(settings).__name__}; pass Settings(...), or settings by their names"
-            )
+            said = f"settings is {type(settings).__name__}"
+            raise SettingsError(f"{said}; pass Settings(...), or settings by their names")
         beside = {name: options.pop(name) for name in _OPTIONS if name in options}
         if isinstance(beside.get("summarizer"), str):
             options["summarizer"] = beside.pop("summarizer")
@@ -224,10 +220,9 @@ def _session_of(request: ModelRequest, history: History, name: str) -> str:
     run = getattr(request.runtime, "execution_info", None)
     thread = "" if run is None or run.thread_id is None else str(run.thread_id)
     path = [] if run is None else [step.partition(":")[0] for step in run.checkpoint_ns.split("|")[:-1]]
-    base = _DEFAULT_NAME if name == "default" else name
-    parts = [base, thread, *path]
+    parts = ["langchain" if name == "default" else name, thread, *path]
     if path or not thread:
-        parts.append(history.rows[0][KEY] if history.rows else "")
+        parts.append(history.keys[0] if history.keys else "")
     return ":".join(parts)
 
 
