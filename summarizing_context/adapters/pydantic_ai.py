@@ -29,26 +29,8 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.provider_window import bound_thinking, dropping
 
 try:
+    from pydantic_ai import messages as host
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import (
-        BinaryContent,
-        CachePoint,
-        FilePart,
-        ModelMessage,
-        ModelRequest,
-        ModelResponse,
-        NativeToolCallPart,
-        NativeToolReturnPart,
-        RetryFeedbackPart,
-        RetryPromptPart,
-        SystemPromptPart,
-        TextContent,
-        TextPart,
-        ThinkingPart,
-        ToolCallPart,
-        ToolReturnPart,
-        UserPromptPart,
-    )
     from pydantic_core import to_json, to_jsonable_python
 except ImportError as error:
     raise MissingExtraError("pydantic-ai", "pydantic_ai is not installed, or too old for capabilities") from error
@@ -125,7 +107,9 @@ class SummarizingCapability(AbstractCapability[Any]):
             changed["model_settings"] = {**settings, "anthropic_thinking": dropping(thinking)}
         return replace(request_context, **changed)
 
-    async def after_model_request(self, ctx: Any, *, request_context: Any, response: ModelResponse) -> ModelResponse:
+    async def after_model_request(
+        self, ctx: Any, *, request_context: Any, response: host.ModelResponse
+    ) -> host.ModelResponse:
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
         usage = response.usage
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
@@ -140,13 +124,13 @@ class _Row(NamedTuple):
 
     message: Message
     part: Any  # of a request; the whole response
-    origin: ModelRequest | None  # the request that holds the part
+    origin: host.ModelRequest | None  # the request that holds the part
 
 
-def _rows(messages: Sequence[ModelMessage]) -> Iterator[_Row]:
+def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
     """Yield rows with names made of their content: the same in every process, whatever stands before them."""
     for message in messages:
-        if isinstance(message, ModelResponse):
+        if isinstance(message, host.ModelResponse):
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
             row = _response_row(message)
             yield _Row({**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}, message, None)
@@ -157,33 +141,33 @@ def _rows(messages: Sequence[ModelMessage]) -> Iterator[_Row]:
 
 
 def _request_row(part: Any) -> Message:
-    if isinstance(part, UserPromptPart):
+    if isinstance(part, host.UserPromptPart):
         return {"role": "user", "content": _content(part.content)}
-    if isinstance(part, ToolReturnPart):
+    if isinstance(part, host.ToolReturnPart):
         text = part.model_response_str()
         files = [_block(file) for file in part.files]
         content = [{"type": "text", "text": text}, *files] if files else text
         return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
-    if isinstance(part, RetryPromptPart) and part.tool_name is not None:
+    if isinstance(part, host.RetryPromptPart) and part.tool_name is not None:
         return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response()}
-    if isinstance(part, RetryFeedbackPart | RetryPromptPart):
+    if isinstance(part, host.RetryFeedbackPart | host.RetryPromptPart):
         return {"role": "user", "content": part.model_response(), "isMeta": True}
-    if isinstance(part, SystemPromptPart):
+    if isinstance(part, host.SystemPromptPart):
         return {"role": "system", "content": part.content}
     if part.part_kind in ("speech", "compaction"):
         return {"role": "user", "content": to_json(part, fallback=repr).decode(), "isMeta": True}
     return {"role": "system", "content": to_json(part, fallback=repr).decode()}  # what changed from there on: it stays
 
 
-def _response_row(response: ModelResponse) -> Message:
+def _response_row(response: host.ModelResponse) -> Message:
     said: list[Any] = []
     calls: list[Message] = []
     for part in response.parts:
-        if isinstance(part, ToolCallPart):
+        if isinstance(part, host.ToolCallPart):
             function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
             calls.append({"id": part.tool_call_id, "type": "function", "function": function})
         else:
-            said.append(part.content if isinstance(part, TextPart) else part)
+            said.append(part.content if isinstance(part, host.TextPart) else part)
     return {"role": "assistant", "content": _content(said), **({"tool_calls": calls} if calls else {})}
 
 
@@ -192,28 +176,28 @@ def _content(content: str | Sequence[Any]) -> str | list[Message]:
         return content
     if len(content) < 2 and all(isinstance(item, str) for item in content):
         return "".join(content)
-    return [_block(item) for item in content if not isinstance(item, CachePoint)]
+    return [_block(item) for item in content if not isinstance(item, host.CachePoint)]
 
 
 def _block(item: Any) -> Message:
     """Return the block of a text, of thinking, or of an image, a sound or a file without its bytes. What a provider has
     made by itself is opaque: its tools' calls and results, which belong together, and what it has compacted."""
-    if isinstance(item, str | TextContent | TextPart):
+    if isinstance(item, str | host.TextContent | host.TextPart):
         return {"type": "text", "text": getattr(item, "content", item)}
-    if isinstance(item, ThinkingPart):
+    if isinstance(item, host.ThinkingPart):
         if not str(item.provider_name or "").startswith(_SIGN_THE_BEGINNING):
             return {"type": "reasoning", "text": item.content, "encrypted_content": item.signature or ""}
         if item.id == "redacted_thinking":
             return {"type": "redacted_thinking", "data": item.signature or ""}
         return {"type": "thinking", "thinking": item.content, "signature": item.signature or ""}
-    if isinstance(item, FilePart):
+    if isinstance(item, host.FilePart):
         item = item.content
-    if isinstance(item, BinaryContent):
+    if isinstance(item, host.BinaryContent):
         source = {"type": "digest", "media_type": item.media_type, "data": digest_of(item.data)}
         return {"type": "image" if item.is_image else "file", "source": source}
-    if isinstance(item, NativeToolCallPart):
+    if isinstance(item, host.NativeToolCallPart):
         return {"type": "server_tool_use", "id": item.tool_call_id, "part": to_jsonable_python(item, fallback=repr)}
-    if isinstance(item, NativeToolReturnPart):
+    if isinstance(item, host.NativeToolReturnPart):
         part = to_jsonable_python(item, fallback=repr)
         return {"type": "server_tool_result", "tool_use_id": item.tool_call_id, "part": part}
     if kind := getattr(item, "part_kind", ""):
@@ -223,56 +207,58 @@ def _block(item: Any) -> Message:
     return {"type": "image" if kind == "image-url" else "file", "source": {"type": "url", "url": place}}
 
 
-def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[ModelMessage]:
+def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelMessage]:
     """Return the view in the host's shapes: neighbouring parts of requests make one request."""
     known = {row.message[_NAME]: row for row in rows}
     responses = [row.part for row in rows if row.origin is None]
-    calls = [part for response in responses for part in response.parts if isinstance(part, ToolCallPart)]
+    calls = [part for response in responses for part in response.parts if isinstance(part, host.ToolCallPart)]
     names = {call.tool_call_id: call.tool_name for call in calls}
-    prompts = [row.part.content for row in rows if isinstance(row.part, UserPromptPart)]
+    prompts = [row.part.content for row in rows if isinstance(row.part, host.UserPromptPart)]
     files = {
         canonical_json(_block(item)): item
         for content in prompts
         if not isinstance(content, str)
         for item in content
-        if not isinstance(item, str | TextContent | CachePoint)
+        if not isinstance(item, str | host.TextContent | host.CachePoint)
     }
-    messages: list[ModelMessage] = []
+    messages: list[host.ModelMessage] = []
     for is_response, run in groupby(view, lambda message: message["role"] == "assistant"):
         if is_response:
             messages += [_response(message, known.get(message.get(_NAME, ""))) for message in run]
             continue
         parts: list[Any] = []
-        origin: ModelRequest | None = None
+        origin: host.ModelRequest | None = None
         for message in run:
             row, text = known.get(message.get(_NAME, "")), text_of(message["content"])
             origin = row.origin if row is not None and row.origin is not None else origin
             if row is not None and (message == row.message or message["role"] == "system"):
                 parts.append(row.part)
             elif message["role"] == "tool":
-                parts.append(ToolReturnPart(names.get(message["tool_call_id"], "tool"), text, message["tool_call_id"]))
+                parts.append(
+                    host.ToolReturnPart(names.get(message["tool_call_id"], "tool"), text, message["tool_call_id"])
+                )
             elif message["role"] == "system":
-                parts.append(SystemPromptPart(text))
+                parts.append(host.SystemPromptPart(text))
             else:  # the texts of a user row that a view has changed, and those of its files that are left
                 blocks = [] if isinstance(message["content"], str) else message["content"]
                 content = [files.get(canonical_json(block), block.get("text", "")) for block in blocks]
-                parts.append(UserPromptPart(text if all(isinstance(item, str) for item in content) else content))
+                parts.append(host.UserPromptPart(text if all(isinstance(item, str) for item in content) else content))
         if origin is None:
-            messages.append(ModelRequest(parts=parts))
+            messages.append(host.ModelRequest(parts=parts))
         else:
             same = len(parts) == len(origin.parts) and all(a is b for a, b in zip(parts, origin.parts, strict=True))
             messages.append(origin if same else replace(origin, parts=parts))
     return messages
 
 
-def _response(message: Message, row: _Row | None) -> ModelResponse:
+def _response(message: Message, row: _Row | None) -> host.ModelResponse:
     """Return the response of an assistant row, with what the view has left of its parts."""
     if row is None:
-        return ModelResponse(parts=[TextPart(text_of(message["content"]))])
-    given: ModelResponse = row.part
+        return host.ModelResponse(parts=[host.TextPart(text_of(message["content"]))])
+    given: host.ModelResponse = row.part
     if message == row.message:
         return given
-    own = {canonical_json(_block(part)): part for part in given.parts if not isinstance(part, ToolCallPart)}
+    own = {canonical_json(_block(part)): part for part in given.parts if not isinstance(part, host.ToolCallPart)}
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
@@ -281,9 +267,9 @@ def _response(message: Message, row: _Row | None) -> ModelResponse:
         if (part := own.get(canonical_json(block))) is not None:
             parts.append(part)
         elif (text := text_of([block])) and not (arguments and text == _LEFT_OUT):
-            parts.append(TextPart(text))
+            parts.append(host.TextPart(text))
     for part in given.parts:
-        if isinstance(part, ToolCallPart) and part.tool_call_id in arguments:
+        if isinstance(part, host.ToolCallPart) and part.tool_call_id in arguments:
             same = arguments[part.tool_call_id] == part.args_as_json_str()
             parts.append(part if same else replace(part, args=arguments[part.tool_call_id]))
-    return replace(given, parts=parts or [TextPart(_LEFT_OUT)])
+    return replace(given, parts=parts or [host.TextPart(_LEFT_OUT)])

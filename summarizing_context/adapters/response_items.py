@@ -118,19 +118,18 @@ def _pieces(items: Sequence[Item], paired: Set[str]) -> Iterator[tuple[Message, 
         if kind == "reasoning":
             thoughts.append(item)
             continue
-        block: Message = {}
+        own, block = [item], dict[str, Any]()
+        said = _content(item.get("content"))
         if has_program or (kind.startswith("tool_search_") and not is_call):
             block = {"type": "text", "text": _told(item)}
-        elif kind == "message" and all("text" in each for each in _blocks(item.get("content"))):
-            block = {"type": "text", "text": text_of(_content(item.get("content")))}
+        elif kind == "message" and (isinstance(said, str) or all("text" in each for each in said)):
+            block = {"type": "text", "text": text_of(said)}
         elif not is_call:
-            block = {"type": "items", "items": [*map(dict, thoughts), dict(item)]} if thoughts else dict(item)
-            yield block, [*thoughts, item]
-            thoughts = []
-            continue
+            own, thoughts = [*thoughts, item], []
+            block = {"type": "items", "items": list(map(dict, own))} if len(own) > 1 else dict(item)
         yield from (({}, [thought]) for thought in thoughts)
+        yield block, own
         thoughts = []
-        yield block, [item]
     yield from (({}, [thought]) for thought in thoughts)
 
 
@@ -172,11 +171,6 @@ def _content(content: Any) -> str | list[Message]:
     if isinstance(content, list) and all(isinstance(block, Mapping) for block in content):
         return [_block(block) for block in content]
     return canonical_json(content)
-
-
-def _blocks(content: Any) -> list[Message]:
-    made = _content(content)
-    return [] if isinstance(made, str) else made
 
 
 def _block(block: Item) -> Message:

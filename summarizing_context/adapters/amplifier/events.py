@@ -14,22 +14,12 @@ from typing import Any
 from summarizing_context.errors import BudgetError
 from summarizing_context.summarizers.host import in_summary
 
-ANNOUNCED = (
-    "context:pre_compact",
-    "context:post_compact",
-    "context:compaction",
-    "context:summary_started",
-    "context:summary_ready",
-    "context:summary_failed",
-    "context:stand_in_used",
-    "context:include",
-    "context:memory_stored",
-    "context:memory_replaced",
-    "context:budget_changed",
-    "context:usage_calibrated",
-    "context:degraded",
-    "context:message_added:debug",
+_NOTICES = (
+    *("pre_compact", "post_compact", "compaction", "summary_started", "summary_ready", "summary_failed"),
+    *("stand_in_used", "include", "memory_stored", "memory_replaced", "budget_changed", "usage_calibrated"),
+    *("degraded", "message_added:debug"),
 )
+ANNOUNCED = tuple(f"context:{name}" for name in _NOTICES)
 
 _MOST_WAITING = 256
 _SEND_WITHIN = 5.0  # seconds

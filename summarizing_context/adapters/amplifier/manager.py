@@ -122,8 +122,8 @@ class SummarizingContextManager:
         async def remember(name: str, arguments: object) -> str:
             return await (await self.opened()).call_memory_tool(name, arguments)
 
-        schemas = memory_tool_schemas() if self._plan.memory_tools else []
         tools = [AmplifierTool(recall_tool_schema(), self.call_recall_tool)] if self._plan.recall_tool else []
+        schemas = memory_tool_schemas() if self._plan.memory_tools else []
         return tools + [AmplifierTool(schema, partial(remember, schema["name"])) for schema in schemas]
 
     @property
@@ -193,7 +193,7 @@ class SummarizingContextManager:
         context = await self.opened()
         system: Any = self._system_prompt_factory() if self._system_prompt_factory is not None else None
         system = await system if inspect.isawaitable(system) else system
-        system = system if system is None or isinstance(system, str) else str(system)
+        system = None if system is None else str(system)
         if provider is None and token_budget is None:
             provider = self._provider()
         with as_host_error():
@@ -258,30 +258,30 @@ class SummarizingContextManager:
         its caller is cancelled."""
         self._closed = True
         self._meter.close()
-        if self._opening is not None:
-            self._check_loop(self._opening)
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._close(self._opening))
-        await asyncio.shield(self._closing)
+        opening = self._opening
+        if opening is not None:
+            self._check_loop(opening)
 
-    async def _close(self, opening: asyncio.Task[SummarizingContext] | None) -> None:
-        try:
-            if opening is not None:
-                await asyncio.wait({opening})
-                if not opening.cancelled() and opening.exception() is None:
-                    await opening.result().close()
-        finally:
-            self._opening = None
-            if self._events is not None:
-                await self._events.close()
+        async def end() -> None:
+            try:
+                if opening is not None:
+                    await asyncio.wait({opening})
+                    if not opening.cancelled() and opening.exception() is None:
+                        await opening.result().close()
+            finally:
+                self._opening = None
+                if self._events is not None:
+                    await self._events.close()
+
+        if self._closing is None:
+            self._closing = asyncio.create_task(end())
+        await asyncio.shield(self._closing)
 
     async def opened(self) -> SummarizingContext:
         """The session itself, for all that the host's contract has no name for: pins, ledger, checkpoints, search."""
         if self._closed:
             raise ContextClosedError("the context manager was cleaned up with its session; mount it again")
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._open())
-        opening = self._opening
+        opening = self._opening = self._opening or asyncio.create_task(self._open())
         self._check_loop(opening)
         try:
             return await asyncio.shield(opening)
