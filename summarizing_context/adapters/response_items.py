@@ -6,7 +6,7 @@ message, and so is each output. What a view leaves as it was is the host's own i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from summarizing_context.adapters.open_sessions import digest_of, text_of
@@ -21,7 +21,7 @@ COMPACTED = ("compaction", "compaction_summary")  # they stand for a past that o
 SERVER_WORK = ("item_reference", "compaction_trigger")  # the server is asked to look up or to compact items
 _IN_FORCE = (*COMPACTED, "additional_tools", "configuration_update")  # from where they stand on: every view has them
 _TEXTUAL = {"function_call": "arguments", "custom_tool_call": "input"}  # calls whose results are text; what they say
-_SAID = ("action", "operation", "code", "arguments", "input")  # fields of other calls
+_LOADING = ("tool_search_call", "tool_search_output")
 
 
 class Row(NamedTuple):
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: make()) -> Iterator[Row]:
     """Yield the rows: what a model gave between two inputs is one message, and each input is one. A program that calls
-    tools is one with all that it calls.
+    tools is one with all that it calls, and so is any other call, with its output, that is no text.
 
     `made(make, start, stop, halves)` may remember what `make()` returns for the items from `start` to `stop`, of which
     `halves` are ids that have both a call and an output. Raise `MessageError` for what is no item.
@@ -48,18 +48,19 @@ def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: ma
         own = items[start:stop]
 
         def make() -> Row:  # with a name made of the items: the same in every process, whatever stands before
-            return Row({**_message(own, paired), NAME: digest_of(canonical_json(own).encode())}, own)
+            return Row({**_message(own), NAME: digest_of(canonical_json(own).encode())}, own)
 
         return made(make, start, stop, tuple(id for id, _ in halves[start:stop] if id in paired))
 
-    begin, waiting, has_program = 0, set[str](), False
+    begin, waiting, holds = 0, set[str](), False
     for at, item in enumerate(items):
         kind, (id, is_output) = _kind(item), halves[at]
-        answers = is_output and (id in paired or kind.removesuffix("_output") in _TEXTUAL)
-        has_program = has_program or kind == "program"
+        is_textual = kind.removesuffix("_output") in _TEXTUAL
+        answers = is_output and (is_textual or id in paired)
+        holds = holds or kind == "program" or (id in paired and not is_textual)
         if not is_output and id and (id in paired or kind == "program"):
             waiting.add(id)
-        if has_program and answers:  # its row ends where nothing waits any longer
+        if holds and answers:  # its row ends where nothing waits any longer
             waiting.discard(id)
             if waiting:
                 continue
@@ -70,81 +71,84 @@ def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: ma
             yield row(at, at + 1)
         else:
             continue
-        begin, waiting, has_program = at + 1, set(), False
+        begin, waiting, holds = at + 1, set(), False
     if begin < len(items):
         yield row(begin, len(items))
 
 
-def _message(items: Sequence[Item], paired: Set[str]) -> Message:
+def _message(items: Sequence[Item]) -> Message:
     item, kind = items[0], _kind(items[0])
     if kind in _IN_FORCE:
         return {"role": "developer", "content": canonical_json(item)}
     if kind == "message" and item.get("role") != "assistant":
         return {"role": item["role"], "content": _content(item.get("content"))}
-    row: Message = {"role": "assistant", "content": ""}
-    loading = [each for each in items if _kind(each) == "tool_search_output"]
-    if loading:  # with the calls of those that the server has made by itself
-        calls = [each for each in items if _kind(each) == "tool_search_call" and not _half_of(each)[0]]
-        row["metadata"] = {LOADED_TOOLS: [dict(each) for each in (*calls, *loading)]}
-    id, is_output = _half_of(item)
-    if is_output and (id in paired or kind.removesuffix("_output") in _TEXTUAL):
-        content = _told(item) if loading else _content(item.get("output", item))
-        return {**row, "role": "tool", "tool_call_id": id, "content": content}
-    pieces = list(_pieces(items, paired))
-    blocks = [block for block, own in pieces if block and own]
-    if thoughts := [dict(own[0]) for _, own in pieces if _kind(own[0]) == "reasoning" and len(own) == 1]:
-        row["reasoning"] = thoughts
-    for item in (own[0] for block, own in pieces if not block and _kind(own[0]) != "reasoning"):
-        said = next((item[name] for name in _SAID if name in item), None)
-        arguments = said if _kind(item) == "function_call" else canonical_json({"input": said})
-        function = {"name": str(item.get("name") or _kind(item)), "arguments": arguments}
-        call = {"id": _half_of(item)[0], "type": "function", "function": function}
-        row.setdefault("tool_calls", []).append(call)
-    is_plain = all(_kind(own[0]) == "message" and block["type"] == "text" for block, own in pieces if block)
-    return {**row, "content": "\n".join(block["text"] for block in blocks) if is_plain else blocks}
+    if kind.removesuffix("_output") in _TEXTUAL and kind not in _TEXTUAL:
+        return {"role": "tool", "tool_call_id": _half_of(item)[0], "content": _content(item.get("output", item))}
+    message: Message = {"role": "assistant", "content": ""}
+    blocks: list[Message] = []
+    is_plain = True
+    for block, own in _pieces(items):
+        kind = _kind(own[-1])
+        if block:
+            blocks.append(block)
+            is_plain = is_plain and kind == "message" and block["type"] == "text"
+        elif kind == "reasoning":
+            message.setdefault("reasoning", []).append(dict(own[-1]))
+        else:
+            said = own[-1].get(_TEXTUAL[kind])
+            arguments = said if kind == "function_call" else canonical_json({"input": said})
+            function = {"name": str(own[-1].get("name") or kind), "arguments": arguments}
+            call = {"id": _half_of(own[-1])[0], "type": "function", "function": function}
+            message.setdefault("tool_calls", []).append(call)
+    message["content"] = "\n".join(block["text"] for block in blocks) if is_plain else blocks
+    loading = [dict(item) for item in items if _kind(item) in _LOADING]
+    if any(item["type"] == "tool_search_output" for item in loading):
+        message["metadata"] = {LOADED_TOOLS: loading}
+    return message
 
 
-def _pieces(items: Sequence[Item], paired: Set[str]) -> Iterator[tuple[Message, Sequence[Item]]]:
+def _pieces(items: Sequence[Item]) -> Iterator[tuple[Message, Sequence[Item]]]:
     """Yield what the content of a response is made of: each block, and the items that it stands for. Reasoning and
     calls that are listed beside the content have none.
 
     Text may be cut. Whatever else a provider has made is opaque, with the reasoning that it came with.
     """
-    has_program = any(_kind(item) == "program" for item in items)
+    holds, has_program = _holds(items), any(_kind(item) == "program" for item in items)
     thoughts: list[Item] = []
     for item in items:
-        kind, (id, is_output) = _kind(item), _half_of(item)
-        is_call = bool(id) and not is_output and (id in paired or kind in _TEXTUAL)
+        kind = _kind(item)
         if kind == "reasoning":
             thoughts.append(item)
             continue
-        own, block = [item], dict[str, Any]()
-        said = _content(item.get("content"))
-        if has_program or (kind.startswith("tool_search_") and not is_call):
-            block = {"type": "text", "text": _told(item)}
-        elif kind == "message" and (isinstance(said, str) or all("text" in each for each in said)):
+        own, block, said = [item], dict[str, Any](), _content(item.get("content"))
+        if kind == "message" and not holds and (isinstance(said, str) or all("text" in each for each in said)):
             block = {"type": "text", "text": text_of(said)}
-        elif not is_call:
+        elif holds or kind not in _TEXTUAL:
             own, thoughts = [*thoughts, item], []
-            block = {"type": "items", "items": list(map(dict, own))} if len(own) > 1 else dict(item)
+            block = {"type": "items", "items": list(map(dict, own))}
+            if kind in _LOADING:
+                names = [str(tool.get("name")) for tool in item.get("tools") or () if isinstance(tool, Mapping)]
+                block = {"type": "text", "text": f"loaded: {', '.join(names)}"}
+            elif has_program or _cut_of(item):  # a program that goes on is in every view, however small
+                block = {"type": "text", "text": _cut_of(item) or canonical_json(item)}
         yield from (({}, [thought]) for thought in thoughts)
         yield block, own
         thoughts = []
     yield from (({}, [thought]) for thought in thoughts)
 
 
-def _told(item: Item) -> str:
-    """Return how an item that stays whole is told of; of a result what it says, which may be cut."""
-    if _kind(item) == "tool_search_output":
-        names = [str(tool.get("name")) for tool in item.get("tools") or () if isinstance(tool, Mapping)]
-        return f"loaded: {', '.join(names)}"
-    return _cut_of(item) or canonical_json(item)
+def _holds(items: Sequence[Item]) -> bool:
+    """Return whether items are one for what is called in them: a program, or calls whose outputs are no text."""
+    halves = [_half_of(item) for item in items if _kind(item).removesuffix("_output") not in _TEXTUAL]
+    answered = {id for id, is_output in halves if id and is_output}
+    is_paired = any(id in answered and not is_output for id, is_output in halves)
+    return is_paired or any(_kind(item) == "program" for item in items)
 
 
 def _cut_of(item: Item) -> str:
-    """Return what a view may cut of an item beside a program: the result of a call."""
-    output = item.get("output")
-    return output if isinstance(output, str) and _kind(item).endswith("_output") else ""
+    """Return what a view may cut of an item beside a program: the result of a call of text."""
+    output, kind = item.get("output"), _kind(item)
+    return output if isinstance(output, str) and kind.removesuffix("_output") in _TEXTUAL else ""
 
 
 def _kind(item: Item) -> str:
@@ -189,27 +193,21 @@ class ViewWriter:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = {row.message[NAME]: row for row in rows}
         items = [item for row in rows for item in row.items]
-        self._calls = {id: item for item in items for id, is_output in [_half_of(item)] if id and not is_output}
+        self._kinds = {_half_of(item)[0]: _kind(item) for item in items if _kind(item) in _TEXTUAL}
 
     def items(self, message: Message) -> Iterator[Any]:
         """Yield the items of a message."""
         row = self._rows.get(message.get(NAME, ""))
-        loaded = (message.get("metadata") or {}).get(LOADED_TOOLS)
         if row is not None and (message == row.message or _kind(row.items[0]) in _IN_FORCE):
             yield from row.items
-        elif message["role"] == "tool":  # of a call whose text was cut, or that has none; another shape stays whole
-            kind = _kind(self._calls.get(message["tool_call_id"], {"type": "function_call"}))
-            if kind in _TEXTUAL:
-                bare = {"type": f"{kind}_output", "call_id": message["tool_call_id"]}
-                yield {**(bare if row is None else row.items[0]), "output": text_of(message["content"])}
-            elif row is not None:
-                yield from row.items
+        elif message["role"] == "tool":  # of a call whose text was cut, or that has none
+            kind = self._kinds.get(message["tool_call_id"], "function_call")
+            bare = {"type": f"{kind}_output", "call_id": message["tool_call_id"]}
+            yield {**(bare if row is None else row.items[0]), "output": text_of(message["content"])}
         elif row is not None and message["role"] == "assistant":
             yield from _left_of(message, row)
-        elif loaded:  # of what is covered now; without it calls of these tools are unknown
-            for output in loaded:
-                for item in filter(None, (self._calls.get(_half_of(output)[0]), output)):
-                    yield {key: value for key, value in item.items() if key != "id"}
+        elif loaded := (message.get("metadata") or {}).get(LOADED_TOOLS):  # by what is covered now
+            yield from map(_bare, loaded)
         else:
             yield {"role": message["role"], "content": self._content(message["content"])}
 
@@ -229,39 +227,31 @@ class ViewWriter:
 
 def _left_of(message: Message, row: Row) -> Iterator[Item]:
     """Yield what a view has left of a response. Text and calls are without reasoning and ids: a provider binds these to
-    all of it. A program stays whole, but for the results of its calls, and so does what loads tools."""
+    all of it. What is one with its calls stays whole, but for texts of results, and so does what loads tools."""
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     before = {call["id"]: call["function"]["arguments"] for call in row.message.get("tool_calls", ())}
-    has_program = any(_kind(item) == "program" for item in row.items)
-    pieces = list(_pieces(row.items, before.keys()))
+    holds, pieces = _holds(row.items), list(_pieces(row.items))
     shown, given = ([each] if isinstance(each, str) else each for each in (message["content"], row.message["content"]))
     is_apart = len(shown) == len(given) == sum(bool(block) for block, _ in pieces)
-    if not is_apart and shown != given and not has_program and (text := text_of(message["content"])):
+    if not is_apart and shown != given and not holds and (text := text_of(message["content"])):
         yield {"role": "assistant", "content": text}
     at = 0
     for block, own in pieces:
         item, kind = own[-1], _kind(own[-1])
-        if kind == "reasoning":
-            if has_program:
-                yield item
-        elif not block:
-            half = _half_of(item)[0]
-            if half in arguments:
-                cut = kind in _TEXTUAL and arguments[half] != before[half]
-                kept = item if kind == "mcp_approval_request" else _bare(item)  # whose id is what binds it
-                yield {**kept, _TEXTUAL[kind]: arguments[half]} if cut else kept
-        else:
+        if block:
             is_same = shown == given or (is_apart and shown[at] == given[at])
             text = text_of(shown[at] if isinstance(shown[at], str) else [shown[at]]) if is_apart else ""
             at += 1
-            if is_same and kind == "message":
+            if is_same and kind == "message" and len(own) == 1:
                 yield _bare(item)
-            elif is_same:
-                yield from own
-            elif has_program or kind.startswith("tool_search_"):
-                yield {**item, "output": text} if text and _cut_of(item) else item
+            elif is_same or holds or kind in _LOADING:
+                yield from own[:-1]
+                yield item if is_same or not (text and _cut_of(item)) else {**item, "output": text}
             elif text:
                 yield {"role": "assistant", "content": text}
+        elif (id := _half_of(item)[0]) in arguments:
+            changed = {} if arguments[id] == before[id] else {_TEXTUAL[kind]: arguments[id]}
+            yield {**_bare(item), **changed}
 
 
 def _bare(item: Item) -> Item:
