@@ -1,4 +1,4 @@
-"""What adapters share: their arguments, the sessions that a host keeps open at once, and names that a store can keep.
+"""What adapters share: their arguments, the sessions that a host keeps open at once, names and values for a store.
 
 Each session has one user at a time, and those unused for longest are closed.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from typing import Any
 
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer
@@ -60,6 +61,33 @@ def text_of(content: str | Sequence[Message]) -> str:
 def digest_of(data: bytes | bytearray) -> str:
     """Return what stands for content in names of rows and in place of the bytes of files."""
     return hashlib.blake2b(data, digest_size=12).hexdigest()
+
+
+_DEEPEST = 100
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
+
+
+def as_json(value: Any, depth: int = 0) -> Any:
+    """Return the value with everything that JSON has no form for written down: of bytes a digest, models as mappings,
+    the rest as text. Raise `MessageError` for what is nested too deep."""
+    if isinstance(value, str):
+        return _PAIR.sub(lambda halves: halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), value)
+    if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return f"digest:{digest_of(value)}"
+    if depth > _DEEPEST:
+        raise MessageError(f"the message is nested more than {_DEEPEST} levels deep")
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = value if isinstance(value, list | tuple) else sorted(value, key=repr)
+        return [as_json(item, depth + 1) for item in items]
+    dump = getattr(value, "model_dump", None)  # messages and blocks of a host
+    if callable(dump) and not isinstance(value, type):
+        return as_json(dump(), depth + 1)
+    shown = repr(value)
+    return type(value).__name__ if " at 0x" in shown else shown  # an address is another one in each process
 
 
 def session_id_from(host_id: str) -> str:

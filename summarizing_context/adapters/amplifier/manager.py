@@ -17,10 +17,10 @@ from functools import partial
 from typing import Any
 
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
-from summarizing_context.adapters.amplifier.messages import Fitted, as_given, as_json, as_logged, fit_rows, stamped
+from summarizing_context.adapters.amplifier.messages import Fitted, as_given, as_logged, fit_rows, stamped
 from summarizing_context.adapters.amplifier.options import choose_provider, read_options
 from summarizing_context.adapters.amplifier.storage import may_be_missing, open_session, take_transcript
-from summarizing_context.adapters.open_sessions import session_id_from
+from summarizing_context.adapters.open_sessions import as_json, session_id_from
 from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext

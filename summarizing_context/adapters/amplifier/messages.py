@@ -6,14 +6,12 @@ Pure. What a row becomes depends on the rows before it only, so that a view goes
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from summarizing_context.errors import MessageError
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, budget_tokens
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import call_id, is_result
@@ -87,28 +85,6 @@ def _as_arguments(value: Any) -> dict[str, Any]:
 
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
-_DEEPEST = 100
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
-
-
-def as_json(value: Any, depth: int = 0) -> Any:
-    """The value with everything that JSON has no form for written down: models as mappings, the rest as text."""
-    if isinstance(value, str):
-        return _PAIR.sub(lambda halves: halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    if value is None or isinstance(value, int | float):
-        return value
-    if depth > _DEEPEST:
-        raise MessageError(f"the message is nested more than {_DEEPEST} levels deep")
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, set | frozenset):
-        return [as_json(item, depth + 1) for item in sorted(value, key=repr)]
-    if isinstance(value, list | tuple):
-        return [as_json(item, depth + 1) for item in value]
-    dump = getattr(value, "model_dump", None)  # the host's own messages and blocks
-    return as_json(dump(), depth + 1) if callable(dump) and not isinstance(value, type) else repr(value)
 
 
 def stamped(message: Any, moment: str) -> Any:

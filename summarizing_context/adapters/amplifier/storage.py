@@ -23,8 +23,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from summarizing_context.adapters.amplifier.messages import as_json, as_logged
+from summarizing_context.adapters.amplifier.messages import as_logged
 from summarizing_context.adapters.amplifier.options import MEMORY, MountOptions
+from summarizing_context.adapters.open_sessions import as_json
 from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import (

@@ -7,7 +7,6 @@ is still the same.
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
-from summarizing_context.adapters.open_sessions import digest_of
+from summarizing_context.adapters.open_sessions import as_json, digest_of
 from summarizing_context.errors import MessageError
 from summarizing_context.messages.validation import Message, canonical_json, check_message, encode_message
 
@@ -28,7 +27,12 @@ class History:
     """A host's messages as rows, and the way back. Raises `MessageError` for what cannot be a row."""
 
     def __init__(self, messages: Sequence[BaseMessage]) -> None:
-        self.rows = [_row_of(message, at) for at, message in enumerate(messages)]
+        self.rows: list[Message] = []
+        for at, message in enumerate(messages):
+            try:
+                self.rows.append(_row_of(message))
+            except MessageError as problem:
+                raise MessageError(f"message {at}: {problem}") from problem
         self.keys: list[str] = [row[KEY] for row in self.rows]
         self._messages = messages
 
@@ -86,16 +90,14 @@ class History:
         return {"content": content, **calls, "additional_kwargs": kept}
 
 
-def _row_of(message: BaseMessage, at: int) -> Message:
+def _row_of(message: BaseMessage) -> Message:
     if isinstance(message, SystemMessage) or (isinstance(message, ChatMessage) and message.role == "system"):
         role = "developer"  # these stay behind the prompt that a request brings
     elif isinstance(message, ChatMessage):
         role = str(message.role)
     elif (role := next((role for kind, role in _ROLES.items() if isinstance(message, kind)), "")) == "":
-        raise MessageError(
-            f"message {at}: {type(message).__name__} cannot be sent to a model; "
-            "an agent's messages are human, AI, system, tool or chat messages"
-        )
+        said = f"{type(message).__name__} cannot be sent to a model"
+        raise MessageError(f"{said}; an agent's messages are human, AI, system, tool or chat messages")
     row: Message = {"role": role, "content": plain(_said(message))}
     if message.name:
         row["name"] = message.name
@@ -112,52 +114,23 @@ def _row_of(message: BaseMessage, at: int) -> Message:
         if message.status == "error":
             row["status"] = "error"
     try:
-        try:
-            encoded = encode_message(row)
-        except (TypeError, ValueError, RecursionError):
-            encoded = encode_message(check_message(row))
-    except MessageError as problem:
-        raise MessageError(f"message {at}: {problem}") from problem
+        encoded = encode_message(row)
+    except (TypeError, ValueError, RecursionError):
+        encoded = encode_message(check_message(row))
     return {**row, KEY: digest_of(encoded)}
 
 
 def plain(content: Any) -> Any:
-    """Return a content as the log can hold it: of bytes a digest, and text for what JSON has no form for.
-
-    What cannot be copied stays, to be refused by its place.
-    """
+    """Return a content as the log can hold it. Raise `MessageError` for what is nested too deep."""
     if isinstance(content, str):
         return content
     blocks = []
-    try:
-        for block in content:
-            found: list[bytes] = []
-            made = _plain(block, found)
-            if found and isinstance(made, dict) and "type" not in made:  # as Bedrock writes pictures and files
-                made = {"type": next(iter(made)), **made}
-            blocks.append(made)
-    except RecursionError:
-        return content
+    for block in content:
+        made = as_json(block)
+        if isinstance(made, dict) and "type" not in made and made != block:  # bytes, as Bedrock writes files
+            made = {"type": next(iter(made)), **made}
+        blocks.append(made)
     return blocks
-
-
-def _plain(value: Any, found: list[bytes]) -> Any:
-    """The value in plain JSON; the bytes in it are `found`."""
-    if isinstance(value, str | int | None):
-        return value
-    if isinstance(value, dict):
-        return {str(key): _plain(item, found) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, found) for item in value]
-    if isinstance(value, bytes | bytearray):
-        found.append(bytes(value))
-        return "digest:" + digest_of(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, set | frozenset):
-        return sorted(map(repr, value))
-    shown = repr(value)
-    return type(value).__name__ if " at 0x" in shown else shown  # an address is another one in each process
 
 
 def _said(message: BaseMessage) -> Any:
