@@ -258,7 +258,9 @@ def _response(message: Message, row: _Row | None) -> host.ModelResponse:
     given: host.ModelResponse = row.part
     if message == row.message:
         return given
-    own = {canonical_json(_block(part)): part for part in given.parts if not isinstance(part, host.ToolCallPart)}
+    own: dict[str, Any] = {
+        canonical_json(_block(part)): part for part in given.parts if not isinstance(part, host.ToolCallPart)
+    }
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
@@ -268,8 +270,8 @@ def _response(message: Message, row: _Row | None) -> host.ModelResponse:
             parts.append(part)
         elif (text := text_of([block])) and not (arguments and text == _LEFT_OUT):
             parts.append(host.TextPart(text))
-    for part in given.parts:
-        if isinstance(part, host.ToolCallPart) and part.tool_call_id in arguments:
-            same = arguments[part.tool_call_id] == part.args_as_json_str()
-            parts.append(part if same else replace(part, args=arguments[part.tool_call_id]))
+    for call in given.parts:
+        if isinstance(call, host.ToolCallPart) and call.tool_call_id in arguments:
+            same = arguments[call.tool_call_id] == call.args_as_json_str()
+            parts.append(call if same else replace(call, args=arguments[call.tool_call_id]))
     return replace(given, parts=parts or [host.TextPart(_LEFT_OUT)])

@@ -231,7 +231,8 @@ def _left_of(message: Message, row: Row) -> Iterator[Item]:
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     before = {call["id"]: call["function"]["arguments"] for call in row.message.get("tool_calls", ())}
     holds, pieces = _holds(row.items), list(_pieces(row.items))
-    shown, given = ([each] if isinstance(each, str) else each for each in (message["content"], row.message["content"]))
+    contents = message["content"], row.message["content"]
+    shown, given = ([{"text": each}] if isinstance(each, str) else each for each in contents)
     is_apart = len(shown) == len(given) == sum(bool(block) for block, _ in pieces)
     if not is_apart and shown != given and not holds and (text := text_of(message["content"])):
         yield {"role": "assistant", "content": text}
@@ -240,7 +241,7 @@ def _left_of(message: Message, row: Row) -> Iterator[Item]:
         item, kind = own[-1], _kind(own[-1])
         if block:
             is_same = shown == given or (is_apart and shown[at] == given[at])
-            text = text_of(shown[at] if isinstance(shown[at], str) else [shown[at]]) if is_apart else ""
+            text = text_of([shown[at]]) if is_apart else ""
             at += 1
             if is_same and kind == "message" and len(own) == 1:
                 yield _bare(item)
