@@ -42,8 +42,8 @@ class ScriptedModel(GenericFakeChatModel):
 class AnthropicModel(ScriptedModel):
     """Says of itself what LangChain's model for Anthropic does."""
 
-    thinking: Any = None
-    betas: Any = None
+    thinking: Any = {"type": "adaptive"}  # noqa: RUF012 - a field of pydantic's
+    betas: Any = ["b1"]  # noqa: RUF012
 
     @property
     def _llm_type(self) -> str:

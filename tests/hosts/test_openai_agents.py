@@ -143,16 +143,6 @@ async def in_a_stream(agent: Agent[Any], asked: str, **options: Any) -> None:
         pass
 
 
-async def test_streamed_runs_are_kept_small_too() -> None:
-    async with open_context(small()) as context:
-        run = Scripted(summarizing_filter(context), steps(2))
-        for turn in range(2):
-            options = {"session": run.session, "run_config": run.config, "max_turns": 30}
-            await in_a_stream(run.agent, f"Fix part {turn}.", **options)
-        assert context.statistics().activations >= 1
-        assert [found for items in run.seen for found in refusals(items)] == []
-
-
 async def test_unknown_items_go_out_as_they_came_and_in_their_places() -> None:
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "anyio"}}
     shell = {"type": "shell_call", "call_id": "sh_1", "action": {"commands": ["ls"]}}
