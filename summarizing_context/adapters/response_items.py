@@ -21,6 +21,7 @@ COMPACTED = ("compaction", "compaction_summary")  # they stand for a past that o
 SERVER_WORK = ("item_reference", "compaction_trigger")  # the server is asked to look up or to compact items
 _IN_FORCE = (*COMPACTED, "additional_tools", "configuration_update")  # from where they stand on: every view has them
 _TEXTUAL = {"function_call": "arguments", "custom_tool_call": "input"}  # calls whose results are text; what they say
+_TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal", None)
 _LOADING = ("tool_search_call", "tool_search_output")
 
 
@@ -121,7 +122,11 @@ def _pieces(items: Sequence[Item]) -> Iterator[tuple[Message, Sequence[Item]]]:
             thoughts.append(item)
             continue
         own, block, said = [item], dict[str, Any](), _content(item.get("content"))
-        if kind == "message" and not holds and (isinstance(said, str) or all("text" in each for each in said)):
+        if (
+            kind == "message"
+            and not holds
+            and (isinstance(said, str) or all(each.get("type") == "text" for each in said))
+        ):
             block = {"type": "text", "text": text_of(said)}
         elif holds or kind not in _TEXTUAL:
             own, thoughts = [*thoughts, item], []
@@ -178,8 +183,8 @@ def _content(content: Any) -> str | list[Message]:
 
 
 def _block(block: Item) -> Message:
-    """Return a text, or a file by its address or a digest of its bytes."""
-    if isinstance(text := block.get("text", block.get("refusal")), str):
+    """Return a text, or a file by its address or a digest of its bytes; whatever else as it is."""
+    if isinstance(text := block.get("text", block.get("refusal")), str) and block.get("type") in _TEXTS:
         return {"type": "text", "text": text}
     return {
         key: f"digest:{digest_of(value.encode())}" if isinstance(value, str) and len(value) >= 256 else value
@@ -203,7 +208,7 @@ class ViewWriter:
         elif message["role"] == "tool":  # of a call whose text was cut, or that has none
             kind = self._kinds.get(message["tool_call_id"], "function_call")
             bare = {"type": f"{kind}_output", "call_id": message["tool_call_id"]}
-            yield {**(bare if row is None else row.items[0]), "output": text_of(message["content"])}
+            yield {**(bare if row is None else row.items[0]), "output": self._content(message["content"])}
         elif row is not None and message["role"] == "assistant":
             yield from _left_of(message, row)
         elif loaded := (message.get("metadata") or {}).get(LOADED_TOOLS):  # by what is covered now
@@ -215,9 +220,10 @@ class ViewWriter:
         """Return the content of a message that a view has made or changed; pictures and files as they came."""
         if isinstance(content, str):
             return content
-        given = [item.get("content") for row in self._rows.values() for item in row.items]
+        items = [item for row in self._rows.values() for item in row.items]
+        given = [item.get(name) for item in items for name in ("content", "output")]
         blocks = [block for each in given if isinstance(each, list) for block in each if isinstance(block, Mapping)]
-        files = {canonical_json(_block(block)): block for block in blocks if not isinstance(block.get("text"), str)}
+        files = {canonical_json(_block(block)): block for block in blocks if _block(block).get("type") != "text"}
         if not any(canonical_json(block) in files for block in content):
             return text_of(content)
         return [
