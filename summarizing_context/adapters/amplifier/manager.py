@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
-from summarizing_context.adapters.amplifier.messages import Fitted, as_given, as_logged, fit_rows, stamped
+from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows, stamped
 from summarizing_context.adapters.amplifier.options import choose_provider, read_options
 from summarizing_context.adapters.amplifier.storage import may_be_missing, open_session, take_transcript
 from summarizing_context.adapters.open_sessions import as_json, session_id_from
@@ -320,22 +320,20 @@ class SummarizingContextManager:
                 logger.warning("a mounted tool cannot be counted", extra={"cause": type(error).__name__})
         bound = bound_thinking(read_provider(provider or self._provider()).model)  # the host's providers set the fields
 
-        async def fitted_to(budget: int | None) -> Fitted:
+        async def fitted_to(budget: int | None) -> tuple[list[Message], int]:
             view = await context.next_view(budget, provider, system=system, tools=tools, bound_thinking=bound)
             return fit_rows(view.messages)
 
-        fitted = await fitted_to(token_budget)
+        rows, extra = await fitted_to(token_budget)
         budget = view_budget = context.budget().max_tokens
-        while fitted.extra and (view := context.last_view) is not None:
-            if view.tokens + view.fixed_tokens + fitted.extra <= budget:
-                break
-            view_budget = max(budget - fitted.extra, view_budget // 2) if view_budget == budget else view_budget // 2
+        while extra and (view := context.last_view) is not None and view.tokens + view.fixed_tokens + extra > budget:
+            view_budget = max(budget - extra, view_budget // 2) if view_budget == budget else view_budget // 2
             try:
-                fitted = await fitted_to(view_budget)
+                rows, extra = await fitted_to(view_budget)
             except BudgetError as error:  # the least that is shown at all
-                fitted = await fitted_to(error.required_tokens)
+                rows, _ = await fitted_to(error.required_tokens)
                 break
-        return fitted.rows
+        return rows
 
     async def _observe(self, fresh: int, read: int, written: int) -> None:
         if self._opening is not None and self._opening.done() and not self._closed:

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, budget_tokens
 from summarizing_context.messages.fences import fence
@@ -96,7 +96,6 @@ def stamped(message: Any, moment: str) -> Any:
 
 
 _GIVEN = "_amplifier"  # what the host gave of a row whose content is the exact copy; never sent and never counted
-_BY_HOST = {"text", "thinking", "redacted_thinking", "tool_use"}  # blocks of the copy that the content has too
 
 
 def as_logged(message: Any) -> Any:
@@ -104,7 +103,7 @@ def as_logged(message: Any) -> Any:
     said, and sends that: where the copy has blocks that the content lacks, such as tools of the server, it is the
     content, so that they are counted, and stay together."""
     copy = _copy_of(message)
-    if not copy or {block.get("type") if isinstance(block, dict) else None for block in copy} <= _BY_HOST:
+    if all(map(_is_hosts, copy)):
         return message
     given = {key: message[key] for key in ("content", "tool_calls", "metadata") if key in message}
     kept = without_wire_content(without(message, "tool_calls"))
@@ -114,6 +113,12 @@ def as_logged(message: Any) -> Any:
 def as_given(row: Message) -> Message:
     """Return a row of the log as the host gave it."""
     return {**without(row, _GIVEN), **row[_GIVEN]} if _GIVEN in row else row
+
+
+def _is_hosts(block: Any) -> bool:
+    """Return whether the content of a row has such a block of the copy too."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind in ("text", "thinking", "redacted_thinking", "tool_use")
 
 
 def _copy_of(message: Any) -> list[Any]:
@@ -127,7 +132,7 @@ def _with_copy(row: Message) -> Message:
     blocks = row["content"]
     if blocks == _copy_of(row[_GIVEN]):
         return as_given(row)
-    kept = [block for block in blocks if block.get("type") in _BY_HOST] if isinstance(blocks, list) else blocks
+    kept = list(filter(_is_hosts, blocks)) if isinstance(blocks, list) else blocks
     if len(kept) == len(blocks):
         return without(row, _GIVEN)
     metadata = row.get("metadata") or {}
@@ -161,15 +166,8 @@ _GOOD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BAD = re.compile(r"[^A-Za-z0-9_-]")
 
 
-class Fitted(NamedTuple):
-    """The rows of a request, and how many tokens they cost beyond the view that they were made from, about."""
-
-    rows: list[Message]
-    extra: int
-
-
-def fit_rows(view: Iterable[Message]) -> Fitted:
-    """The messages of a view as rows of a request."""
+def fit_rows(view: Iterable[Message]) -> tuple[list[Message], int]:
+    """Return a view as rows of a request, and how many tokens these cost beyond it, about."""
     fitter = _Fitter()
     rows: list[Message] = []
     extra, begun = 0, False
@@ -184,7 +182,7 @@ def fit_rows(view: Iterable[Message]) -> Fitted:
         rows += made
     waiting = [wire for ours in fitter.open.values() for wire in ours if wire is not None]
     in_flight = [{"role": "tool", "tool_call_id": wire, "content": NOT_YET} for wire in waiting]
-    return Fitted(rows + in_flight, extra + sum(map(_cost, in_flight)))
+    return rows + in_flight, extra + sum(map(_cost, in_flight))
 
 
 class _Fitter:
