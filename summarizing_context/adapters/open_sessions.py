@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import math
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -50,6 +50,16 @@ class Window:
 
     def get_model_info(self) -> dict[str, Any]:
         return self._info
+
+
+def beside_messages(tools: Iterable[Any], schema: str, instructions: Iterable[Any]) -> list[Message]:
+    """Return what only takes room in a request: definitions of tools, which have a `schema` under this name, and what
+    instructs the model beside its messages."""
+    made: list[Message] = []
+    for tool in tools:
+        described = {name: str(getattr(tool, name, None) or "") for name in ("name", "description")}
+        made.append({**described, "parameters": getattr(tool, schema, {})})
+    return made + [{"instructions": said} for said in instructions if said]
 
 
 def text_of(content: str | Sequence[Message]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import anyio
 
-from summarizing_context.adapters.open_sessions import read_arguments
+from summarizing_context.adapters.open_sessions import beside_messages, read_arguments
 from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWriter, rows_of
 from summarizing_context.assembly import start_context
 from summarizing_context.context import SummarizingContext
@@ -107,13 +107,8 @@ class SummarizingFilter:
             # a history that a handoff has nested stands for that of before, which a session may bring again
             self._known = names | known if is_nested else names
 
-            beside: list[Message] = []  # what is sent beside the items, and only takes room
-            for tool in data.agent.tools:
-                schema = getattr(tool, "params_json_schema", {})
-                described = {name: str(getattr(tool, name, "")) for name in ("name", "description")}
-                beside.append({**described, "parameters": schema})
-            if instructions := data.model_data.instructions:
-                beside.append({"instructions": instructions})
+            instructions = data.model_data.instructions
+            beside = beside_messages(data.agent.tools, "params_json_schema", [instructions])
             view = await context.get_messages_for_request(tools=beside)
         writer = ViewWriter(rows)
         items = [item for message in view for item in writer.items(message)]

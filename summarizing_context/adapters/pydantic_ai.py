@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 from summarizing_context.adapters.open_sessions import (
     Sessions,
     Window,
+    beside_messages,
     digest_of,
     read_arguments,
     session_id_from,
@@ -90,13 +91,9 @@ class SummarizingCapability(AbstractCapability[Any]):
         if not thinking and getattr(parameters, "thinking", None) is False:
             thinking = {"type": "disabled"}
         bound = bound_thinking(str(model.model_name), thinking, may_ask=str(model.system) == "anthropic")
-        # tools and the run's instructions are sent beside the messages, and only take room
         tools = [*parameters.function_tools, *parameters.output_tools]
-        beside: list[dict[str, Any]] = [
-            {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
-            for tool in tools
-        ]
-        beside += [{"instructions": part.content} for part in parameters.instruction_parts or ()]
+        said = [part.content for part in parameters.instruction_parts or ()]
+        beside = beside_messages(tools, "parameters_json_schema", said)
         limits = model.profile.get("context_window"), settings.get("max_tokens")
         window = Window(str(model.system), model.model_name, *limits)
         async with self._used(ctx.conversation_id) as context:
