@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.segments import GroupCutter, OpenCalls
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.reading import Part, read_message
+from summarizing_context.messages.reading import Part, read_message, texts_to_quote
 from summarizing_context.messages.shapes import SHAPES, blocks_of, content_key, is_result, is_untyped, result_message
 from summarizing_context.messages.validation import Message, encodable
 
@@ -112,7 +112,7 @@ def show_interrupted(
 def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
     """Results that no call waits for, as a message that anybody may send."""
     chosen = [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]
-    said = "\n".join(text for part in chosen for text in part.texts)
+    said = "\n".join(text for part in chosen for text in texts_to_quote(read.message, part))
     ids = ("".join(char for char in part.id if char.isalnum() or char in "-_.:")[:64] for part in chosen)
     text = fence("late_result", said, call=" ".join(ids))
     return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
