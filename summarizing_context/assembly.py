@@ -42,8 +42,8 @@ from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.statements import error_line, quotes
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, make_extracts
+from summarizing_context.summarizers.extractive.summaries import error_line, quotes
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, Extracts
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
@@ -201,7 +201,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         sizes = summary_sizes(settings)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None else max(1, counted // 2)
-        summaries = SummaryCache(log, make_extracts(), maker=recipe.maker, sizes=sizes, every=every)
+        summaries = SummaryCache(log, Extracts(), maker=recipe.maker, sizes=sizes, every=every)
         ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), error_line, quotes))
 
         # what makes the summaries, in the background

@@ -6,8 +6,7 @@ The SDK is imported at the first call. Retries, limits and the check of what a s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any, cast
+from typing import Any
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
@@ -18,9 +17,7 @@ from summarizing_context.summarizers.sdk import (
     cached_count,
     http_client,
     made_reply,
-    most_tokens,
     token_count,
-    was_cut_off,
 )
 from summarizing_context.summarizers.verification.replies import Refusal
 
@@ -52,38 +49,34 @@ class AnthropicSummarizer(SdkSummarizer):
         _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
         return client
 
-    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        limit = most_tokens(max_tokens)
-
-        def send(client: Any) -> AbstractAsyncContextManager[Any]:
-            request = client.messages.with_streaming_response.create(
+    async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
+        return await self.connection.request(
+            lambda client: client.messages.with_streaming_response.create(
                 model=self.model,
                 max_tokens=limit,
                 system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
                 messages=[{"role": "user", "content": user}],
                 extra_headers=IDENTITY,
-                extra_body=self._options or None,
+                extra_body=self.options or None,
             )
-            return cast("AbstractAsyncContextManager[Any]", request)
+        )
 
-        return read_message_reply(await self._connection.request(send), limit)
-
-
-def read_message_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
-    """Return the summary in a message of the model; `limit` is what its output was limited to, in tokens."""
-    content = reply.get("content")
-    if not isinstance(content, list):
-        raise SummarizerError(Fault.SERVER if reply.get("type") == "error" else Fault.SHAPE)
-    blocks = [block for block in content if isinstance(block, Mapping)]
-    reason, usage = reply.get("stop_reason"), reply.get("usage")
-    if reason == "refusal":
-        raise SummarizerRefused(Refusal.DECLINED)
-    if reason == "tool_use" or any(block.get("type") == "tool_use" for block in blocks):
-        raise SummarizerRefused(Refusal.NOT_TEXT)
-    texts = (block.get("text") for block in blocks if block.get("type") == "text")
-    text = "".join(text for text in texts if isinstance(text, str))
-    output_tokens = token_count(usage, "output_tokens")
-    cut = was_cut_off(reason, ("max_tokens", "model_context_window_exceeded", "pause_turn"), output_tokens, limit)
-    read = token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    cached = cached_count(usage, "cache_read_input_tokens")
-    return made_reply(text, read, output_tokens, is_cut=cut, cached_tokens=cached)
+    def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
+        content, reason, usage = reply.get("content"), reply.get("stop_reason"), reply.get("usage")
+        if not isinstance(content, list):
+            raise SummarizerError(Fault.SERVER if reply.get("type") == "error" else Fault.SHAPE)
+        if reason == "refusal":
+            raise SummarizerRefused(Refusal.DECLINED)
+        blocks = [block for block in content if isinstance(block, Mapping)]
+        if reason == "tool_use" or any(block.get("type") == "tool_use" for block in blocks):
+            raise SummarizerRefused(Refusal.NOT_TEXT)
+        texts = (block.get("text") for block in blocks if block.get("type") == "text")
+        return made_reply(
+            "".join(text for text in texts if isinstance(text, str)),
+            token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+            token_count(usage, "output_tokens"),
+            cached_tokens=cached_count(usage, "cache_read_input_tokens"),
+            reason=reason,
+            cut_reasons=("max_tokens", "model_context_window_exceeded", "pause_turn"),
+            limit=limit,
+        )

@@ -9,27 +9,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
-from summarizing_context.errors import (
-    SummarizerError,
-    SummarizerNotReady,
-    SummarizerRateLimited,
-    SummarizerRefused,
-    SummarizerTimeout,
-)
+from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.provider_window import field_of, read_provider
-from summarizing_context.summarizers.sdk import Fault, fenced, made_reply, most_tokens, recipe_name, token_count
+from summarizing_context.summarizers.sdk import KINDS, Fault, fenced, made_reply, most_tokens, recipe_name, token_count
 from summarizing_context.summarizers.verification.replies import Refusal
 
-_CANCEL_CHECK = 1.0  # seconds after which to ask again whether the host is still being cancelled
-
 in_summary: ContextVar[bool] = ContextVar("in_summary", default=False)  # so that a meter can tell our calls apart
-
+_CANCEL_CHECK = 1.0  # seconds after which to ask again whether the host is still being cancelled
 _CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded")
-
 _FAULTS = {  # by the class of the provider's error: its words may hold the text of messages
     "RateLimitError": Fault.RATE_LIMITED,
     "QuotaExceededError": Fault.RATE_LIMITED,
@@ -90,9 +82,38 @@ class HostSummarizer:
             model=self._model,
             metadata={"stream": False},  # what a host's streaming overlay looks at
         )
-        # Providers honour some options only beside the request: a session's configuration can force them otherwise.
+        # Providers honour some options only beside the request, if they take them: a session's configuration can force
+        # them otherwise.
         options: dict[str, Any] = {"extended_thinking": False} | ({"model": self._model} if self._model else {})
-        return read_response(await self._ask(provider, request, _taken(provider.complete, options)), limit)
+        with suppress(TypeError, ValueError):
+            taken = inspect.signature(provider.complete).parameters
+            if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values()):
+                options = {name: value for name, value in options.items() if name in taken}
+        mark = in_summary.set(True)
+        try:
+            call = asyncio.ensure_future(provider.complete(request, **options))
+        finally:
+            in_summary.reset(mark)
+        self._calls.add(call)
+        failure: SummarizerError
+        try:
+            response = await call
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            failure = SummarizerError(Fault.CANCELLED)
+        except Exception as error:
+            failure = _failure_of(error)
+        else:
+            return read_response(response, limit)
+        finally:
+            was_cancelled = call in self._cancelled or self.is_cancelled()
+            self._calls.discard(call)
+            self._cancelled.discard(call)
+        if was_cancelled:  # with whatever error such a call ends, it tells nothing of the provider
+            raise SummarizerNotReady(Fault.CANCELLED, retry_after=_CANCEL_CHECK)
+        raise failure  # out here, so that it does not carry the provider's error along
 
     def held(self) -> float:
         """Return the seconds for which to ask nothing: the host is being cancelled."""
@@ -104,61 +125,30 @@ class HostSummarizer:
         for call in tuple(self._calls):
             call.cancel()
 
-    async def _ask(self, provider: Any, request: Any, options: dict[str, Any]) -> Any:
-        mark = in_summary.set(True)
-        try:
-            call = asyncio.ensure_future(provider.complete(request, **options))
-        finally:
-            in_summary.reset(mark)
-        self._calls.add(call)
-        failure: SummarizerError
-        try:
-            return await call
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            failure = SummarizerError(Fault.CANCELLED)
-        except Exception as error:
-            failure = _failure_of(error)
-        finally:
-            was_cancelled = call in self._cancelled or self.is_cancelled()
-            self._calls.discard(call)
-            self._cancelled.discard(call)
-        if was_cancelled:  # with whatever error such a call ends, it tells nothing of the provider
-            raise SummarizerNotReady(Fault.CANCELLED, retry_after=_CANCEL_CHECK)
-        raise failure  # out here, so that it does not carry the provider's error along
-
-
-def _taken(complete: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return those options that a provider's method takes."""
-    try:
-        taken = inspect.signature(complete).parameters
-    except (TypeError, ValueError):
-        return options
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
-    return {name: value for name, value in options.items() if takes_all or name in taken}
-
 
 def read_response(response: Any, limit: int) -> SummaryReply:
     """Return the summary in a provider's answer, whose output was limited to `limit` tokens."""
-    blocks = field_of(response, "content")
+    blocks, reason = field_of(response, "content"), field_of(response, "finish_reason")
     if isinstance(blocks, str):
         blocks = [{"type": "text", "text": blocks}]
     if not isinstance(blocks, list | tuple):
         raise SummarizerError(Fault.SHAPE)
     if field_of(response, "tool_calls") or any(field_of(block, "type") == "tool_call" for block in blocks):
         raise SummarizerRefused(Refusal.NOT_TEXT)
-    reason = field_of(response, "finish_reason")
     if reason in ("refusal", "content_filter"):
         raise SummarizerRefused(Refusal.DECLINED)
     texts = (field_of(block, "text") for block in blocks if field_of(block, "type") == "text")
-    text = "".join(text for text in texts if isinstance(text, str))
     told = field_of(response, "usage")
     usage = {name: field_of(told, name) for name in ("input_tokens", "cache_write_tokens", "output_tokens")}
     output_tokens = token_count(usage, "output_tokens")
-    cut = reason in _CUT_OFF if isinstance(reason, str) and reason else (output_tokens or 0) >= limit
-    return made_reply(text, token_count(usage, "input_tokens", "cache_write_tokens"), output_tokens, is_cut=cut)
+    return made_reply(
+        "".join(text for text in texts if isinstance(text, str)),
+        token_count(usage, "input_tokens", "cache_write_tokens"),
+        output_tokens,
+        reason=reason if isinstance(reason, str) and reason else ("" if output_tokens else "end"),  # or is not told
+        cut_reasons=_CUT_OFF,
+        limit=limit,
+    )
 
 
 def _failure_of(error: Exception) -> SummarizerError:
@@ -168,8 +158,6 @@ def _failure_of(error: Exception) -> SummarizerError:
     if "ContentFilterError" in kinds:
         return SummarizerRefused(Refusal.DECLINED)
     fault = next((_FAULTS[kind] for kind in kinds if kind in _FAULTS), Fault.SERVER)
-    if fault is Fault.RATE_LIMITED:
-        wait: Any = getattr(error, "retry_after", None)
-        is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
-        return SummarizerRateLimited(fault, retry_after=float(wait) if is_number else None)
-    return SummarizerTimeout(fault) if fault is Fault.TIMEOUT else SummarizerError(fault)
+    wait: Any = getattr(error, "retry_after", None) if fault is Fault.RATE_LIMITED else None
+    is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
+    return KINDS.get(fault, SummarizerError)(fault, retry_after=float(wait) if is_number else None)

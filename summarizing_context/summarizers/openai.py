@@ -6,8 +6,7 @@ The SDK is imported at the first call. Retries, limits and the check of what a s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any, cast
+from typing import Any
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
@@ -19,15 +18,12 @@ from summarizing_context.summarizers.sdk import (
     cached_count,
     http_client,
     made_reply,
-    most_tokens,
     status_failure,
     token_count,
-    was_cut_off,
 )
 from summarizing_context.summarizers.verification.replies import Refusal
 
 OFFICIAL = "https://api.openai.com/v1"
-
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 
@@ -44,71 +40,65 @@ class OpenAIChatSummarizer(SdkSummarizer):
     key_variables = (KEY_VARIABLE,)
     key_hint = "any word will do for a server of your own that asks for none"
 
-    # Servers know one of these names, some refuse the other; the one that has worked comes first.
+    # Servers know one of these names, some refuse the other; the one that has worked is left.
     _limit_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
 
     def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
         return connect(address, key, timeout)
 
-    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        limit = most_tokens(max_tokens)
+    async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        fields = {"messages": messages, "extra_headers": IDENTITY, "extra_body": self.options or None}
 
-        async def ask(limit_name: str) -> dict[str, Any]:
-            def send(client: Any) -> AbstractAsyncContextManager[Any]:
-                request = client.chat.completions.with_streaming_response.create(
-                    model=self.model,
-                    messages=messages,
-                    extra_headers=IDENTITY,
-                    extra_body=self._options or None,
-                    **{limit_name: limit},
+        async def limited_by(name: str) -> Mapping[str, Any]:
+            return await self.connection.request(
+                lambda client: client.chat.completions.with_streaming_response.create(
+                    model=self.model, **fields, **{name: limit}
                 )
-                return cast("AbstractAsyncContextManager[Any]", request)
-
-            return await self._connection.request(send)
+            )
 
         name, *others = self._limit_names
         try:
-            reply = await ask(name)
+            reply = await limited_by(name)
         except SummarizerError as error:
             cause = error.__cause__
             if not others or not isinstance(cause, HttpStatus) or cause.status_code not in (400, 422):
                 raise
             (name,) = others
-            reply = await ask(name)
+            reply = await limited_by(name)
         self._limit_names = (name,)
-        return read_completion(reply, limit)
+        return reply
 
-
-def read_completion(reply: Mapping[str, Any], limit: int) -> SummaryReply:
-    """Return the summary in a chat completion; `limit` is what its output was limited to, in tokens."""
-    choices = reply.get("choices")
-    if not isinstance(choices, list):  # an error with the status of a success, as some servers send it
-        error = reply.get("error")
-        code = error.get("code") if isinstance(error, Mapping) else None
-        if isinstance(code, int) and 300 <= code < 600:
-            raise status_failure(code)
-        raise SummarizerError(Fault.SERVER if error else Fault.SHAPE)
-    choice = choices[0] if choices else None
-    if choice is None:
-        raise SummarizerRefused(Refusal.EMPTY)
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if not isinstance(message, Mapping):
-        raise SummarizerError(Fault.SHAPE)
-    reason, usage, content = choice.get("finish_reason"), reply.get("usage"), message.get("content")
-    parts = content if isinstance(content, list) else [{"text": content or ""}]
-    parts = [part for part in parts if isinstance(part, Mapping)]
-    declines = any(part.get("type") == "refusal" for part in parts)
-    if reason == "content_filter" or message.get("refusal") or declines:
-        raise SummarizerRefused(Refusal.DECLINED)
-    is_text = content is None or isinstance(content, str | list)
-    if message.get("tool_calls") or message.get("function_call") or not is_text:
-        raise SummarizerRefused(Refusal.NOT_TEXT)
-    text = "".join(text for part in parts if isinstance(text := part.get("text"), str))
-    output_tokens = token_count(usage, "completion_tokens")
-    cut = was_cut_off(reason, ("length",), output_tokens, limit)
-    cached = cached_count(usage, "prompt_tokens_details", "cached_tokens")
-    return made_reply(text, token_count(usage, "prompt_tokens"), output_tokens, is_cut=cut, cached_tokens=cached)
+    def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
+        choices, error = reply.get("choices"), reply.get("error")
+        if not isinstance(choices, list):  # an error with the status of a success, as some servers send it
+            code = error.get("code") if isinstance(error, Mapping) else None
+            if isinstance(code, int) and 300 <= code < 600:
+                raise status_failure(code)
+            raise SummarizerError(Fault.SERVER if error else Fault.SHAPE)
+        if not choices or choices[0] is None:
+            raise SummarizerRefused(Refusal.EMPTY)
+        message = choices[0].get("message") if isinstance(choices[0], Mapping) else None
+        if not isinstance(message, Mapping):
+            raise SummarizerError(Fault.SHAPE)
+        reason, usage, content = choices[0].get("finish_reason"), reply.get("usage"), message.get("content")
+        parts = content if isinstance(content, list) else [{"text": content or ""}]
+        parts = [part for part in parts if isinstance(part, Mapping)]
+        declines = any(part.get("type") == "refusal" for part in parts)
+        if reason == "content_filter" or message.get("refusal") or declines:
+            raise SummarizerRefused(Refusal.DECLINED)
+        is_text = content is None or isinstance(content, str | list)
+        if message.get("tool_calls") or message.get("function_call") or not is_text:
+            raise SummarizerRefused(Refusal.NOT_TEXT)
+        return made_reply(
+            "".join(text for part in parts if isinstance(text := part.get("text"), str)),
+            token_count(usage, "prompt_tokens"),
+            token_count(usage, "completion_tokens"),
+            cached_tokens=cached_count(usage, "prompt_tokens_details", "cached_tokens"),
+            reason=reason,
+            cut_reasons=("length",),
+            limit=limit,
+        )
 
 
 def connect(address: str, key: str, timeout: float) -> Any:

@@ -13,12 +13,12 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 from urllib.parse import urlsplit
 
 import anyio
@@ -35,7 +35,6 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal, readable
 
 MOST_BYTES = 2_000_000  # of a reply
-
 IDENTITY = {"Accept-Encoding": "identity"}  # a packed reply could be small on the way and huge in memory
 
 
@@ -73,7 +72,7 @@ class SdkSummarizer(ABC):
     end.
 
     Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request.
-    A subclass says how to ask, and what its provider is called.
+    A subclass says how to ask, how to read the answer, and what its provider is called.
     """
 
     provider: ClassVar[str]
@@ -92,51 +91,59 @@ class SdkSummarizer(ABC):
         timeout: float = 60.0,  # seconds without a sign of life
         now: Callable[[], float] = time.time,
     ) -> None:
-        name = self.provider
+        name, usual = self.provider, self.key_variables[0]
         if not isinstance(model, str) or not model.strip():
             raise SettingsError(
                 f"summarizer = {name!r} needs a model and there is none; set model, for example model = "
                 f"{self.example!r}"
             )
-        given = {variable: os.environ.get(variable) for variable in self.key_variables}
-        given[self.key_variables[0]] = api_key or given[self.key_variables[0]]
-        variable, key = next(((variable, key) for variable, key in given.items() if key), ("", ""))
+        keys = [(usual, api_key), *((variable, os.environ.get(variable)) for variable in self.key_variables)]
+        variable, key = next(((variable, key) for variable, key in keys if key), (usual, ""))
         if not key:
             raise SettingsError(
                 f"summarizer = {name!r} needs a key and there is none; set api_key or the environment variable "
-                f"{self.key_variables[0]} ({self.key_hint})"
+                f"{usual} ({self.key_hint})"
             )
         try:
-            self._options: dict[str, Any] = json.loads(_canonical(dict(options or {})))
+            self.options: dict[str, Any] = json.loads(_canonical(dict(options or {})))
         except (TypeError, ValueError, RecursionError):
             raise SettingsError(
                 "options must be a mapping of JSON values; they are added to each request as they are"
             ) from None
-        self.model = model
         address = base_url or os.environ.get(f"{name.upper()}_BASE_URL") or self.official
         found = urlsplit(address)
+        self.model = model
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
         server = None if address.rstrip("/") == self.official else address
-        self.recipe = recipe_name(name, model, server=server, options=self._options)
-        self._connection = Connection(partial(self.connect, address, variable, key, timeout), now=now)
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """Return the model's answer, or raise `SummarizerError` or a subclass when there is none that could serve."""
-        return await self.complete(job.instructions, fenced(job), job.max_tokens)
-
-    @abstractmethod
-    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        """Return what the model says to instructions and one message, in about `max_tokens`; raise as `summarize`
-        does."""
+        self.recipe = recipe_name(name, model, server=server, options=self.options)
+        self.connection = Connection(partial(self.connect, address, variable, key, timeout), now=now)
 
     @abstractmethod
     def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
         """Make the SDK's client, without retries and redirects; `variable` is the one that would hold such a key."""
 
+    @abstractmethod
+    async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
+        """Return the reply to instructions and one message, in at most `limit` tokens."""
+
+    @abstractmethod
+    def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
+        """Return the summary in a reply that was limited to `limit` tokens."""
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """Return the model's answer, or raise `SummarizerError` or a subclass when there is none that could serve."""
+        return await self.complete(job.instructions, fenced(job), job.max_tokens)
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        """Return what the model says to instructions and one message, in about `max_tokens`; raise as `summarize`
+        does."""
+        limit = most_tokens(max_tokens)
+        return self.read(await self.ask(system, user, limit), limit)
+
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
-        await self._connection.close()
+        await self.connection.close()
 
 
 class Connection:
@@ -161,7 +168,19 @@ class Connection:
             if self._closed:
                 raise SummarizerError(Fault.CLOSED)
             async with send(self._client) as response:
-                return await self._read(response)
+                if response.headers.get("content-encoding", "identity").lower() != "identity":
+                    raise SummarizerError(Fault.PACKED)
+                if "json" not in response.headers.get("content-type", "json").lower():
+                    raise SummarizerError(Fault.NOT_JSON)
+                body = bytearray()
+                async for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > self._max_bytes:
+                        raise SummarizerRefused(Refusal.TOO_LARGE)
+            with suppress(ValueError, RecursionError):
+                if isinstance(value := json.loads(body), dict):
+                    return value
+            raise SummarizerError(Fault.NOT_JSON)
         except SummarizerError as error:
             failure = error
         except Exception as error:
@@ -175,24 +194,6 @@ class Connection:
         if client is not None:
             with anyio.move_on_after(0.3):
                 await client.close()
-
-    async def _read(self, response: Any) -> dict[str, Any]:
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise SummarizerError(Fault.PACKED)
-        if "json" not in response.headers.get("content-type", "json").lower():
-            raise SummarizerError(Fault.NOT_JSON)
-        body = bytearray()
-        async for chunk in response.iter_bytes():
-            body += chunk
-            if len(body) > self._max_bytes:
-                raise SummarizerRefused(Refusal.TOO_LARGE)
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict):
-            return value
-        raise SummarizerError(Fault.NOT_JSON)
 
 
 def http_client(sdk: Any, timeout: float) -> Any:
@@ -221,21 +222,40 @@ def most_tokens(max_tokens: int) -> int:
     return 2 * max_tokens + 2_000
 
 
+def recipe_name(provider: str, model: str, *, server: str | None, options: Mapping[str, Any]) -> str:
+    """Return what names a summarizer for the shared cache: a model of one name may be another one at another server.
+
+    The layout is that of a request: another one gives other summaries.
+    """
+    parts = {"server": server and server.rstrip("/"), "options": _canonical(options) if options else None}
+    hashes = {key: hashlib.sha256(text.encode("utf-8", "surrogatepass")) for key, text in parts.items() if text}
+    return f"{provider}/{model};layout=1" + "".join(f";{key}={it.hexdigest()[:12]}" for key, it in hashes.items())
+
+
+def _canonical(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
 def made_reply(
-    text: str, input_tokens: int | None, output_tokens: int | None, *, is_cut: bool, cached_tokens: int | None = None
+    text: str,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    *,
+    reason: object,  # why it ended
+    cut_reasons: tuple[str, ...],
+    limit: int,  # of tokens written
+    cached_tokens: int | None = None,
 ) -> SummaryReply:
-    """Return the reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off."""
+    """Return the reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off.
+
+    One that does not say why it ended was cut off, unless its usage disproves it.
+    """
+    is_cut = output_tokens is None or output_tokens >= limit
+    if isinstance(reason, str) and reason:
+        is_cut = reason in cut_reasons
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
     return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached_tokens)
-
-
-def was_cut_off(reason: object, cut_reasons: tuple[str, ...], output_tokens: int | None, limit: int) -> bool:
-    """Say whether a reply was cut off by a limit. One that does not say why it ended was, unless its usage disproves
-    it."""
-    if isinstance(reason, str) and reason:
-        return reason in cut_reasons
-    return output_tokens is None or output_tokens >= limit
 
 
 def token_count(usage: object, *names: str) -> int | None:
@@ -248,30 +268,11 @@ def cached_count(usage: object, *path: str) -> int | None:
     """Return how much of the input the provider read from its prompt cache; None if it does not say, or not soundly."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, Mapping) else None
-    return usage if isinstance(usage, int) and _is_count(usage) else None
+    return usage if _is_count(usage) else None
 
 
-def _is_count(figure: object) -> bool:
+def _is_count(figure: object) -> TypeGuard[int]:
     return isinstance(figure, int) and not isinstance(figure, bool) and figure >= 0
-
-
-def recipe_name(provider: str, model: str, *, server: str | None, options: Mapping[str, Any]) -> str:
-    """Return what names a summarizer for the shared cache: a model of one name may be another one at another server.
-
-    The layout is that of a request: another one gives other summaries.
-    """
-    name = f"{provider}/{model};layout=1"
-    if server is not None:
-        name += f";server={_short_hash(server.rstrip('/'))}"
-    return f"{name};options={_short_hash(_canonical(options))}" if options else name
-
-
-def _canonical(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, sort_keys=True, allow_nan=False)
-
-
-def _short_hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 _FAULTS = {
@@ -284,14 +285,14 @@ _FAULTS = {
     504: Fault.TIMEOUT,
     529: Fault.OVERLOADED,
 }
+KINDS = {Fault.RATE_LIMITED: SummarizerRateLimited, Fault.TIMEOUT: SummarizerTimeout}
 
 
 def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
     """Return what an answer with this HTTP status means."""
     other = Fault.REDIRECT if status < 400 else Fault.REQUEST if status < 500 else Fault.SERVER
     fault = _FAULTS.get(status, other)
-    kinds = {Fault.RATE_LIMITED: SummarizerRateLimited, Fault.TIMEOUT: SummarizerTimeout}
-    failure = kinds.get(fault, SummarizerError)(fault, retry_after=retry_after)
+    failure = KINDS.get(fault, SummarizerError)(fault, retry_after=retry_after)
     failure.__cause__ = HttpStatus(status)
     return failure
 
@@ -299,24 +300,15 @@ def status_failure(status: int, retry_after: float | None = None) -> SummarizerE
 def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
     """Return what a `Retry-After` header asks for, in seconds or as an HTTP date; `now` in seconds since 1970. None
     where it says nothing sound."""
-
-    def number(said: str | None) -> float | None:
-        try:
-            found = float(said) if said is not None and said.isascii() else math.nan
-        except ValueError:
-            return None
-        return found if math.isfinite(found) and found >= 0 else None
-
-    said = headers.get("retry-after")
-    if (milliseconds := number(headers.get("retry-after-ms"))) is not None:
-        return milliseconds / 1_000
-    if said is None or (seconds := number(said)) is not None:
-        return None if said is None else seconds
-    try:
-        date = parsedate_to_datetime(said)
+    for name, unit in (("retry-after-ms", 1_000), ("retry-after", 1)):
+        said = headers.get(name, "")
+        with suppress(ValueError):
+            if said.isascii() and 0 <= (found := float(said)) < math.inf:
+                return found / unit
+    with suppress(ValueError, TypeError, OverflowError, IndexError):
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
         return max((date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp() - now, 0.0)
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
+    return None
 
 
 def _failure_of(error: Exception, now: float) -> SummarizerError:

@@ -9,6 +9,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from summarizing_context.extraction.tool_calls import (
@@ -27,13 +28,9 @@ from summarizing_context.settings.ledger_rules import COMMAND_KEYS
 from summarizing_context.summarizers.extractive.sections import Block, Line
 
 _PARSED = 200_000  # characters; larger arguments are searched instead of parsed
-
-_PATH_KEY = re.compile(r'"(?:\w{0,20}_)?(?:path|file|filename|filepath)"\s?:\s?"([^"\\\n]{1,400})"')
-
-_COMMAND_KEY = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
-
 _PATH_KEYS = ("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name")
-
+_PATH_KEY = re.compile(r'"(?:\w{0,20}_)?(?:path|file|filename|filepath)"\s?:\s?"([^"\\\n]{1,400})"')
+_COMMAND_KEY = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 _CHANGE_DIRECTORY = re.compile(r"cd (?:\"[^\"\n]{1,300}\"|[^\s;&]{1,300})\s{0,3}(?:&&|;)\s{0,3}")
 
 
@@ -62,50 +59,37 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
     """Return the calls in order, each with the first result of its tool that follows and is not yet taken."""
     waiting: dict[str, deque[int]] = {}
     steps: list[Step] = []
-    for at, block in enumerate(blocks):
-        if block.kind == "call":
-            waiting.setdefault(block.tool, deque()).append(len(steps))
-            steps.append(_read_call(at, block))
-        elif block.kind in ("result", "failed") and waiting.get(block.tool):
-            index = waiting[block.tool].popleft()
-            step, result, failed = steps[index], cleaned(block.body), block.kind == "failed"
+    for at, (kind, body, tool) in enumerate(blocks):
+        if kind == "call":
+            waiting.setdefault(tool, deque()).append(len(steps))
+            args: dict[str, Any] = {}
+            if len(body) <= _PARSED and body.startswith("{"):
+                with suppress(ValueError, RecursionError):
+                    args = json.loads(body)
+            if args:
+                path = next((args[key] for key in _PATH_KEYS if isinstance(args.get(key), str)), "")
+                run = next((args[key] for key in COMMAND_KEYS if args.get(key)), "")
+                command = " ".join(word for word in (run if isinstance(run, list) else [run]) if isinstance(word, str))
+            else:
+                path, command = (found[1] if (found := key.search(body)) else "" for key in (_PATH_KEY, _COMMAND_KEY))
+            if command and (not path or " " in command):
+                looks = LOOKS.match(_bare_command(command)) is not None and not COMMITS.search(command)
+            else:
+                looks = looks_only(command or tool)
+            items = tuple(
+                (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+                for key, value in args.items()
+            )
+            steps.append(Step(at, tool, command, path, body, items, looks))
+        elif kind in ("result", "failed") and waiting.get(tool):
+            index = waiting[tool].popleft()
+            step, result, failed = steps[index], cleaned(body), kind == "failed"
             told = result
             if not step.command and not failed:  # often prose about errors; those that failed say so at once or at last
                 told = f"{result[:300]}\n{result[300:][-600:]}"
             error = "" if step.looks and not failed else first_error_line(told, failed)
             steps[index] = step._replace(answered=at, result=result, failed=failed, error=error)
     return steps
-
-
-def _read_call(at: int, block: Block) -> Step:
-    body = block.body
-    args: dict[str, Any] = {}
-    if len(body) <= _PARSED and body.startswith("{"):
-        try:
-            args = json.loads(body)
-        except (ValueError, RecursionError):
-            args = {}
-    if args:
-        given = {key: value if isinstance(value, str) else _compact(value) for key, value in args.items()}
-        path = next((given[key] for key in _PATH_KEYS if isinstance(args.get(key), str)), "")
-        run = next((args[key] for key in COMMAND_KEYS if args.get(key)), "")
-        words = run if isinstance(run, list) else [run]
-        command = " ".join(word for word in words if isinstance(word, str))
-        items = tuple(given.items())
-    else:
-        path_found, command_found = _PATH_KEY.search(body), _COMMAND_KEY.search(body)
-        path = path_found[1] if path_found else ""
-        command = command_found[1] if command_found else ""
-        items = ()
-    if command and (not path or " " in command):
-        looks = LOOKS.match(_bare_command(command)) is not None and not COMMITS.search(command)
-    else:
-        looks = looks_only(command or block.tool)
-    return Step(at, block.tool, command, path, body, items, looks)
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _bare_command(command: str) -> str:
@@ -132,15 +116,12 @@ def render_call(step: Step, limit: int = 140) -> str:
     return f"{step.tool}({clip(', '.join(items[:12]), limit)})"
 
 
-LOOKED, CALLED = "looked at", "called with"
-
 CHANGED = (
     *("edited", "updated", "modified", "wrote", "created", "saved", "moved", "renamed", "undid"),
     *("deleted", "removed", "dropped", "closed", "archived"),
 )
-
+LOOKED, CALLED = "looked at", "called with"
 _LISTED = re.compile(rf"({'|'.join((*CHANGED, LOOKED, CALLED))}) ([^\n]+)\Z")
-
 _TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
 
 
@@ -183,8 +164,12 @@ class Listings:
 
 
 _ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,39}\Z")
-
 _PLANS = re.compile(r"(?i)todo|plan\b|_plan|think")
+_CHECKS = re.compile(
+    r"\b(?:(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|mix|swift|gradle|mvn)\b(?: run)? ?"
+    r"(?:test|build|check|lint|vet|verify|typecheck)|pytest|unittest|tox|nox|make|jest|vitest|mocha|ctest|ruff|mypy|"
+    r"eslint|tsc|golangci-lint|clippy|rspec|phpunit|mise run)\b"
+)
 
 
 def find_actions(steps: Sequence[Step]) -> list[Line]:
@@ -193,7 +178,7 @@ def find_actions(steps: Sequence[Step]) -> list[Line]:
     An action done again stands once, with its last outcome. Arguments that are ids are listed: one word with a digit in
     it, and more than a number.
     """
-    actions: dict[str, tuple[str, int, int]] = {}  # what was done: outcome, rank, times
+    done: dict[str, tuple[str, int, int]] = {}  # what was done: outcome, rank, times
     listed = Listings()
     for step in steps:
         for _, value in step.items:
@@ -203,64 +188,36 @@ def find_actions(steps: Sequence[Step]) -> list[Line]:
             if step.path:
                 listed.add(LOOKED, step.path)
             continue
-        for key, outcome, rank in _actions_of(step) if step.answered >= 0 else ():
-            if outcome or not listed.read(key):
-                times = actions.pop(key)[2] if key in actions else 0
-                actions[key] = outcome, rank, times + 1
+        if step.answered < 0:
+            continue
+
+        # each deed with its outcome, and how long it is kept: commits matter most afterwards, then checks, then changes
+        changed = [(PATCH_VERBS[verb], path) for verb, path, _ in PATCHED.findall(step.body)]
+        verb = verb_of(step.command or step.tool)
+        if changed or step.works_on_a_file:
+            changed = changed or ([(verb, step.path)] if verb else [])
+            outcome, rank = ("failed", 3) if step.failed else ("", 10)
+            deeds = [(f"{verb} {shown(path)}", outcome, rank) for verb, path in changed]
+        elif step.command:
+            kinds = ((14, COMMITS), (12, _CHECKS), (8, CHANGES))
+            rank = next((rank for rank, pattern in kinds if pattern.search(step.command)), 4)
+            deeds = [(f"ran {render_call(step)}", _outcome(step, shows_end=rank > 4), rank)]
+        else:
+            deeds = [(render_call(step, 80), _outcome(step), 10 if verb else 8)]
+        for deed, outcome, rank in deeds:
+            if outcome or not listed.read(deed):
+                done[deed] = outcome, rank, done.pop(deed, ("", 0, 0))[2] + 1
     lines = listed.lines()
-    for key, (outcome, rank, times) in actions.items():
-        lines.append(Line(_counted(key, times) + (f" → {outcome}" if outcome else ""), rank))
+    for deed, (outcome, rank, times) in done.items():
+        lines.append(Line(_counted(deed, times) + (f" → {outcome}" if outcome else ""), rank))
     return lines
 
 
-def add_up(texts: Iterable[str]) -> list[str]:
-    """Return deeds, oldest first; one done again stands once, at its last place, with its last outcome and all its
-    times."""
-    kept: dict[str, tuple[int, str]] = {}
-    for text in texts:
-        action, arrow, outcome = text.partition(" → ")
-        times = _TIMES.search(action)
-        key = action[: times.start()] if times else action
-        before = kept.pop(key, (0, ""))[0]
-        kept[key] = before + (int(times[1]) if times else 1), arrow + outcome
-    return [_counted(key, times) + tail for key, (times, tail) in kept.items()]
-
-
-def _counted(action: str, times: int) -> str:
-    return f"{action} ({times} times)" if times > 1 else action
-
-
-_CHECKS = re.compile(
-    r"\b(?:(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|mix|swift|gradle|mvn)\b(?: run)? ?"
-    r"(?:test|build|check|lint|vet|verify|typecheck)|pytest|unittest|tox|nox|make|jest|vitest|mocha|ctest|ruff|mypy|"
-    r"eslint|tsc|golangci-lint|clippy|rspec|phpunit|mise run)\b"
-)
-
-
-def _actions_of(step: Step) -> list[tuple[str, str, int]]:
-    """Return what a step did: each deed with its outcome, and how long it is kept."""
-    patched = PATCHED.findall(step.body) if "*** " in step.body else []
-    changed = [(PATCH_VERBS[verb], path.strip()) for verb, path, _ in patched]
-    if not patched and step.works_on_a_file:
-        verb = verb_of(step.command or step.tool)
-        changed = [(verb, step.path)] if verb else []
-    elif not patched and step.command:  # commits matter most afterwards, then checks, then changes
-        kinds = ((7, COMMITS), (6, _CHECKS), (4, CHANGES))
-        weight = next((weight for weight, pattern in kinds if pattern.search(step.command)), 2)
-        return [(f"ran {render_call(step)}", _outcome(step, shows_end=weight > 2), 2 * weight)]
-    elif not patched:
-        return [(render_call(step, 80), _outcome(step), 10 if verb_of(step.tool) else 8)]
-    outcome, rank = ("failed", 3) if step.failed else ("", 10)
-    return [(f"{verb} {shown(path)}", outcome, rank) for verb, path in changed]
-
-
 _EXIT_CODE = re.compile(r"(?i)\b(?:exit(?:ed)?(?: with)?(?: code| status)?)[ :=]{1,3}(-?\d{1,5})\b")
-
 _TALLIES = (  # each begins with what is quickly found
     re.compile(r"(\d(?<!\w\d)\d{0,6}) (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b"),
     re.compile(r"\n(ok|FAIL|PASS|OK)\b"),
 )
-
 _TALLY_HINTS = (" pass", " fail", "FAIL", "\nok", "PASS", " error", "OK", " tests", " warning", " problem")
 
 
@@ -278,7 +235,22 @@ def _outcome(step: Step, *, shows_end: bool = False) -> str:
         return shown(code[0])
     if not step.command:
         return clip(shown(step.result.strip()[:300].split("\n")[0]), 70)
-    if code:
-        return "ok"
-    said = step.result.rstrip() if shows_end else ""
-    return clip(shown(line_at(said, len(said) - 1)), 80) if said else ""
+    said = step.result.rstrip() if shows_end and not code else ""
+    return "ok" if code else clip(shown(line_at(said, len(said) - 1)), 80) if said else ""
+
+
+def add_up(texts: Iterable[str]) -> list[str]:
+    """Return deeds, oldest first; one done again stands once, at its last place, with its last outcome and all its
+    times."""
+    kept: dict[str, tuple[int, str]] = {}
+    for text in texts:
+        action, arrow, outcome = text.partition(" → ")
+        times = _TIMES.search(action)
+        key = action[: times.start()] if times else action
+        before = kept.pop(key, (0, ""))[0]
+        kept[key] = before + (int(times[1]) if times else 1), arrow + outcome
+    return [_counted(key, times) + tail for key, (times, tail) in kept.items()]
+
+
+def _counted(action: str, times: int) -> str:
+    return f"{action} ({times} times)" if times > 1 else action

@@ -13,25 +13,25 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
+from summarizing_context.extraction.tool_calls import error_lines
+from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.text import (
     LINES_TABLE,
     LONGEST,
     Words,
     bare,
-    list_whole,
+    cleaned,
     shown,
     split_lines,
     words_of,
 )
-from summarizing_context.summarizers.extractive.sections import Line
+from summarizing_context.summarizers.extractive.sections import Count, Line
 
 PROSE = frozenset(("user", "assistant", "thinks"))
-
 MOST_FACTS = 60  # lines of one summary, before they are fitted
-
 STOP_WORDS = frozenset(
     b"a about after all also am an and any are as at be because been before being but by can could did do does done "
     b"dont each else every few for from get go going good got had has have having he her here him his how i if im in "
@@ -63,24 +63,21 @@ class Candidate(NamedTuple):
     text: str
     words: Words
     kind: str  # of its block
-    source: str  # the file it was read from, or ""
     values: int  # how many digits and marks of paths, names and percentages it has, up to a bound
     block: int = 0  # number of the block it stands in
     place: Place = NOWHERE
+    source: str = ""  # the file it was read from
 
 
-_NO_VALUE = bytes(byte for byte in range(256) if byte not in b"0123456789/=@$%_`")
-
-_NO_VALUE_OR_END = _NO_VALUE.replace(b"\n", b"")
-
+_NO_VALUE = bytes(byte for byte in range(256) if byte not in b"0123456789/=@$%_`\n")
 _MOST_VALUES = 8
 
 
 def sentence(text: str, block: int, kind: str = "user", place: Place = NOWHERE) -> Candidate:
     """Return a sentence ready to be read."""
-    values = len(text.encode("utf-8", "surrogatepass").translate(None, _NO_VALUE))
+    values = len(text.encode("utf-8", "surrogatepass").translate(None, _NO_VALUE + b"\n"))
     words = words_of(text if text.isascii() else text.replace("’", "'"))
-    return Candidate(text, words, kind, "", min(values, _MOST_VALUES), block, place)
+    return Candidate(text, words, kind, min(values, _MOST_VALUES), block, place)
 
 
 def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> list[Candidate]:
@@ -88,12 +85,11 @@ def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> lis
     lines = body.split("\n")
     if max(map(len, lines)) > LONGEST:
         lines = split_lines(body) or [""]
-        body = "\n".join(lines)
-    raw = body.encode("utf-8", "surrogatepass")  # read all at once, which is many times quicker than line by line
+    raw = "\n".join(lines).encode("utf-8", "surrogatepass")  # read all at once: many times quicker than by line
     words = map(bytes.split, raw.translate(LINES_TABLE, b"'").split(b"\n"))
-    values = map(len, raw.translate(None, _NO_VALUE_OR_END).split(b"\n"))
+    values = map(len, raw.translate(None, _NO_VALUE).split(b"\n"))
     return [
-        Candidate(line, said, kind, source, min(marks, _MOST_VALUES), block)
+        Candidate(line, said, kind, min(marks, _MOST_VALUES), block, source=source)
         for line, said, marks in zip(lines, words, values, strict=True)
         if len(said) > 2
     ]
@@ -106,33 +102,28 @@ class Vocabulary:
     """
 
     def __init__(self, found: Sequence[Candidate]) -> None:
-        others = [one.words for one in found if one.kind not in PROSE]
-        often = max(len(others) // 8, 8)  # a word in more than one of eight lines says nothing of any of them
-        self.empty = STOP_WORDS.union(word for word, times in _counted(others).items() if times > often)
-        said = _counted(one.words for one in found if one.kind in PROSE)
-        self.said = frozenset(said) - STOP_WORDS
-        self.again = frozenset(word for word, times in said.items() if times > 1) - STOP_WORDS
-        self.asked = frozenset(word for one in found if one.kind == "user" for word in one.words) - STOP_WORDS
-
-
-def _counted(lines: Iterable[Words]) -> Counter[bytes]:
-    """Count in how many lines each word stands."""
-    return Counter(chain.from_iterable(map(frozenset, lines)))
+        others, said = (
+            Counter(word for one in found if (one.kind in PROSE) == is_prose for word in set(one.words))
+            for is_prose in (False, True)
+        )
+        often = max(sum(one.kind not in PROSE for one in found) // 8, 8)  # more than one of eight lines says nothing
+        self.empty = STOP_WORDS.union(word for word, times in others.items() if times > often)
+        self.said = said.keys() - STOP_WORDS
+        self.again = {word for word, times in said.items() if times > 1} - STOP_WORDS
+        self.asked = {word for one in found if one.kind == "user" for word in one.words} - STOP_WORDS
 
 
 _LENGTHS = (4, 7, 11, 17, 27)  # words at which the next bucket begins
-
 _VALUES = (1, 2, 4, 8)
-
 _SHARES = (1, 5, 9, 13)  # of a line's content words, in sixteenths
 
 
 def salience(one: Candidate, vocabulary: Vocabulary) -> int:
     """Return the thousandths of a line that careful notes are expected to repeat; negative for what they leave out."""
     is_prose = one.kind in PROSE
-    content = frozenset(one.words) - (STOP_WORDS if is_prose else vocabulary.empty)
+    content = set(one.words) - (STOP_WORDS if is_prose else vocabulary.empty)
     if one.values and not is_prose:
-        content = frozenset(word for word in content if word > b":")  # a number has another feature
+        content = {word for word in content if word > b":"}  # a number has another feature
     name, length, said = ("prose", one.words, vocabulary.again) if is_prose else ("lines", content, vocabulary.said)
     size = len(content) or 1
     features: list[tuple[str, int]] = [  # the name of a weight, and the place in its list
@@ -164,6 +155,11 @@ def worth(score: int, one: Candidate) -> int:
     return 0 if one.kind == "user" or score < 150 else score * 100
 
 
+_DIVERSITY = 80  # from 65 on; the lower, the more a line suffers from words that were told already
+_MOST_OVERLAP = 56  # 64ths of a line's words that chosen lines may already hold
+_NUMBERED = re.compile(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?")
+
+
 def choose_lines(
     found: Sequence[Candidate],
     scores: Sequence[int],
@@ -176,7 +172,8 @@ def choose_lines(
 ) -> list[tuple[Candidate, Line]]:
     """Return the lines of the highest scores, unlike each other, in their order; ranked by the order of choice.
 
-    Results that repeat are counted; where summaries are merged, only those that have a count.
+    Results that repeat are counted; where summaries are merged, only those that have a count. A line of a file is shown
+    with the file and its number in it.
     """
     prose = {
         at for _, at in newest_of_each_pattern([(one.text, at) for at, one in enumerate(found) if one.kind in PROSE])
@@ -186,77 +183,70 @@ def choose_lines(
         for at, one in enumerate(found)
         if one.kind in ("result", "failed") and not one.source and (not merges or _TIMES.search(one.text))
     }
-    said = dict(_count_alike(repeating.items()))
-    left_out = repeating.keys() - said.keys()
-    ranked = sorted((-score, -at) for at, score in enumerate(scores) if score > 0 and at not in left_out)
-    few = islice((pair for pair in ranked if found[-pair[1]].kind not in PROSE), others)
-    best = sorted([*(pair for pair in ranked if -pair[1] in prose), *few])[:pool]
-    candidates = [(-score, frozenset(found[-at].words) - vocabulary.empty) for score, at in best]
-    ranks = {-best[index][1]: most - place for place, index in enumerate(_choose_diverse(candidates, most))}
-    told = [(at, found[at]._replace(text=said.get(at, found[at].text))) for at in sorted(ranks)]
-    return [(one, Line(_render_fact(one), ranks[at])) for at, one in told]
+    counted = _count_alike(repeating)
+    ranked = sorted((-score, -at) for at, score in enumerate(scores) if score > 0 and at in prose)
+    few = sorted(
+        (-score, -at)
+        for at, score in enumerate(scores)
+        if score > 0 and found[at].kind not in PROSE and (at in counted or at not in repeating)
+    )
+    best = sorted([*ranked, *few[:others]])[:pool]
 
-
-_DIVERSITY = 80  # from 65 on; the lower, the more a line suffers from words that were told already
-
-_MOST_OVERLAP = 56  # 64ths of a line's words that chosen lines may already hold
-
-
-def _choose_diverse(candidates: Sequence[tuple[int, frozenset[bytes]]], most: int) -> list[int]:
-    """Return the indices of at most `most` candidates (score, words), best first, each unlike those before it."""
-    left = [at for at, (score, words) in enumerate(candidates) if score > 0 and words]
-    overlap = [0] * len(candidates)  # the largest share of a candidate's words in what is taken, in 64ths
-    worths = [score * _DIVERSITY for score, _ in candidates]
+    # Take the best again and again; the words that it tells make those lines worth less that tell them too.
+    words = {-at: set(found[-at].words) - vocabulary.empty for _, at in best}
+    left = [-at for _, at in best if words[-at]]
+    overlap = dict.fromkeys(left, 0)  # the largest share of a line's words in one that is chosen, in 64ths
     chosen: list[int] = []
     while left and len(chosen) < most:
-        best = max(left, key=worths.__getitem__)
-        chosen.append(best)
-        left.remove(best)
+        taken = max(left, key=lambda at: scores[at] * (_DIVERSITY - overlap[at]))
+        chosen.append(taken)
         for at in left:
-            score, words = candidates[at]
-            share = len(words & candidates[best][1]) * 64 // len(words)
-            if share > overlap[at]:
-                overlap[at] = share
-                worths[at] = score * (_DIVERSITY - share)
-        left = [at for at in left if overlap[at] <= _MOST_OVERLAP]
-    return chosen
+            overlap[at] = max(overlap[at], len(words[at] & words[taken]) * 64 // len(words[at]))
+        left = [at for at in left if at != taken and overlap[at] <= _MOST_OVERLAP]
+
+    lines: list[tuple[Candidate, Line]] = []
+    for at in sorted(chosen):
+        one = found[at]._replace(text=counted.get(at, found[at].text))
+        text, where = one.text, one.source
+        if where and (numbered := _NUMBERED.match(text)):
+            text, where = text[numbered.end() :], f"{where}:{numbered[1]}"
+        said = shown(bare(text))
+        lines.append((one, Line(f"{where}: {said}" if where else said, most - chosen.index(at))))
+    return lines
 
 
 _TIMES = re.compile(r" \((\d{1,9}) times\)(?= → |\Z)")
-
 _RUN = 5  # lines that differ in digits alone are one run from here on
-
 _DIGITS = re.compile(r"\d\d*(?:[.,]\d+)*")  # one digit in front is found sooner than `\d+`
-
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
-def _count_alike(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the lines (place, text); of a run that differs in digits alone only the newest, with a count: `(9 times)`.
+def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:
+    """Return the lines by their places; of a run that differs in digits alone the newest, with a count: `(9 times)`.
 
     Counts that the lines have already are added up. Lines without two words of letters are alike only if equal.
     """
-    read: list[tuple[int, str, str, str, str]] = []
+    read: list[tuple[int, str, str, str]] = []
     times: Counter[str] = Counter()
-    for at, line in lines:
-        counted = _TIMES.search(line) if " times)" in line else None
-        if counted:
+    for at, line in lines.items():
+        if " times)" in line and (counted := _TIMES.search(line)):
             text, number, outcome = line[: counted.start()], int(counted[1]), line[counted.end() :]
         else:  # a count goes before the outcome of an action
             text, arrow, rest = (line, "", "") if line.startswith('"') else line.partition(" → ")
             number, outcome = 1, arrow + rest
         pattern = _DIGITS.sub("0", text + outcome)
-        if pattern == text + outcome or not any(islice(_WORD.finditer(text + outcome), 1, 2)):
+        if not any(islice(_WORD.finditer(text + outcome), 1, 2)):
             pattern = text + outcome
         times[pattern] += number
-        read.append((at, line, text, outcome, pattern))
+        read.append((at, text, outcome, pattern))
     newest: dict[str, tuple[int, str]] = {}
-    for at, line, text, outcome, pattern in read:
+    for at, text, outcome, pattern in read:
         is_run = times[pattern] >= _RUN
-        key = pattern if is_run else line
-        newest.pop(key, None)
-        newest[key] = at, f"{text} ({times[pattern]} times){outcome}" if is_run else line
-    return [*newest.values()]
+        newest[pattern if is_run else lines[at]] = (
+            at,
+            f"{text} ({times[pattern]} times){outcome}" if is_run else lines[at],
+        )
+    return dict(newest.values())
 
 
 def without_count(text: str) -> str:
@@ -265,7 +255,6 @@ def without_count(text: str) -> str:
 
 
 Said = TypeVar("Said", bound=tuple[str, int])  # begins with a text
-
 _EXACT = re.compile(r"[\d_/`]|\w\.\w|[a-z][A-Z]")  # in a number, a path or a name of code
 
 
@@ -281,32 +270,22 @@ def newest_of_each_pattern(lines: Iterable[Said]) -> list[Said]:
     return kept[::-1]
 
 
-_DEFINING = frozenset(b"def class func function fn interface struct enum trait type".split())
-
-_DEFINITION = re.compile(
-    r"(?:^|→|\t|:) {0,8}(?:(?:export|default|async|public|private|protected|static|abstract|final|pub) ){0,4}"
-    r"(?:def|class|func|function|fn|interface|struct|enum|trait|type) (?:\([^()\n]{1,60}\) )?([A-Za-z_$][\w$]{1,80})"
-)
-
-
-def find_names(found: Sequence[Candidate]) -> list[Line]:
-    """Return what the newest three files that were read define, a line for each file."""
-    names: dict[str, dict[str, None]] = {}
-    for line in found:
-        if line.source and not _DEFINING.isdisjoint(line.words) and (defined := _DEFINITION.search(line.text)):
-            names.setdefault(line.source, {})[defined[1]] = None
-    return [Line(f"{source} defines {list_whole(names[source], 160)}", MOST_FACTS // 2) for source in list(names)[-3:]]
-
-
-_NUMBERED = re.compile(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?")
-
-
-def _render_fact(line: Candidate) -> str:
-    """Return the line as it is shown, with the file and line number where it stands, if it was read from a file."""
-    if not line.source:
-        return shown(bare(line.text))
-    numbered = _NUMBERED.match(line.text)
-    place, text = (
-        (f"{line.source}:{numbered[1]}", line.text[numbered.end() :]) if numbered else (line.source, line.text)
-    )
-    return f"{place}: {shown(bare(text))}"
+def key_lines(text: str, max_tokens: int, *, count: Count = estimate_text) -> list[str]:
+    """Return the lines of `text` that matter most, each on one line, within `max_tokens` together: errors, then
+    values."""
+    body = cleaned(text)
+    errors = error_lines(body, 6)
+    found = find_in_lines(body, "result")
+    vocabulary = Vocabulary(found)
+    chosen = choose_lines(found, [salience(one, vocabulary) for one in found], vocabulary)
+    facts = [line for _, line in chosen if line.text not in errors]
+    joined, left = "", max_tokens
+    taken: set[str] = set()
+    for line in (*errors, *(fact.text for fact in sorted(facts, key=lambda fact: -fact.rank))):
+        if line in taken or count(f"- {line}\n") > left:
+            continue
+        longer = f"{joined}- {line}\n"
+        if (tokens := count(longer)) <= max_tokens:  # together they may be more than each by itself
+            taken.add(line)
+            joined, left = longer, max_tokens - tokens
+    return [line for line in dict.fromkeys((*errors, *(fact.text for fact in facts))) if line in taken]

@@ -14,24 +14,15 @@ from summarizing_context.messages.authorship import split_words
 from summarizing_context.messages.text import GONE, clip, shown
 
 Count = Callable[[str], int]
-
 INTENT, CONSTRAINTS, DONE, DECISIONS, ERRORS, STATE, FACTS = range(7)
-
 NAMES = (
-    "Intent",
-    "Constraints and corrections",
-    "Done",
-    "Decisions",
-    "Errors and fixes",
-    "State and next step",
+    *("Intent", "Constraints and corrections", "Done", "Decisions", "Errors and fixes", "State and next step"),
     "Facts",
 )
-
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
-
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
-
 _STRICT_SHARE = 70  # percent of the room that strict constraints may take before all others
+_BY_HEADING = {f"## {name}": section for section, name in enumerate(NAMES)}
 
 
 class Line(NamedTuple):
@@ -44,18 +35,13 @@ class Line(NamedTuple):
 Sections = list[list[Line]]  # one list for each name, each in the order in which it is shown
 
 
-def empty_sections() -> Sections:
-    """Return no line in any section."""
-    return [[] for _ in NAMES]
-
-
 def read_sections(summary: str) -> Sections:
     """Return the bullets of a summary text. Text outside the fixed sections counts as facts, a line each."""
-    by_heading = {f"## {name}": section for section, name in enumerate(NAMES)}
-    sections, section = empty_sections(), FACTS
+    sections: Sections = [[] for _ in NAMES]
+    section = FACTS
     for line in map(shown, summary.split("\n")):
-        if line in by_heading:
-            section = by_heading[line]
+        if line in _BY_HEADING:
+            section = _BY_HEADING[line]
         elif len(line) > 2 and not line.startswith("## "):
             sections[section].append(Line(line.removeprefix("- ")))
     return sections
@@ -66,8 +52,7 @@ def without_section(summary: str, section: int) -> str:
     kept: list[str] = []
     is_kept = True
     for line in summary.split("\n"):
-        if line.startswith("## "):
-            is_kept = line != f"## {NAMES[section]}"
+        is_kept = line != f"## {NAMES[section]}" if line.startswith("## ") else is_kept
         kept += [line] if is_kept else []
     return "\n".join(kept)
 
@@ -89,28 +74,28 @@ def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count
     used: dict[int, int] = {}  # tokens by section
     cost_of = cache(count)
 
-    def take(section: int, most: int, least_rank: int = 0) -> None:
-        """Take lines of a section up to `most` tokens for all; three too long ones end it."""
-        missed = 0
+    def take(section: int, percent: float, least_rank: int = 0) -> None:
+        """Take lines of a section up to a share of all tokens; three too long ones end it."""
+        most, missed = int(max_tokens * percent // 100), 0
         for at, line in ranked[section]:
             if (section, at) in taken:
                 continue
-            if line.rank < least_rank:
+            if line.rank < least_rank or missed > 2:
                 return
             cost = cost_of(f"- {line.text}\n") + (0 if section in used else cost_of(f"## {NAMES[section]}\n"))
             if cost <= min(most - used.get(section, 0), max_tokens - sum(used.values())):
                 taken.append((section, at))
                 used[section] = used.get(section, 0) + cost
-            elif (missed := missed + 1) > 2:
-                return
+            else:
+                missed += 1
 
-    take(CONSTRAINTS, max_tokens * _STRICT_SHARE // 100, STRICT_RANK)
+    take(CONSTRAINTS, _STRICT_SHARE, STRICT_RANK)
     for section in PRIORITY:
-        take(section, max_tokens * shares[section] // 100)
+        take(section, shares[section])
     for section in (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT):
-        take(section, max_tokens * shares[section] * 3 // 200)
+        take(section, shares[section] * 1.5)
     for section in (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, FACTS, DONE):
-        take(section, max_tokens)
+        take(section, 100)
     while taken:
         parts = {section: f"## {NAMES[section]}" for section, _ in sorted(taken)}
         for section, at in sorted(taken):
@@ -141,16 +126,11 @@ _LABEL = re.compile(
     r"|(?P<role>user|assistant|system|developer|tool|function)"
     r"(?: (?:(?P<what>note|thinks|media)(?: \S+)?|calls (?P<called>.+?)))?)(?: \(\d+ times\))?\Z"
 )
-
-_SUMMARY_LABEL = re.compile(r"(?:\A|(?<=\n))### summary \d+ of \d+(?:\n|\Z)")
-
-_ESCAPED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )")
-
-_LABEL_LIKE = re.compile(r"^[ \t]*### (.*)$", re.MULTILINE)
-
 _SAME: tuple[BlockKind, ...] = ("user", "assistant", "system", "note", "thinks", "media")
-
-_KINDS: dict[str, BlockKind] = {"developer": "system", **{name: name for name in _SAME}}  # by role or by part
+_KINDS: dict[str, BlockKind] = {"developer": "system", **{kind: kind for kind in _SAME}}  # by role or by part
+_SUMMARY_LABEL = re.compile(r"(?:\A|(?<=\n))### summary \d+ of \d+(?:\n|\Z)")
+_ESCAPED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )")
+_LABEL_LIKE = re.compile(r"^[ \t]*### (.*)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -180,6 +160,24 @@ def split_blocks(content: str) -> list[Block]:
     return blocks
 
 
+def _read_label(label: str) -> tuple[BlockKind, str] | None:
+    """Return the kind of the block under a label, and its tool; None where it is no label."""
+    found = _LABEL.match(label)
+    if found is None:
+        return None
+    if found["tool"]:
+        return ("failed" if found["outcome"] == "failed " else "result"), found["tool"]
+    if found["called"]:
+        return "call", found["called"]
+    return _KINDS.get(found["what"] or found["role"], "result"), ""
+
+
+def is_rendered(text: str) -> bool:
+    """Say whether this is a segment's own content, standing for itself because it is short."""
+    first = text.lstrip().partition("\n")[0]
+    return first.startswith("### ") and _read_label(first[4:]) is not None
+
+
 def split_children(content: str) -> list[str]:
     """Return the texts under the `### summary i of n` lines of a rollup's content; all of it, if there is none."""
     return [piece.rstrip("\n") for piece in _SUMMARY_LABEL.split(content) if piece.strip()]
@@ -198,21 +196,3 @@ def escape_labels(text: str) -> str:
         return f"\\{found[0].lstrip()}" if is_label else found[0]
 
     return _LABEL_LIKE.sub(escaped, text)
-
-
-def is_rendered(text: str) -> bool:
-    """Say whether this is a segment's own content, standing for itself because it is short."""
-    first = text.lstrip().partition("\n")[0]
-    return first.startswith("### ") and _read_label(first[4:]) is not None
-
-
-def _read_label(label: str) -> tuple[BlockKind, str] | None:
-    """Return the kind of the block under a label, and its tool; None where it is no label."""
-    found = _LABEL.match(label)
-    if found is None:
-        return None
-    if found["tool"]:
-        return ("failed" if found["outcome"] == "failed " else "result"), found["tool"]
-    if found["called"]:
-        return "call", found["called"]
-    return _KINDS.get(found["what"] or found["role"], "result"), ""

@@ -1,18 +1,22 @@
 """The extractive summary of a segment, thorough or quick by plain searches, and of neighbouring summaries.
 
 Pure. The thorough one reads the blocks of a segment in one pass, then each section takes its lines. The quick one is
-for hundreds of segments that must be shown at once. `lines` says how much a line is worth, `sections` selects what
-fits.
+for hundreds of segments that must be shown at once. Sentences are quoted verbatim; the word lists in `statements.toml`
+tell a choice and a fix. `lines` says how much a line is worth, `sections` selects what fits.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from itertools import islice
 
 from summarizing_context.concurrency import YieldNow, never_yield
+from summarizing_context.extraction.rules import cue_rules
 from summarizing_context.extraction.tool_calls import first_error_line, looks_only, verb_of
 from summarizing_context.messages.text import cleaned, clip, list_whole, shown, split_prose, words_of
 from summarizing_context.summarizers.extractive.actions import (
@@ -25,13 +29,13 @@ from summarizing_context.summarizers.extractive.actions import (
     render_call,
 )
 from summarizing_context.summarizers.extractive.lines import (
+    MOST_FACTS,
     PROSE,
     Candidate,
     Place,
     Vocabulary,
     choose_lines,
     find_in_lines,
-    find_names,
     newest_of_each_pattern,
     salience,
     sentence,
@@ -45,13 +49,13 @@ from summarizing_context.summarizers.extractive.sections import (
     ERRORS,
     FACTS,
     INTENT,
+    NAMES,
     STATE,
     STRICT_RANK,
     Block,
     Count,
     Line,
     Sections,
-    empty_sections,
     fit,
     is_rendered,
     nothing_readable,
@@ -60,8 +64,8 @@ from summarizing_context.summarizers.extractive.sections import (
     split_children,
     unescape_labels,
 )
-from summarizing_context.summarizers.extractive.statements import find_constraints, find_fix, find_intent, is_choice
 
+LEAF_SHARES = (18, 30, 14, 12, 14, 10, 40)  # percent of the room for each section of a segment's summary
 PASSING = ("in progress: ", "to do: ", "called, no result yet: ")  # a state that a later one replaces
 
 
@@ -78,19 +82,27 @@ def leaf_sections(content: str, yield_now: YieldNow = never_yield) -> Sections:
     scores = [salience(one, vocabulary) if one.kind != "user" else 0 for one in found]
     yield_now(len(content))
     spoken = [(score, one) for score, one in zip(scores, found, strict=True) if one.kind in ("assistant", "thinks")]
-    human = [one for one in found if one.kind == "user"]
-    sections = empty_sections()
-    sections[CONSTRAINTS] = find_constraints(block.body for block in blocks if block.kind == "user")
-    sections[INTENT] = find_intent(human, {line.text for line in sections[CONSTRAINTS]})
-    sections[ERRORS] = _error_lines(blocks, steps, [one for _, one in spoken])
-    sections[STATE] = _state_lines(steps, spoken)
+    sections: Sections = [[] for _ in NAMES]
+    sections[CONSTRAINTS] = _constraints(block.body for block in blocks if block.kind == "user")
+    sections[INTENT] = _intent((one for one in found if one.kind == "user"), sections[CONSTRAINTS])
+    sections[ERRORS] = _errors(blocks, steps, [one for _, one in spoken])
+    sections[STATE] = _state(steps, spoken)
     sections[DONE] = find_actions(steps)
     told = "\n".join(line.text for section in sections for line in section)
-    sections[FACTS] = find_names(found)
+
+    # what the newest three files that were read define, a line for each file
+    names: dict[str, dict[str, None]] = {}
+    for one in found:
+        if one.source and not _DEFINING.isdisjoint(one.words) and (defined := _DEFINITION.search(one.text)):
+            names.setdefault(one.source, {})[defined[1]] = None
+    sections[FACTS] = [
+        Line(f"{source} defines {list_whole(names[source], 160)}", MOST_FACTS // 2) for source in list(names)[-3:]
+    ]
     worths = [worth(score, one) for score, one in zip(scores, found, strict=True)]
     for one, line in choose_lines(found, worths, vocabulary):
         if without_count(line.text) not in told:
-            sections[DECISIONS if is_choice(one) else FACTS].append(line)
+            choice = one.kind in ("assistant", "thinks") and (_has_cue(one, "decision") or _has_cue(one, "reason"))
+            sections[DECISIONS if choice else FACTS].append(line)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
@@ -125,7 +137,49 @@ def _read_lines(blocks: Sequence[Block], steps: Sequence[Step], yield_now: Yield
     return found
 
 
-def _error_lines(blocks: Sequence[Block], steps: Sequence[Step], agent: Sequence[Candidate]) -> list[Line]:
+_DEFINING = frozenset(b"def class func function fn interface struct enum trait type".split())
+_DEFINITION = re.compile(
+    r"(?:^|→|\t|:) {0,8}(?:(?:export|default|async|public|private|protected|static|abstract|final|pub) ){0,4}"
+    r"(?:def|class|func|function|fn|interface|struct|enum|trait|type) (?:\([^()\n]{1,60}\) )?([A-Za-z_$][\w$]{1,80})"
+)
+
+
+def _constraints(rows: Iterable[str]) -> list[Line]:
+    """Return the standing rules of humans, quoted, oldest first. Of equal rules the last one counts."""
+    lines: dict[str, Line] = {}
+    for row in rows:
+        for rule in cue_rules([row]):
+            quote = f'"{rule.quote}"'
+            lines.pop(quote, None)
+            lines[quote] = Line(quote, STRICT_RANK if rule.strength == "must" else STRICT_RANK - 2)
+    return list(lines.values())
+
+
+_MOST_SENTENCES = 8  # of one human message
+
+
+def _intent(human: Iterable[Candidate], constraints: Iterable[Line]) -> list[Line]:
+    """Return what humans said, quoted, oldest first; of requests that differ in their numbers alone the newest two.
+
+    The beginnings of all messages rank before what follows them, the first and the newest message before the others.
+    Sentences among the constraints are left out.
+    """
+    known = {line.text for line in constraints}
+    by_block: dict[int, list[str]] = {}
+    for one in human:
+        if len(one.words) > 1 and (quote := f'"{shown(one.text)}"') not in known:
+            by_block.setdefault(one.block, []).append(quote)
+    lines: dict[str, Line] = {}
+    for at, quotes in enumerate(by_block.values()):
+        is_end = at in (0, len(by_block) - 1)
+        for number, quote in enumerate(quotes[:_MOST_SENTENCES]):
+            lines.pop(quote, None)
+            late = max(number - (2 if is_end else 0), 0)
+            lines[quote] = Line(quote, at + (_MOST_SENTENCES - late) * len(by_block))
+    return newest_of_each_pattern(lines.values())
+
+
+def _errors(blocks: Sequence[Block], steps: Sequence[Step], agent: Sequence[Candidate]) -> list[Line]:
     """Return each error once, with its fix if the agent reports one, or the note that the same call passed later."""
     went_well = {
         (step.tool, step.command, step.path): at
@@ -134,10 +188,16 @@ def _error_lines(blocks: Sequence[Block], steps: Sequence[Step], agent: Sequence
     }
     lines: dict[str, Line] = {}
     for at, step in [(at, step) for at, step in enumerate(steps) if step.error][-16:]:
-        fix = find_fix(agent, frozenset(words_of(step.error)), step.answered)
+        # the fix: the first sentence soon after that reports one; one that shares a word with the error wins
+        soon = [one for one in agent if step.answered < one.block <= step.answered + 12][:60]
+        fixes = [one for one in soon if _has_cue(one, "fix") and _is_informative(one)]
+        related = [one for one in fixes if not set(words_of(step.error)).isdisjoint(one.words)]
         later = went_well.get((step.tool, step.command, step.path), -1) > at
         text = f"{render_call(step, 70)}: {step.error}"
-        text += f" → {clip(fix, 160)}" if fix else " → passed later" if later else ""
+        if fixes:
+            text += f" → {clip(shown((related or fixes)[0].text), 160)}"
+        elif later:
+            text += " → passed later"
         lines.pop(step.error, None)
         lines[step.error] = Line(text, (3 if step.looks else 6) + (0 if later else 3))
     pasted = (first_error_line(block.body, False) for block in blocks if block.kind == "user")
@@ -145,13 +205,11 @@ def _error_lines(blocks: Sequence[Block], steps: Sequence[Step], agent: Sequence
 
 
 _TODO = re.compile(r"\{[^{}]{1,600}\}")
-
 _TODO_TEXT = ("content", "step", "title", "task", "text", "description")
-
 _DONE_WORDS = frozenset({"completed", "complete", "done", "cancelled", "canceled", "closed"})
 
 
-def _state_lines(steps: Sequence[Step], spoken: Sequence[tuple[int, Candidate]]) -> list[Line]:
+def _state(steps: Sequence[Step], spoken: Sequence[tuple[int, Candidate]]) -> list[Line]:
     """Return the tasks that are open, the last sentence and the two best of the newest message, and a call without
     result."""
     newest = [(score, at) for at, (score, one) in enumerate(spoken) if one.block == spoken[-1][1].block]
@@ -182,34 +240,70 @@ def _todo_lines(body: str) -> list[Line]:
     return [*tasks, Line(clip("to do: " + "; ".join(waiting), 300), 11)] if waiting else tasks
 
 
+def quotes(text: str) -> list[str]:
+    """Return the decisions in one text that a human wrote, word for word."""
+    said = [sentence(each, 0) for each in split_prose(cleaned(text))[0]]
+    return list(dict.fromkeys(shown(one.text) for one in said if _has_cue(one, "decision") and _is_informative(one)))
+
+
+def error_line(result: str, failed: bool) -> str:
+    """Return the line of a result that names the error; "" if it names none. Of a huge one both ends are read."""
+    ends = result if len(result) <= 2_000_000 else f"{result[:1_000_000]}\n{result[-1_000_000:]}"
+    return first_error_line(cleaned(ends), failed)
+
+
+def _is_informative(one: Candidate) -> bool:
+    """Say whether a sentence is understood alone: more than three words, and no markup."""
+    return len(one.words) > 3 and not (one.text.startswith(("|", "<", "{")) or one.text.endswith((":", ",")))
+
+
+def _has_cue(one: Candidate, kind: str) -> bool:
+    """Say whether any word or phrase of a list stands in a sentence."""
+    words, phrases = _cues()[kind]
+    if not words.isdisjoint(one.words):
+        return True
+    text = b" %b " % b" ".join(one.words)
+    return any(phrase in text for phrase in phrases)
+
+
+@cache
+def _cues() -> Mapping[str, tuple[frozenset[bytes], list[bytes]]]:
+    """Return the words and the phrases of each list, a phrase with a space on either side."""
+    lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
+    return {
+        kind: (
+            frozenset(cue.encode() for cue in cues if " " not in cue),
+            [f" {cue} ".encode() for cue in cues if " " in cue],
+        )
+        for kind, cues in lists.items()
+    }
+
+
 _FAILURES = ("Traceback (most", "\nFAILED", "\n--- FAIL", "rror: ", "xit code ", "fatal: ", "panic: ", "ERROR")
-
 _PATH = re.compile(r'path":\s?"([^"\\\n]{1,300})"')
-
 _END = 1_000  # characters of a block that are read
 
 
 def skim_sections(content: str) -> Sections:
     """Return the few lines that plain searches find."""
     blocks = split_blocks(content)
-    sections = empty_sections()
+    sections: Sections = [[] for _ in NAMES]
     human = [block.body for block in blocks if block.kind == "user" and block.body]
-    sections[CONSTRAINTS] = find_constraints(human)
+    sections[CONSTRAINTS] = _constraints(human)
     if human:
-        known = {line.text for line in sections[CONSTRAINTS]}
-        sections[INTENT] = find_intent(_last_sentences(human[-1]), known)[-1:]
+        sections[INTENT] = _intent(_last_sentences(human[-1]), sections[CONSTRAINTS])[-1:]
     failures: dict[str, Line] = {}
     changed: dict[str, None] = {}
     looked: dict[str, None] = {}
-    for block in blocks:
-        failed = block.kind == "failed"
-        if failed or (block.kind == "result" and not looks_only(block.tool) and _names_failure(block.body)):
-            if line := first_error_line(block.body, failed):
+    for kind, body, tool in blocks:
+        failed = kind == "failed"
+        if failed or (kind == "result" and not looks_only(tool) and any(mark in body for mark in _FAILURES)):
+            if line := first_error_line(body, failed):
                 failures.pop(line, None)
-                failures[line] = Line(f"{block.tool}: {line}", 2 if failed else 1)
-        elif block.kind == "call" and 'path":' in block.body:
-            names = changed if verb_of(block.tool) else looked
-            names.update((found[1], None) for found in islice(_PATH.finditer(block.body), 8))
+                failures[line] = Line(f"{tool}: {line}", 2 if failed else 1)
+        elif kind == "call" and 'path":' in body:
+            names = changed if verb_of(tool) else looked
+            names.update((found[1], None) for found in islice(_PATH.finditer(body), 8))
     sections[ERRORS] = list(failures.values())[-6:]
     sections[DONE] += [Line(f"changed {list_whole(changed, 240)}", 2)] if changed else []
     sections[DONE] += [Line(f"looked at {list_whole(looked, 160)}", 1)] if looked else []
@@ -223,10 +317,6 @@ def skim_sections(content: str) -> Sections:
     return sections
 
 
-def _names_failure(result: str) -> bool:
-    return any(mark in result for mark in _FAILURES)
-
-
 def _last_sentences(body: str) -> list[Candidate]:
     """Return the sentences of the last lines of a body, or of the whole words near its end."""
     if len(body) > _END:
@@ -236,10 +326,7 @@ def _last_sentences(body: str) -> list[Candidate]:
     return [sentence(text, 0) for text in split_prose(cleaned(body))[0]]
 
 
-LEAF_SHARES = (18, 30, 14, 12, 14, 10, 40)  # percent of the room for each section of a segment's summary
-
 _POOL = 64  # lines of one section that compete
-
 _SPOKEN = frozenset(b"the a an is are was to of and in it for that with on not but so der die das und ist".split())
 
 
@@ -262,8 +349,9 @@ def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: Yiel
         return [line.text for child in children for line in child[section]]
 
     asked = told(INTENT)
-    _correct(children, [*(line.text for child in children for line in (*child[CONSTRAINTS], *child[INTENT]))])
-    sections = empty_sections()
+    for quote in [line.text for child in children for line in (*child[CONSTRAINTS], *child[INTENT])]:
+        _correct(children, quote)
+    sections: Sections = [[] for _ in NAMES]
     texts = list(dict.fromkeys(asked))  # the first request, then the newest
     sections[INTENT] = newest_of_each_pattern(Line(text, at or len(texts)) for at, text in enumerate(texts))
     sections[CONSTRAINTS] = [Line(text, STRICT_RANK) for text in _last_of_each(told(CONSTRAINTS))]
@@ -301,15 +389,10 @@ def _thin(texts: Iterable[str], vocabulary: Vocabulary) -> list[Line]:
 
 
 def _last_of_each(texts: Iterable[str]) -> list[str]:
-    kept: dict[str, None] = {}
-    for text in texts:
-        kept.pop(text, None)
-        kept[text] = None
-    return list(kept)
+    return list(dict.fromkeys(reversed([*texts])))[::-1]
 
 
 _VALUE = re.compile(r"(?<![\w./:+-])[\w./:+-]*\d[\w./:+-]*")
-
 _TAKEN_BACK = re.compile(
     r"(?:\b(?:not|no longer|instead of|rather than|nicht(?: mehr)?|statt|anstatt)\s+|!=\s*)"
     r"(?:(?:on|at|in|by|the|auf|bei|in|die|der|das)\s+)?[`'\"]?(?P<value>[\w./:+-]*\d[\w./:+-]*)",
@@ -317,30 +400,24 @@ _TAKEN_BACK = re.compile(
 )
 
 
-def _correct(children: Sequence[Sections], quotes: Iterable[str]) -> None:
-    """Put each quote in which a human takes a value back in the place of the lines that tell this value.
+def _correct(children: Sequence[Sections], quote: str) -> None:
+    """Put a quote in which a human takes a value back in the place of the lines that tell this value.
 
     Such a line is about the same thing, by two words besides small ones, and does not tell all the values of the
     quote, as one of a change from one to the other would.
     """
-    for quote in quotes:
-        if (found := _TAKEN_BACK.search(quote)) is None:
-            continue
-        text, wrong = quote.strip('"'), found["value"].rstrip(".:-")
-        values = _values(text) - {wrong}
-        if not values:  # nothing is told in its place
-            continue
-        for child in children:
-            for section in (DONE, DECISIONS, STATE, FACTS):
-                for at, line in enumerate(child[section]):
-                    told = _values(line.text) if wrong in line.text else frozenset()
-                    if wrong in told and not values <= told and len(_about(line.text) & _about(text)) >= 2:
-                        child[section][at] = line._replace(text=text)
+    if (found := _TAKEN_BACK.search(quote)) is None:
+        return
+    text, wrong = quote.strip('"'), found["value"].rstrip(".:-")
+    values = _values(text) - {wrong}
+    about = {word for word in words_of(text) if len(word) > 3}
+    for child in children if values else ():  # else nothing is told in its place
+        for section in (DONE, DECISIONS, STATE, FACTS):
+            for at, line in enumerate(child[section]):
+                told = _values(line.text) if wrong in line.text else set()
+                if wrong in told and not values <= told and len(about.intersection(words_of(line.text))) >= 2:
+                    child[section][at] = line._replace(text=text)
 
 
-def _values(text: str) -> frozenset[str]:
-    return frozenset(value.rstrip(".:-") for value in _VALUE.findall(text))
-
-
-def _about(text: str) -> frozenset[bytes]:
-    return frozenset(word for word in words_of(text) if len(word) > 3)
+def _values(text: str) -> set[str]:
+    return {value.rstrip(".:-") for value in _VALUE.findall(text)}

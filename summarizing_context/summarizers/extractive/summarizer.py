@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple, Protocol
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply
+from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.sections import (
     NAMES,
     PRIORITY,
@@ -27,15 +27,11 @@ from summarizing_context.summarizers.extractive.summaries import (
     rollup_sections,
     skim_sections,
 )
-from summarizing_context.summarizers.extractive.topics import excerpt_about, key_lines, lines_about
+from summarizing_context.summarizers.extractive.topics import excerpt_about, lines_about
 
 RECIPE = "extractive/v9"  # another name whenever the same content would give other bytes
-
 _ROLLUP_SHARES = (14, 30, 18, 14, 14, 6, 34)  # percent of the room for each section
-
 _SKIM_SHARES = (20, 60, 25, 0, 25, 20, 15)
-
-_AT_HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 
 
 def summarize_extractively(
@@ -96,7 +92,7 @@ def cut_to(summary: str, max_tokens: int, *, count: Count = estimate_text) -> st
     """Return a summary without the last lines of those sections that take most for their share; a brief where none is
     left."""
     by_heading = {f"## {name}": share for name, share in zip(NAMES, _ROLLUP_SHARES, strict=True)}
-    parts = [part.rstrip("\n").split("\n") for part in _AT_HEADING.split(summary)]
+    parts = [part.rstrip("\n").split("\n") for part in re.split(r"^(?=## )", summary, flags=re.MULTILINE)]
     shares = [by_heading.get(part[0], min(_ROLLUP_SHARES)) for part in parts]
     costs = [[count(f"{line}\n") for line in part] for part in parts]
     while any(len(part) > 1 for part in parts):
@@ -115,8 +111,9 @@ class ExtractiveSummarizer:
     Nothing limits it: it is always ready, and calls nobody.
     """
 
+    recipe = RECIPE
+
     def __init__(self, *, count: Count, thread: WorkerThread | None = None) -> None:
-        self.recipe = RECIPE
         self._count = count
         self._thread = WorkerThread("extractive") if thread is None else thread
         self._closed = False
@@ -125,15 +122,16 @@ class ExtractiveSummarizer:
         """Return the summary of a job. When cancelled, the thread only finishes the segment it is reading."""
         if self._closed:
             raise SummarizerError("the extractive summarizer is closed; open a new context to summarize again")
-        made = partial(
-            summarize_extractively,
-            job.content,
-            kind=job.kind,
-            max_tokens=job.max_tokens,
-            count=self._count,
-            yield_now=self._thread.yield_now,
+        text = await self._thread.run(
+            lambda: summarize_extractively(
+                job.content,
+                kind=job.kind,
+                max_tokens=job.max_tokens,
+                count=self._count,
+                yield_now=self._thread.yield_now,
+            )
         )
-        return SummaryReply(await self._thread.run(made), input_tokens=0, output_tokens=0)
+        return SummaryReply(text, input_tokens=0, output_tokens=0)
 
     def ready_in(self) -> float:
         return 0.0
@@ -160,15 +158,10 @@ class Extracts(NamedTuple):
     """The extractive passes of a session, with every summarizer: thorough, quick, making a summary short, or as
     short as it has to be; about a topic, to be shown and to be read on. Sizes are estimated tokens."""
 
-    thorough: Extract
-    skim: Callable[[str, int], str]
-    brief: Callable[[str, int], str]
-    cut: Callable[[str, int], str]
-    key_lines: Callable[[str, int], Sequence[str]]  # of a text that a model does not get to read
-    about: LinesAbout
-    excerpt: LinesAbout
-
-
-def make_extracts() -> Extracts:
-    """Return the passes."""
-    return Extracts(summarize_extractively, skim, brief_of, cut_to, key_lines, lines_about, excerpt_about)
+    thorough: Extract = summarize_extractively
+    skim: Callable[[str, int], str] = skim
+    brief: Callable[[str, int], str] = brief_of
+    cut: Callable[[str, int], str] = cut_to
+    key_lines: Callable[[str, int], Sequence[str]] = key_lines  # of a text that a model does not get to read
+    about: LinesAbout = lines_about
+    excerpt: LinesAbout = excerpt_about

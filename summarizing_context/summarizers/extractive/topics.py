@@ -1,28 +1,18 @@
-"""The lines of a content about a topic, and the key lines of a text that is left out of a model's input. Pure."""
+"""The lines of a content about a topic, to be shown or to be read on. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from summarizing_context.extraction.tool_calls import error_lines
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.text import cleaned, lower_words, shown, split_lines, words_of
-from summarizing_context.summarizers.extractive.lines import (
-    STOP_WORDS,
-    Vocabulary,
-    choose_lines,
-    find_in_lines,
-    salience,
-)
+from summarizing_context.summarizers.extractive.lines import STOP_WORDS
 from summarizing_context.summarizers.extractive.sections import Count
 
 _MOST_TERMS = 32
-
 _STEM = 5  # characters of a word that its other endings share, at least
-
 _UNSPACED = "\u2e80"  # scripts from here on part no words
-
 _NEIGHBOURS = ((-2, 6), (-1, 3), (1, 3), (2, 6))  # lines away, and what part of a score reaches them
 
 
@@ -65,13 +55,22 @@ def _scored(content: str, topic: str) -> tuple[list[_Line], list[int]]:
         if raw.startswith("### "):
             block, label = block + 1, raw[4:]
             continue
-        lines.extend(
-            _Line(block, label, text, b" %b " % lower_words(text.lower().encode("utf-8", "surrogatepass")))
-            for text in split_lines(cleaned(raw))
-        )
+        for text in split_lines(cleaned(raw)):
+            words = b" %b " % lower_words(text.lower().encode("utf-8", "surrogatepass"))
+            lines.append(_Line(block, label, text, words))
+
+    # The terms are the stems of the topic's words, without stop words.
+    said = list(dict.fromkeys(words_of(topic.lower())))
+    terms: dict[str, None] = {}
+    for raw_word in [word for word in said if word not in STOP_WORDS] or said:
+        word = raw_word.decode("utf-8", "surrogatepass")
+        if any(char >= _UNSPACED for char in word):
+            terms |= dict.fromkeys(word[at : at + 2] for at in range(max(1, len(word) - 1)))
+        else:
+            terms[f" {word[: max(_STEM, len(word) - 3)]}" if len(word) >= _STEM else f" {word} "] = None
     own = [0] * len(lines)
-    for term in _terms(topic):
-        hits = [at for at, line in enumerate(lines) if term in line.words]
+    for term in list(terms)[:_MOST_TERMS]:
+        hits = [at for at, line in enumerate(lines) if term.encode("utf-8", "surrogatepass") in line.words]
         for at in hits:
             own[at] += 12 * ((len(lines) // len(hits)) ** 4).bit_length()  # about four times the binary logarithm
     own = [score * 3 // 2 if line.label == "user" else score for score, line in zip(own, lines, strict=True)]
@@ -85,53 +84,14 @@ def _scored(content: str, topic: str) -> tuple[list[_Line], list[int]]:
     return lines, scores
 
 
-def _terms(topic: str) -> list[bytes]:
-    """Return the search terms of a topic: the stems of its words, without stop words."""
-    words = list(dict.fromkeys(words_of(topic.lower())))
-    terms: dict[bytes, None] = {}
-    for raw in [word for word in words if word not in STOP_WORDS] or words:
-        word = raw.decode("utf-8", "surrogatepass")
-        if any(char >= _UNSPACED for char in word):
-            found = [word[at : at + 2] for at in range(max(1, len(word) - 1))]
-        elif len(word) >= _STEM:
-            found = [f" {word[: max(_STEM, len(word) - 3)]}"]
-        else:
-            found = [f" {word} "]
-        terms.update((term.encode("utf-8", "surrogatepass"), None) for term in found)
-    return list(terms)[:_MOST_TERMS]
-
-
 def _chosen(texts: Sequence[str], scores: Sequence[int], max_tokens: int, count: Count) -> list[int]:
     """Return the indices of the lines with the best scores, the newer first among equals, as far as they fit; in
     order."""
-    chosen: list[int] = []
-    seen: set[str] = set()
+    chosen: dict[str, int] = {}
     left = max_tokens
     for at in sorted((at for at, score in enumerate(scores) if score > 0), key=lambda at: (-scores[at], -at)):
         cost = count(texts[at]) + 1
-        if cost <= left and texts[at] not in seen:
-            seen.add(texts[at])
-            chosen.append(at)
+        if cost <= left and texts[at] not in chosen:
+            chosen[texts[at]] = at
             left -= cost
-    return sorted(chosen)
-
-
-def key_lines(text: str, max_tokens: int, *, count: Count = estimate_text) -> list[str]:
-    """Return the lines of `text` that matter most, each on one line, within `max_tokens` together: errors, then
-    values."""
-    body = cleaned(text)
-    errors = error_lines(body, 6)
-    found = find_in_lines(body, "result")
-    vocabulary = Vocabulary(found)
-    scores = [salience(one, vocabulary) for one in found]
-    facts = [line for _, line in choose_lines(found, scores, vocabulary) if line.text not in errors]
-    joined, left = "", max_tokens
-    taken: set[str] = set()
-    for line in (*errors, *(fact.text for fact in sorted(facts, key=lambda fact: -fact.rank))):
-        if line in taken or count(f"- {line}\n") > left:
-            continue
-        longer = f"{joined}- {line}\n"
-        if (tokens := count(longer)) <= max_tokens:  # together they may be more than each by itself
-            taken.add(line)
-            joined, left = longer, max_tokens - tokens
-    return [line for line in dict.fromkeys((*errors, *(fact.text for fact in facts))) if line in taken]
+    return sorted(chosen.values())

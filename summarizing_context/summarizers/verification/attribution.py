@@ -27,13 +27,9 @@ from summarizing_context.summarizers.extractive.sections import (
 )
 
 ATTRIBUTION_VERSION = "1"  # another one makes every summary anew; what is stored outlives a stricter check
-
 NOT_THE_USERS = "(agent's note)"  # before a line that is a fact, and no order of the user's
-
 _QUOTATION_MARKS = str.maketrans({"’": "'", "‘": "'", **dict.fromkeys('"“”„«»「」`')})
-
 _ENDS = " .!…。！,;:*_'()"  # a question mark stays: a question is no statement
-
 _LONGEST = 400  # characters of a sentence that is shown for its part, or that leads to a list
 
 
@@ -45,13 +41,12 @@ class HumanSentences:
 
     @cached_property
     def _rows(self) -> list[tuple[list[str], list[int], str]]:
-        """The sentences of each text, all of them plain and in lower case as one text, and where each ends in it."""
+        """The sentences of each text, the newest first; where each ends in all of them, in lower case as one text."""
         rows: list[tuple[list[str], list[int], str]] = []
-        for text in self._texts:
-            sentences = list(_sentences(text))
+        for sentences in map(list, map(_sentences, self._texts)):
             plain = [_plain(sentence).lower() for sentence in sentences]
             ends = [end - 1 for end in accumulate(len(each) + 1 for each in plain)]
-            rows.append((sentences, ends, " ".join(plain)))
+            rows.insert(0, (sentences, ends, " ".join(plain)))
         return rows
 
     def has(self, claim: str) -> bool:
@@ -63,18 +58,15 @@ class HumanSentences:
 
         A part may say the opposite of its sentence, so one of at least three words stands for the whole of it.
         """
-        key = _plain(claim).strip(_ENDS)
-        if not any(map(str.isalnum, key)):
-            return ""
+        key = _plain(claim).strip(_ENDS).lower()
         parts: dict[str, None] = {}
-        for sentences, ends, text in reversed(self._rows):
-            if key.lower() in text:  # else no pattern is needed: to compile one of a long claim takes milliseconds
-                for found in re.finditer(rf"(?<!\w){re.escape(key.lower())}(?!\w)", text):
+        for sentences, ends, text in self._rows if any(map(str.isalnum, key)) else ():
+            if key in text:  # else no pattern is needed: to compile one of a long claim takes milliseconds
+                for found in re.finditer(rf"(?<!\w){re.escape(key)}(?!\w)", text):
                     first, last = bisect_right(ends, found.start()), bisect_left(ends, found.end())
                     parts[" ".join(sentences[first : last + 1])] = None
-        if whole := [said for said in parts if _is_same(said, claim)]:
-            return whole[0]
-        return next((said for said in parts if len(key.split()) >= 3 and len(said) <= _LONGEST), "")
+        short = (said for said in parts if len(key.split()) >= 3 and len(said) <= _LONGEST)
+        return next((said for said in parts if _is_same(said, claim)), None) or next(short, "")
 
 
 def _plain(text: str) -> str:
@@ -119,31 +111,22 @@ def _sentences(row: str) -> Iterator[str]:
 
 
 _RULES = re.compile(r"constraint|correction|\b(?:rule|requirement|preference|instruction|guideline|order)s?\b")
-
 _CLAIM = re.compile(
     r"(?<![\w/.`-])(?:user|human|owner|maintainer|operator|customer|requester)(?![\w/`]|\.\w|-\w)"
     r"|^[^:]{0,60}\b(?:constraint|correction|rule|requirement|preference|instruction|guideline|standing order)s?\b"
     r"[^:]{0,40}(?::|\s[-–—]\s)"
     r"|(?:^|[.:;!] )\W*(?:always|never|must|do not|don'?t|make sure|ensure)\b"
 )
-
 _USER_ELSEWHERE = re.compile(r"пользовател|usuario|utilisateur|benutzer|nutzer|utente|用户|用戶|ユーザ|사용자")
-
 _HEADING = re.compile(
     r"[\s>]*(?:(?P<marks>#{1,6})(?!#)\s*(?P<title>\S.*)|"
     r"(?:\d{1,2}[.)]\s*)?(?:\*\*|__)(?P<bold>[^*_]{1,80})(?:\*\*|__)\s*:?\s*)\Z"
 )
-
 _UNMARKED = re.compile(r"(?P<before>[\W\d_]*)(?P<title>[^\W\d_][^.:;,]{1,60}?)(?P<after>[\W_]*)\Z")
-
 LEAD = re.compile(r"\s*(?:(?:[-*+•>]|\d{1,3}[.)])\s+)*")  # of a list's item
-
 _ITEM = re.compile(r"\s+\S|[-*+•>]\s")
-
 _QUOTE = re.compile(r"[\"“”«]([^\"“”«»\n]{1,400})[\"“”»]")
-
 _NONE = re.compile(r"(?i)\W{0,3}(?:none|no (?:constraint|correction|rule)s?|nothing|n/?a)\b[^;.\n]{0,40}\W{0,3}\Z")
-
 _SPEAKER = re.compile(
     r"(?i)\A(?:(?:the )?(?:user|human)(?: (?:asked|insisted|said|says|typed|wrote))?|rule|constraint|correction):\s*"
 )
@@ -163,9 +146,14 @@ def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> st
         if _speaks_of_rules(title):
             kept: list[str] = []
             for bullet in _bullets(body):
-                rules, others = _judge(bullet, spoken)
+                said = spoken.sentence(claim := _bare_claim(bullet))
+                if said or _NONE.match(bullet):
+                    rules = [bullet if _is_same(said, claim) else f'"{said}"'] if said else []
+                else:  # what a model says around a quote may turn it round
+                    quoted = [spoken.sentence(quote) for quote in _QUOTE.findall(bullet)]
+                    rules = [f'"{rule}"' for rule in quoted] if all(quoted) else []
+                    moved.append(bullet.removeprefix(NOT_THE_USERS).lstrip())
                 kept += [rule for rule in rules if rule not in kept]
-                moved += others
             lines += [f"## {NAMES[CONSTRAINTS]}", *(f"- {rule}" for rule in kept)] if kept else []
             continue
         is_ours = " ".join(folded(title).split()).strip(" *_:").startswith(tuple(map(str.lower, NAMES)))
@@ -173,9 +161,13 @@ def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> st
             heading = f"{heading.rstrip()} {NOT_THE_USERS}"
         lines += [heading] if heading else []
         for line in body:
-            start = lead.end() if (lead := LEAD.match(line)) else 0
-            is_claim = _claims(line) and not spoken.has(_bare_claim(line))
-            lines.append(f"{line[:start]}{NOT_THE_USERS} {line[start:]}" if is_claim else line)
+            words = bare(line)
+            is_told = NOT_THE_USERS in line or (words.isascii() and len(words.split()) < 2)
+            claims = not is_told and (_CLAIM.search(folded(words)) or _USER_ELSEWHERE.search(words.casefold()))
+            if claims and not spoken.has(_bare_claim(line)):
+                start = lead.end() if (lead := LEAD.match(line)) else 0
+                line = f"{line[:start]}{NOT_THE_USERS} {line[start:]}"
+            lines.append(line)
     if moved:  # to the end of the facts
         if (facts := f"## {NAMES[FACTS]}") not in lines:
             lines.append(facts)
@@ -244,26 +236,6 @@ def _bullets(lines: Sequence[str]) -> list[str]:
         else:
             bullets.append(words)
     return bullets
-
-
-def _judge(bullet: str, spoken: HumanSentences) -> tuple[list[str], list[str]]:
-    """Return what of a bullet is a constraint, and what is not: what a model says around a quote may turn it round."""
-    if _NONE.match(bullet):
-        return [], []
-    claim = _bare_claim(bullet)
-    if said := spoken.sentence(claim):
-        return [bullet if _is_same(said, claim) else f'"{said}"'], []
-    quoted = [spoken.sentence(quote) for quote in _QUOTE.findall(bullet)]
-    kept = [f'"{said}"' for said in quoted] if all(quoted) else []
-    return kept, [bullet.removeprefix(NOT_THE_USERS).lstrip()]
-
-
-def _claims(line: str) -> bool:
-    """Say whether a line speaks of the user or of rules."""
-    words = bare(line)
-    if NOT_THE_USERS in line or (words.isascii() and len(words.split()) < 2):
-        return False
-    return _CLAIM.search(folded(words)) is not None or _USER_ELSEWHERE.search(words.casefold()) is not None
 
 
 def _bare_claim(line: str) -> str:

@@ -12,19 +12,15 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.verification.attribution import LEAD
 
 GROUNDING_VERSION = "1"  # another one when summaries that it let through must not stand
-
 _FEWEST_WORDS = 4  # of a line, and of a summary
-
 _HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
-
 _ENDS_OF_CLAUSES = re.compile(r"(?<=[.!?;])\s+(?=\S)")
-
 _WORDS = re.compile(r"[^\W_]+")
 
 
@@ -52,11 +48,9 @@ def verify(reply: str, job: SummaryJob) -> Verified:
         clauses = _clauses(line[start:])
         kept = [clause for clause in clauses if not source.lacks(clause)]
         rest = line[:start] + " ".join(kept).removesuffix(";")
-        if len(clauses) > 1 and len(_WORDS.findall(rest)) >= _FEWEST_WORDS and not source.lacks(rest):
-            lines.append(rest)
-            dropped += len(clauses) - len(kept)
-        else:
-            dropped += len(clauses)
+        is_kept = len(clauses) > 1 and len(_WORDS.findall(rest)) >= _FEWEST_WORDS and not source.lacks(rest)
+        lines += [rest] if is_kept else []
+        dropped += len(clauses) - (len(kept) if is_kept else 0)
     if not bad:
         return Verified(reply, 0, ())
     filled: list[str] = []  # without the headings under which nothing is left
@@ -88,6 +82,8 @@ def _clauses(line: str) -> list[str]:
     return clauses
 
 
+# One way of writing for what a reply and its source say: plain marks and digits.
+
 _MARKS = str.maketrans(
     {
         **dict.fromkeys("“”„‟«»「」『』″", '"'),
@@ -98,20 +94,14 @@ _MARKS = str.maketrans(
         **dict.fromkeys("*\u00ad\u200b\u200c\u200d\u2060\ufeff"),
     }
 )
-
 _OTHER_DIGITS = re.compile(r"(?![0-9])\d")
-
 _THIN_SPACES = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3})")
-
 _FOREIGN = r"[^\W\d_\u0000-\u03ff]"  # letters of scripts that put no space beside digits and Latin words
-
 _EDGE_OF_SCRIPTS = re.compile(rf"(?<={_FOREIGN})(?=[a-zA-Z0-9])|(?<=[a-zA-Z0-9])(?={_FOREIGN})")
-
 _ESCAPES = re.compile(r"(?<!\\)\\++([nrt]|[^\w\s])")  # of JSON strings, as which arguments are written, and of patterns
 
 
 def _readable(text: str) -> str:
-    """Return text with plain marks and digits."""
     if text.isascii():
         return text.replace("*", "")
     text = unicodedata.normalize("NFKC", _THIN_SPACES.sub("", text).translate(_MARKS)).translate(_MARKS)
@@ -125,6 +115,8 @@ def _unescaped(text: str) -> str:
 def _slashed(text: str) -> str:
     return re.sub(r"\\+", "/", text)
 
+
+# What is a value.
 
 _VALUE = re.compile(
     r"""
@@ -142,82 +134,52 @@ _VALUE = re.compile(
     """,
     re.VERBOSE,
 )
-
 _SPANS = re.compile(r'`([^`\n]*)`|"([^"\n]*)"')
-
 _WITH_UNIT = re.compile(
     r"(?<![\w.,':-])\d+(?:[.,'_]\d+)*"
     r"(?: ?[%°€]| (?:[nµμm]?s|sec(?:ond)?s?|min(?:ute)?s?|h(?:ou)?rs?|[kmg]i?b|bytes?|percent|prozent)\b)",
     re.IGNORECASE,
 )
-
-_NAMES_OF_MONTHS = ("jan", "feb", "mar|mär", "apr", "may|mai", "jun", "jul", "aug", "sep", "oct|okt", "nov", "dec|dez")
-
-_MONTHS = {name: at for at, names in enumerate(_NAMES_OF_MONTHS, 1) for name in names.split("|")}
-
-_MONTH = rf"({'|'.join(_MONTHS)})[a-zä]{{0,6}}\.?"
-
-_DAY = re.compile(
-    r"(?<![\w.])(?:(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)|(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})(?!\d)"
-    rf"|{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?!\w)(?:,? (\d{{4}})\b)?"
-    rf"|(\d{{1,2}})(?:st|nd|rd|th|\.)? {_MONTH}(?!\w)(?:,? (\d{{4}})\b)?"
-    r"|(?:(\d{4}) ?年 ?)?(\d{1,2}) ?月 ?(\d{1,2}) ?日)",
-    re.IGNORECASE,
+_MONTHS = ["jan", "feb", "mar|mär", "apr", "may|mai", "jun", "jul", "aug", "sep", "oct|okt", "nov", "dec|dez"]
+_PARTS_OF_DATES = {"Y": r"\d{4}", "M": r"\d{1,2}", "D": r"\d{1,2}", "N": "|".join(_MONTHS)}
+_DATES = (  # of a year, a month, a day, the name of a month
+    r"Y[-/.]M[-/.]D(?!\d)",
+    r"D[-/.]M[-/.]Y(?!\d)",
+    r"N[a-zä]{0,6}\.? D(?:st|nd|rd|th)?(?!\w)(?:,? Y\b)?",
+    r"D(?:st|nd|rd|th|\.)? N[a-zä]{0,6}\.?(?!\w)(?:,? Y\b)?",
+    r"(?:Y ?年 ?)?M ?月 ?D ?日",
 )
 
+
+def _dated(at: int, form: str) -> str:
+    return re.sub("[YMDN]", lambda part: f"(?P<{part[0]}{at}>{_PARTS_OF_DATES[part[0]]})", form)
+
+
+_DAY = re.compile(rf"(?<![\w.])(?:{'|'.join(map(_dated, range(len(_DATES)), _DATES))})", re.IGNORECASE)
 _TIME = re.compile(
     r"(?<![\w:.-])t?(\d{1,2})(?:(?::| ?時 ?)(\d\d)(?: ?分)?(?::(\d\d))?(?:[.,]\d+)?)?(?: ?([ap])\.?m\b)?z?(?!:?\d)",
     re.IGNORECASE,
 )
+_Moment = tuple[int, int, int]
 
 
-class _Value(NamedTuple):
-    kind: Literal["code", "quote", "day", "time", "token"]
-    text: str
-    meaning: tuple[int, int, int] = (0, 0, 0)  # of a day, or of a time
-
-
-def _find_values(line: str) -> Iterator[_Value]:
-    """Find the exact values of a line. What has been read as one is blanked."""
-    text = _readable(line)
-    for mark in '`"':  # of an odd number it cannot be said which belong together
-        text = text.replace(mark, " ") if text.count(mark) % 2 else text
-    for span in _SPANS.finditer(text):
-        inside = (span[1] or span[2] or "").strip()
-        yield _Value("quote" if span[2] and " " in inside else "code", inside)
-    text = _SPANS.sub(" ; ", text)
-    for find in (_days, _times):
-        for found in list(find(text)):
-            yield found
-            text = text.replace(found.text, " ")
-    yield from (_Value("token", amount) for amount in _WITH_UNIT.findall(text))
-    yield from (_Value("token", value) for value in _VALUE.findall(_WITH_UNIT.sub(" ", text)))
-
-
-def _days(text: str) -> Iterator[_Value]:
+def _days(text: str) -> Iterator[tuple[str, _Moment]]:
     """Find the dates of a text; one that can be read in two ways is told twice."""
     for found in _DAY.finditer(text):
-        year, month, day, one, other, year_2, name, day_2, year_3, day_4, name_4, year_4, year_5, month_5, day_5 = (
-            group or "0" for group in found.groups()
-        )
-        dates = [(year_5, month_5, day_5)] if year == "0" else [(year, month, day)]
-        if year_2 != "0":
-            dates = [(year_2, one, other), (year_2, other, one)]
-        elif name != "0":
-            dates = [(year_3, str(_MONTHS[name.lower()]), day_2)]
-        elif name_4 != "0":
-            dates = [(year_4, str(_MONTHS[name_4.lower()]), day_4)]
-        for date in dates:
-            if int(date[1]) <= 12 and int(date[2]) <= 31:
-                yield _Value("day", found[0], (int(date[0]), int(date[1]), int(date[2])))
+        said = {name[0]: part.lower() for name, part in found.groupdict().items() if part}
+        name, year, day = said.get("N", ""), int(said.get("Y", 0)), int(said["D"])
+        month = next(at for at, names in enumerate(_MONTHS, 1) if name in names.split("|")) if name else int(said["M"])
+        for one, other in {(month, day), (day, month) if found["D1"] else (month, day)}:
+            if one <= 12 and other <= 31:
+                yield found[0], (year, one, other)
 
 
-def _times(text: str) -> Iterator[_Value]:
+def _times(text: str) -> Iterator[tuple[str, _Moment]]:
     """Find the times of day of a text. Of the two halves of a day either will do."""
     for found in _TIME.finditer(text):
         hour, minute, second = int(found[1]), int(found[2] or 0), int(found[3] or -1)
         if (found[2] or found[4]) and hour < 25 and minute < 60:
-            yield _Value("time", found[0], (hour % 12, minute, second))
+            yield found[0], (hour % 12, minute, second)
 
 
 _NUMBER = re.compile(r"\d+(?:[.,'_]\d+)*")
@@ -238,27 +200,16 @@ def _readings(number: str) -> list[float]:
 
 
 _GAPS = re.compile(r"\.{3}|…|\[[^\[\]]{0,80}\]")  # of a quote
-
 _HOLE = re.compile(r"<[\w -]{1,40}>|\$?\{[\w -]{1,40}\}|\$\w+|(?<=/):\w+|\.{3}|…")  # what a command or path leaves open
-
 _JOINTS = re.compile(r"[/:=,|()\[\]{}<>\"';&+]+|\.\.+|-(?=[a-z]*\d)|(?<=\d)-(?=[a-z])|\s+")
-
 _EDGES = " .,:;!?'\"~_=<>(){}[]|&^%$€£+-/\\"
-
 _CHOICE = re.compile(r"[a-z][a-z-]*(?:/[a-z][a-z-]*){1,3}\Z")  # and/or, read/write
-
 _INFLECTED = re.compile(r"(?<=\w{4})(?:ing|ed|e?s|er?)\Z")
-
 _SERIES = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.x)?\Z")  # of versions: 4.40.x, or the beginning of one
-
 _SPAN = re.compile(r"(\d+)(?:-[a-z]+)+\Z")  # 3-step, 120-line
-
 _MEMBER = re.compile(r"\w+(?:\.\w+)*\.(?:\w{6,}|[A-Z]\w+|\w+\(\))")  # what ends in a short word is a file's name
-
 _HASH = re.compile(r"[0-9a-f]{7,64}\Z")
-
 _AMOUNT = re.compile(r"[$€£]?(\d+(?:[.,'_]\d+)*) ?([a-zµμ%°]{0,8})\Z")
-
 _SCALES = (1, 1e3, 1e6, 1e9, 60, 3600, 60_000, 1024, 1024**2, 1024**3, 100)  # of units, either way
 
 
@@ -266,19 +217,8 @@ class _Source:
     """What a summary was made of, ready to be asked for the values of its lines."""
 
     def __init__(self, text: str) -> None:
-        self._source = text
-
-    def lacks(self, line: str) -> list[str]:
-        """Return the exact values of a line of a summary that the source does not hold."""
-        found = list(_find_values(line))
-        days = {value.text for value in found if value.kind == "day" and self._holds(value)}
-        return [value.text for value in found if value.text not in days and not self._holds(value)]
-
-    @cached_property
-    def _text(self) -> str:
-        text = self._source
         text = f"{_slashed(text)}\n{_unescaped(text)}" if "\\" in text else text
-        return " ".join(_readable(text).replace("`", "").casefold().split())
+        self._text = " ".join(_readable(text).replace("`", "").casefold().split())
 
     @cached_property
     def _words(self) -> str:
@@ -295,30 +235,63 @@ class _Source:
         return sorted({amount for number in _NUMBER.findall(self._text) for amount in _readings(number)})
 
     @cached_property
-    def _dates(self) -> set[tuple[int, int, int]]:
-        found = {day.meaning for day in _days(self._text)}
-        for year, month, day in re.findall(r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)(?!\d)", self._text):
-            found.add((int(year), int(month), int(day)))
+    def _dates(self) -> set[_Moment]:
+        plain = re.findall(r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)(?!\d)", self._text)
+        found = {date for _, date in _days(self._text)} | {(int(it[0]), int(it[1]), int(it[2])) for it in plain}
         return found | {(0, month, day) for _, month, day in found}
 
     @cached_property
-    def _moments(self) -> set[tuple[int, int, int]]:
-        found = {time.meaning for time in _times(self._text)}
-        for hour, minute, second in re.findall(r"(?<!\d)(\d{1,2}):(\d\d)(?::(\d\d))?", self._text):
-            found.add((int(hour) % 12, int(minute), int(second or -1)))
+    def _moments(self) -> set[_Moment]:
+        plain = re.findall(r"(?<!\d)(\d{1,2}):(\d\d)(?::(\d\d))?", self._text)
+        found = {time for _, time in _times(self._text)}
+        found |= {(int(hour) % 12, int(minute), int(second or -1)) for hour, minute, second in plain}
         return found | {(hour, minute, -1) for hour, minute, _ in found}
 
-    def _holds(self, value: _Value) -> bool:
-        if value.kind == "day":
-            year, month, day = value.meaning
-            return value.meaning in self._dates or ((0, month, day) in self._dates and str(year) in self._numbers)
-        if value.kind == "time":
-            return value.meaning in self._moments or self._stands(value.text.casefold().strip())
-        if value.kind == "quote":
-            return all(len(_WORDS.findall(part)) < 2 or self._has_words(part) for part in _GAPS.split(value.text))
-        if value.kind == "token":
-            return self._has_token(value.text, is_code=False)
-        for reading in dict.fromkeys((_slashed(value.text), _unescaped(value.text))):  # escapes may be meant or not
+    def lacks(self, line: str) -> list[str]:
+        """Return the exact values of a line of a summary that the source does not hold."""
+        text = _readable(line)
+        for mark in '`"':  # of an odd number it cannot be said which belong together
+            text = text.replace(mark, " ") if text.count(mark) % 2 else text
+        lacking: list[str] = []
+        for code, quote in _SPANS.findall(text):
+            inside = (code or quote).strip()
+            is_quote = quote and " " in inside
+            if not (self._has_quote(inside) if is_quote else self._has_code(inside)):
+                lacking.append(inside)
+        text = _SPANS.sub(" ; ", text)  # what has been read is blanked
+        dates: dict[str, bool] = {}
+        for said, (year, month, day) in _days(text):
+            is_held = (0, month, day) in self._dates and str(year) in self._numbers
+            dates[said] = dates.get(said, False) or is_held or (year, month, day) in self._dates
+        for said in dates:
+            text = text.replace(said, " ")
+        times = dict(_times(text))
+        for said in times:
+            text = text.replace(said, " ")
+        lacking += [said for said in dates if not dates[said]]
+        lacking += [said for said, time in times.items() if not (time in self._moments or self._stands(said.strip()))]
+        tokens = [*_WITH_UNIT.findall(text), *_VALUE.findall(_WITH_UNIT.sub(" ", text))]
+        return [*lacking, *(token for token in tokens if not self._has_token(token, is_code=False))]
+
+    def _stands(self, said: str) -> bool:
+        """Say whether it stands there as whole words."""
+        wanted, text, at = said.casefold(), self._text, -1
+        while (at := text.find(wanted, at + 1)) >= 0:
+            end = at + len(wanted)
+            begins = not (wanted[:1].isalnum() and at and text[at - 1].isalnum())
+            if begins and not (wanted[-1:].isalnum() and end < len(text) and text[end].isalnum()):
+                return True
+        return False
+
+    def _has_words(self, text: str) -> bool:
+        """Say whether these words stand there one after the other, whatever is between them."""
+        return f" {' '.join(_WORDS.findall(text.casefold()))} " in self._words
+
+    def _has_quote(self, quote: str) -> bool:
+        return all(len(_WORDS.findall(part)) < 2 or self._has_words(part) for part in _GAPS.split(quote))
+
+    def _has_code(self, code: str) -> bool:
+        for reading in dict.fromkeys((_slashed(code), _unescaped(code))):  # escapes may be meant or not
             text = " ".join(reading.casefold().split()).strip(_EDGES)
             if len(text) < 3 or self._stands(text) or (len(_WORDS.findall(text)) > 1 and self._has_words(text)):
                 return True
@@ -327,20 +300,6 @@ class _Source:
             if all(self._has_token(part, is_code=True) for part in _HOLE.sub(" ", reading).split()):
                 return True
         return False
-
-    def _stands(self, wanted: str) -> bool:
-        """Say whether it stands there as whole words."""
-        text, at = self._text, -1
-        while (at := text.find(wanted, at + 1)) >= 0:
-            end = at + len(wanted)
-            begins = not (wanted[0].isalnum() and at and text[at - 1].isalnum())
-            if begins and not (wanted[-1].isalnum() and end < len(text) and text[end].isalnum()):
-                return True
-        return False
-
-    def _has_words(self, text: str) -> bool:
-        """Say whether these words stand there one after the other, whatever is between them."""
-        return f" {' '.join(_WORDS.findall(text.casefold()))} " in self._words
 
     def _is_in_path(self, part: str) -> bool:
         return self._stands(f"/{part}") or self._stands(f"{part}/")

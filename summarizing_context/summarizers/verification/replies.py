@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -32,15 +33,10 @@ class Refusal(StrEnum):
 
 
 SMALL_SOURCE = 200  # tokens; below, a summary may be as long as its source
-
-MOST_CHARACTERS = 200_000  # of a reply
-
+_MOST_CHARACTERS = 200_000  # of a reply
 _OVER_CAP = 1.5  # a model cannot count; up to this multiple of the cap its reply is taken as it is
-
 _MOST_CHARS = 64  # of a token, on average; a reply far over the cap is not counted, as that would hold up the loop
-
 _MOST_USAGE = 10_000_000  # tokens; more than that for one call is no count
-
 _SHORT = 400  # characters; a longer reply is no error text and no excuse
 
 
@@ -51,23 +47,26 @@ def check_reply(reply: object, job: SummaryJob, count: Callable[[str], int]) -> 
     `count` must measure as `job.source_tokens` and `job.max_tokens` do. Usage that cannot be true becomes None.
     """
     said = plain_reply(reply)
-    text, cut = said.text, said.truncated
+    text = said.text
     if not isinstance(reply.text if isinstance(reply, SummaryReply) else reply, str):
         raise SummarizerRefused(Refusal.NOT_TEXT)
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > _MOST_CHARACTERS:
         raise SummarizerRefused(Refusal.TOO_LARGE)
-    if job.kind == "memory" or job.kind == "rules":  # each of its lines is judged by itself, whatever else stands there
-        is_memory = job.kind == "memory"
-        if _is_error_text(text) and not (is_memory and '"quote"' in text):  # a reply of memories has a `message` too
+    if job.kind == "memory":  # each of its lines is judged by itself, whatever else stands there
+        if _is_error_text(text) and '"quote"' not in text:  # a reply of memories has a `message` too
             raise SummarizerRefused(Refusal.ERROR_TEXT)
-        whole = text.rpartition("\n")[0] if cut and not is_memory else text  # a rule that was cut off does not count
-        text, cut = clean_reply(whole), cut and not is_memory
-    else:
-        text = clean_reply(text)
-        if (fault := Refusal.CUT_OFF if cut else _fault(text, job, count)) is not None:
-            raise SummarizerRefused(fault)
-        text = attribute(text, job.content, job.kind)  # may take it over the cap: a view counts what it shows
-    return SummaryReply(text, said.input_tokens, said.output_tokens, truncated=cut, cached_tokens=said.cached_tokens)
+        return replace(said, text=clean_reply(text), truncated=False)
+    if job.kind == "rules":
+        if _is_error_text(text):
+            raise SummarizerRefused(Refusal.ERROR_TEXT)
+        whole = text.rpartition("\n")[0] if said.truncated else text  # a rule that was cut off does not count
+        return replace(said, text=clean_reply(whole))
+    if said.truncated:
+        raise SummarizerRefused(Refusal.CUT_OFF)
+    text = clean_reply(text)
+    if (fault := _fault(text, job, count)) is not None:
+        raise SummarizerRefused(fault)
+    return replace(said, text=attribute(text, job.content, job.kind))  # that may take it over the cap
 
 
 def plain_reply(reply: object) -> SummaryReply:
@@ -81,6 +80,38 @@ def plain_reply(reply: object) -> SummaryReply:
     cached = cached if cached is not None and used is not None and cached <= used else None
     text = reply.text if isinstance(reply.text, str) else ""
     return SummaryReply(text, used, made, truncated=bool(reply.truncated), cached_tokens=cached)
+
+
+def _fault(text: str, job: SummaryJob, count: Callable[[str], int]) -> Refusal | None:
+    """Return what is wrong with a clean reply: its words, or its size."""
+    if not any(char.isalnum() for char in text):
+        return Refusal.EMPTY
+    if _is_error_text(text):
+        return Refusal.ERROR_TEXT
+    if len(text) <= _SHORT and _DECLINED.match(_plain(text)):
+        return Refusal.DECLINED
+    most = int(_OVER_CAP * job.max_tokens)
+    is_huge = len(text) > _MOST_CHARS * most
+    tokens = most + 1 if is_huge else count(text)
+
+    # it holds the whole content, begins with the instructions, or is long and copies the content, whole or by lines
+    flat, content, instructions, prompt = (
+        " ".join(part.split()) for part in (text, job.content, job.instructions, job.prompt)
+    )
+    if flat in (content, prompt) or (len(content) >= 200 and content in flat):
+        return Refusal.ECHO
+    if len(flat) >= 40 and flat[:200] in instructions:
+        return Refusal.ECHO
+    if job.max_tokens < tokens and not is_huge:
+        copied, given = (  # lines that are neighbours in both: quotes are not, copies are
+            list(pairwise(line.strip() for line in lines.split("\n") if line.strip())) for lines in (text, job.content)
+        )
+        there = set(given)
+        if flat in content or sum(pair in there for pair in copied) > 0.8 * len(copied):
+            return Refusal.ECHO
+    if tokens > most:
+        return Refusal.OVER_CAP
+    return Refusal.OVER_HALF if job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2 else None
 
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*+([\w+-]*+)[ \t]*+$")
@@ -101,18 +132,13 @@ _REASONING = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
-
 _ANSWER = re.compile(
     r"^[ \t]*<(summary|answer|response|output|final(?:_?answer)?)>(?:(?P<closed>.*)</\1>|(?P<open>.*))",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
-
 _NAMED = re.compile(r"(?:[\w,] |[\"'“‘(])\0(?: [a-z0-9]|[.,;:!?)\"'”’])")  # a tag, here a NUL, that a sentence names
-
 _TOKEN = re.compile(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z")  # of a chat template
-
 _OPENER = r"(?:sure|certainly|of course|okay|ok|absolutely|understood)"
-
 _PREAMBLE = re.compile(
     rf"{_OPENER}[ ,.!]*\n(?=\s*\S)"
     rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is)\b[^\n]{{0,100}}\bsummar(?:y|i[sz]e)\b[^\n]{{0,100}}:[ \t*]*\n"
@@ -199,49 +225,9 @@ def _without_fence(text: str) -> str:
     return inside if second is None or second[2] else text
 
 
-def _fault(text: str, job: SummaryJob, count: Callable[[str], int]) -> Refusal | None:
-    """Return what is wrong with a clean reply: its words, or its size."""
-    if not any(char.isalnum() for char in text):
-        return Refusal.EMPTY
-    if _is_error_text(text):
-        return Refusal.ERROR_TEXT
-    if len(text) <= _SHORT and _DECLINED.match(_plain(text)):
-        return Refusal.DECLINED
-    most = int(_OVER_CAP * job.max_tokens)
-    is_huge = len(text) > _MOST_CHARS * most
-    tokens = most + 1 if is_huge else count(text)
-    if _echoes(text, job, is_long=tokens > job.max_tokens and not is_huge):
-        return Refusal.ECHO
-    if tokens > most:
-        return Refusal.OVER_CAP
-    return Refusal.OVER_HALF if job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2 else None
-
-
-def _echoes(text: str, job: SummaryJob, *, is_long: bool) -> bool:
-    """Say whether the reply holds the whole content, begins with the instructions, or is a long copy of the content."""
-    flat, content, instructions, prompt = (
-        " ".join(part.split()) for part in (text, job.content, job.instructions, job.prompt)
-    )
-    beginning = flat[:200]
-    if flat in (content, prompt) or (len(content) >= 200 and content in flat):
-        return True
-    if len(beginning) >= 40 and beginning in instructions:
-        return True
-    if not is_long or flat in content:
-        return is_long
-    copied, given = (  # lines that are neighbours in both: quotes are not, copies are
-        list(pairwise(line.strip() for line in lines.split("\n") if line.strip())) for lines in (text, job.content)
-    )
-    there = set(given)
-    return sum(pair in there for pair in copied) > 0.8 * len(copied)
-
-
 _LIST_OR_HEADING = re.compile(r"^[^\S\n]*(?:#{1,6}|[-*\u2022])\s+\S", re.MULTILINE)
-
 _HTML = re.compile(r"<(?:!doctype\s+html|html[\s>]|\?xml\s)", re.IGNORECASE)
-
 _END = r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
-
 _ERROR = re.compile(
     r"error(?: code)?\s*[:(\d]"
     r"|[\w.]*(?:error|exception):"
@@ -259,13 +245,9 @@ _ERROR = re.compile(
     r'|\{\s*"(?:error|detail|message|status|code)"\s*:'
     r'|\{\s*"type"\s*:\s*"error"'
 )
-
 _SORRY = r"(?:i(?:'m| am) (?:very |really |so )?sorry|sorry|i apologi[sz]e|my apologies|unfortunately)\b"
-
 _CANNOT = r"(?:can(?:not|'t| not)|could(?:n't| not)|won't|will not|am (?:unable|not able) to|'m (?:unable|not able) to)"
-
 _MODEL = r"(?:ai|artificial intelligence|large language model|language model)(?![\w-])"
-
 _DECLINED = re.compile(
     rf"{_SORRY}[^.]{{0,40}}\bi ?{_CANNOT}\b"
     rf"|{_SORRY}[^.]{{0,40}}\bas an {_MODEL}"
