@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import math
 import re
+import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,25 +21,6 @@ from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer
-
-
-def read_arguments(
-    settings: Settings | SummarizingContext | None, options: Mapping[str, Any], *refused: str
-) -> tuple[SummarizingContext | None, Settings, Options]:
-    """Return the open context that an adapter was given, if it was, else the settings and options to open one with.
-
-    Raise `SettingsError` for wrong arguments; options by the names of `refused` are wrong too.
-    """
-    if isinstance(settings, SummarizingContext):
-        if options:
-            raise SettingsError(f"an open context takes no options; leave out {', '.join(sorted(options))}")
-        return settings, Settings(), Options()
-    if settings is not None and not isinstance(settings, Settings):
-        raise SettingsError(f"{briefly(settings)} is neither Settings nor an open context")
-    if unknown := sorted(options.keys() - (Options.__dataclass_fields__.keys() - set(refused))):
-        but = f" but {', '.join(refused)}" if refused else ""
-        raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context{but}")
-    return None, settings or Settings(), Options(**options)
 
 
 class Window:
@@ -170,3 +152,37 @@ class Sessions:
                 session.context = None
         if not session.users:
             self._sessions.pop(name, None)
+
+
+class Contexts:
+    """The open context that an adapter was given, or one for each session of its host. Each has one user at a time."""
+
+    def __init__(
+        self, settings: Settings | SummarizingContext | None, options: Mapping[str, Any], *refused: str
+    ) -> None:
+        """Raise `SettingsError` for wrong arguments; options by the names of `refused` are wrong too."""
+        self._given = settings if isinstance(settings, SummarizingContext) else None
+        if self._given is not None and options:
+            raise SettingsError(f"an open context takes no options; leave out {', '.join(sorted(options))}")
+        if not isinstance(settings, Settings | SummarizingContext | None):
+            raise SettingsError(f"{briefly(settings)} is neither Settings nor an open context")
+        if unknown := sorted(options.keys() - (Options.__dataclass_fields__.keys() - set(refused))):
+            but = f" but {', '.join(refused)}" if refused else ""
+            raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context{but}")
+        self._settings = settings if isinstance(settings, Settings) else Settings()
+        self._sessions = Sessions(self._settings, Options(**options), most=sys.maxsize)
+        self._turn = asyncio.Lock()  # of the given one
+
+    @asynccontextmanager
+    async def use(self, host_id: str | None = None) -> AsyncIterator[SummarizingContext]:
+        """Lend the context of a session of the host, without a name that of the settings; opened where it is not."""
+        if self._given is not None:
+            async with self._turn:
+                yield self._given
+        else:
+            async with self._sessions.use(session_id_from(str(host_id or self._settings.session_id))) as context:
+                yield context
+
+    async def close(self, host_id: str | None = None) -> None:
+        """Close the context of a session, or all. A given one stays open. The next use opens anew."""
+        await self._sessions.close(*([] if host_id is None else [session_id_from(host_id)]))

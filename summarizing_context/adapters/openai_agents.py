@@ -8,11 +8,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, Self
 
-import anyio
-
-from summarizing_context.adapters.open_sessions import beside_messages, read_arguments
+from summarizing_context.adapters.open_sessions import Contexts, beside_messages
 from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWriter, rows_of
-from summarizing_context.assembly import start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 from summarizing_context.messages.validation import Message
@@ -44,11 +41,9 @@ class SummarizingFilter:
     """What `summarizing_filter` makes."""
 
     def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
-        self._context, self._settings, self._options = read_arguments(settings, options)
-        self._owns = self._context is None
+        self._contexts = Contexts(settings, options)
         self._known: set[str] | None = None  # names of the messages that the next input may go on from
         self._agent = ""  # the name of the one that asked last
-        self._turn = anyio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,15 +53,12 @@ class SummarizingFilter:
 
     async def close(self) -> None:
         """Close the context that the first call has opened. A given one stays open."""
-        async with self._turn:
-            if self._owns and self._context is not None:
-                await self._context.close()
-                self._context, self._known = None, None
+        await self._contexts.close()
 
     async def context(self) -> SummarizingContext:
         """Return the open context of the conversation."""
-        async with self._turn:
-            return await self._opened()
+        async with self._contexts.use() as context:
+            return context
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the items of a view; called by the host before each model call.
@@ -87,8 +79,7 @@ class SummarizingFilter:
 
         names, agent = {row.message[NAME] for row in rows}, data.agent.name
         is_nested = any(_is_nested(row.message) for row in rows)
-        async with self._turn:
-            context = await self._opened()
+        async with self._contexts.use() as context:
             known = self._known
             if known is None or not len(context):
                 messages = await context.get_messages()
@@ -113,11 +104,6 @@ class SummarizingFilter:
         writer = ViewWriter(rows)
         items = [item for message in view for item in writer.items(message)]
         return ModelInputData(input=items, instructions=instructions)
-
-    async def _opened(self) -> SummarizingContext:
-        if self._context is None:
-            self._context = await start_context(self._settings, self._options)
-        return self._context
 
 
 def _is_nested(message: Message) -> bool:

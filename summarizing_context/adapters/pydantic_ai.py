@@ -6,21 +6,16 @@ it was goes out as the host's own object, so that signatures, ids and files are 
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 from summarizing_context.adapters.open_sessions import (
-    Sessions,
+    Contexts,
     Window,
     beside_messages,
     digest_of,
-    read_arguments,
-    session_id_from,
     text_of,
 )
 from summarizing_context.context import SummarizingContext
@@ -53,9 +48,7 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
         """Raises `SettingsError` for wrong arguments."""
-        self._context, self._settings, given = read_arguments(settings, options, "store")
-        self._turn = asyncio.Lock()  # of a given context: it has one user at a time
-        self._sessions = Sessions(self._settings, given, most=sys.maxsize)
+        self._contexts = Contexts(settings, options, "store")
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,23 +58,12 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     async def close(self, conversation_id: str | None = None) -> None:
         """Close the context of a conversation, or of all. A given context stays open. The next request opens anew."""
-        await self._sessions.close(*([] if conversation_id is None else [session_id_from(conversation_id)]))
+        await self._contexts.close(conversation_id)
 
     async def context_of(self, conversation_id: str) -> SummarizingContext:
         """Return the open context of a conversation."""
-        async with self._used(conversation_id) as context:
+        async with self._contexts.use(conversation_id) as context:
             return context
-
-    @asynccontextmanager
-    async def _used(self, conversation_id: str | None) -> AsyncIterator[SummarizingContext]:
-        """Lend the context of a conversation, else the view could be that of another run of it."""
-        if self._context is not None:
-            async with self._turn:
-                yield self._context
-        else:
-            id = str(conversation_id or self._settings.session_id)
-            async with self._sessions.use(session_id_from(id)) as context:
-                yield context
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Called by the host before each attempt: the messages of the request become those of a view."""
@@ -96,7 +78,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         beside = beside_messages(tools, "parameters_json_schema", said)
         limits = model.profile.get("context_window"), settings.get("max_tokens")
         window = Window(str(model.system), model.model_name, *limits)
-        async with self._used(ctx.conversation_id) as context:
+        async with self._contexts.use(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
             view = await context.next_view(provider=window, tools=beside, bound_thinking=bound)
         changed: dict[str, Any] = {"messages": _messages(view.messages, rows)}
@@ -110,7 +92,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
         usage = response.usage
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
-        async with self._used(ctx.conversation_id) as context:
+        async with self._contexts.use(ctx.conversation_id) as context:
             fresh = max(0, usage.input_tokens - read - written)
             await context.observe_usage(fresh, cache_read=read, cache_write=written)
         return response
