@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -59,9 +59,6 @@ def never_yield(_: int) -> None:
     """Do not yield."""
 
 
-_LONGEST_END = 0.4  # seconds that closing waits for the piece of work that runs
-
-
 class WorkerThread:
     """Runs one piece of work after another. The thread starts with the first piece and ends with `close`.
 
@@ -95,7 +92,7 @@ class WorkerThread:
             return
         thread.shutdown(wait=False, cancel_futures=True)
         if running := [asyncio.wrap_future(piece) for piece in list(self._pieces)]:
-            await asyncio.wait(running, timeout=_LONGEST_END)
+            await asyncio.wait(running, timeout=0.4)  # seconds
         if not self._pieces:
             thread.shutdown(wait=True)  # no work is left, so this does not block the loop
 
@@ -110,14 +107,6 @@ async def single_flight(key: Hashable) -> AsyncIterator[None]:
         yield
 
 
-_PAUSE = 0.0002  # seconds
-_MOST_PAUSES = 8  # between two pieces of work, so that the background also runs under a host that always calls
-
-_STEP = 4_000  # characters that a background thread reads between two pauses, about a millisecond
-
-SHARE = 128  # calls for each piece of background work, while a call is always running
-
-
 class Foreground:
     """The calls of one session. All methods belong to its event loop."""
 
@@ -126,11 +115,6 @@ class Foreground:
         self._served = 0
         self._gap = anyio.Event()
         self._asking = anyio.Lock()
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a call is running. Safe from any thread."""
-        return self._under_way > 0
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -141,36 +125,31 @@ class Foreground:
         finally:
             self._under_way -= 1
             self._served += 1
-            if not self._under_way or self._served % SHARE == 0:
+            if not self._under_way or self._served % 128 == 0:  # also under a host that always calls
                 self._gap.set()
                 self._gap = anyio.Event()
 
-    def yield_to_calls(self) -> None:
-        """Pause for a bounded time while a call is running.
-
-        A background thread calls this between small pieces of work. Without it, each step of a call would wait
-        milliseconds for the interpreter lock.
-        """
-        for _ in range(_MOST_PAUSES):
-            if not self._under_way:
-                return
-            time.sleep(_PAUSE)
-
     def steps(self) -> YieldNow:
-        """Return what one background thread calls all along: it yields to the calls after each step."""
+        """Return what one background thread calls all along: it pauses while a call is running.
+
+        Without it, each step of a call would wait milliseconds for the interpreter lock. The pauses are bounded: 0.2 ms
+        up to eight times, for 4,000 characters that the thread reads, about a millisecond.
+        """
         left = 0
 
         def yield_now(characters: int) -> None:
             nonlocal left
             if left <= 0:
-                self.yield_to_calls()
-                left = _STEP
+                for _ in range(8):
+                    if self._under_way:
+                        time.sleep(0.0002)
+                left = 4_000
             left -= characters
 
         return yield_now
 
     async def wait_gap(self) -> None:
-        """Wait until background work may begin: no call is running, or `SHARE` calls were served.
+        """Wait until background work may begin: no call is running, or 128 calls were served.
 
         Each gap starts one waiting piece, in order, so every piece starts eventually.
         """
@@ -180,10 +159,6 @@ class Foreground:
 
 
 Made = TypeVar("Made")
-
-SLICE = 256  # units of work of one slice: messages that are read or shown
-_MOST_CHANGES = 8  # of the log while a view is decided
-MOST_APART = 200  # pieces of work of one decision that run in threads
 
 
 class Pause(Exception):
@@ -195,7 +170,7 @@ class Pause(Exception):
 
 
 class Pace:
-    """The results that the decisions of one session have computed so far. It pauses only within `slice`."""
+    """The results that the decisions of one session have computed so far. It pauses only within `run`."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, Any] = {}
@@ -216,15 +191,6 @@ class Pace:
             if not self._decisions:
                 self._kept, self._apart = {}, 0
 
-    @contextmanager
-    def slice(self, *, is_last: bool = False) -> Iterator[None]:
-        """One attempt at a decision that may pause. The last one pauses for work in threads only."""
-        self._may_pause, self._may_part, self._spent = not is_last, True, 0
-        try:
-            yield
-        finally:
-            self._may_pause = self._may_part = False
-
     async def run(
         self,
         decide: Callable[[], Made],
@@ -232,23 +198,26 @@ class Pace:
         log_name: Callable[[], object],
         foreground: Foreground,
     ) -> Made:
-        """What is decided, in slices, so that no decision keeps the event loop for long. Of a log that others change
-        all the while it is decided in one go at last, but for what threads work out."""
+        """Return what is decided, in slices, so that no decision keeps the event loop for long. Of a log that others
+        change all the while it is decided in one go at last, but for what threads work out."""
         changes = 0
         with self.decision(), foreground.call():
             while True:
+                self._may_pause, self._may_part, self._spent = changes <= 8, True, 0
                 try:
-                    with self.slice(is_last=changes > _MOST_CHANGES):
-                        return decide()
+                    return decide()
                 except Pause as pause:
-                    name = log_name()
-                    await (asyncio.sleep(0) if pause.work is None else in_thread(pause.work))
-                    changes += log_name() != name
+                    work = pause.work
+                finally:
+                    self._may_pause = self._may_part = False
+                name = log_name()
+                await (asyncio.sleep(0) if work is None else in_thread(work))
+                changes += log_name() != name
 
     def spend(self, work: int = 1) -> None:
-        """Count work whose result is kept, and pause when the slice is used up."""
+        """Count work whose result is kept, messages read or shown, and pause when a slice of 256 is used up."""
         self._spent += work
-        if self._may_pause and self._spent > SLICE:
+        if self._may_pause and self._spent > 256:
             raise Pause
 
     def once(self, name: Hashable, make: Callable[[], Made], work: int = 0) -> Made:
@@ -264,17 +233,16 @@ class Pace:
 
     def once_apart(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """The same as `once`, for long work that may run in any thread."""
-        kept = self._kept
-        if name not in kept:
+        if name not in (kept := self._kept):
             self.apart(lambda: kept.update({name: make()}))
         return self.once(name, make)
 
     def apart(self, work: Callable[[], object]) -> None:
         """Pause for long work that may run in any thread, or run it here.
 
-        The work must leave a trace of its result. After `MOST_APART` pauses of one decision it runs at once.
+        The work must leave a trace of its result. After 200 such pauses of one decision it runs at once.
         """
-        if self._may_part and self._apart < MOST_APART:
+        if self._may_part and self._apart < 200:
             self._apart += 1
             raise Pause(work)
         work()
@@ -294,18 +262,9 @@ class Events(Protocol):
         """Emit one event. Its data are finite JSON values, never message text."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadClock:
-    """A function as a clock."""
-
-    now: Callable[[], float]
-
-
 def choose_clock(clock: Clock | Callable[[], float] | None) -> Clock:
     """Return the clock of a session, called once to check it. Raise `SettingsError` if it gives no seconds."""
-    if clock is None:
-        return _ReadClock(time.monotonic)
-    ours: Clock = clock if hasattr(clock, "now") else _ReadClock(clock)
+    ours: Clock = clock if hasattr(clock, "now") else SimpleNamespace(now=clock or time.monotonic)  # type: ignore[assignment]
     try:
         reading = ours.now()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What stands between a client and its provider: this package's proxy, CliffCompaction, or nothing."""
+"""What stands between a client and its provider: this package's proxy, or nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import urllib.request
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -51,18 +51,18 @@ class Middle:
 
 
 @asynccontextmanager
-async def between(
-    name: str, provider: str, budget: int, folder: Path, *, cliff: Path | None = None
-) -> AsyncIterator[Middle]:
-    """Start `ours` or `cliff` in front of a provider. With `none` and `run` the address is the provider's: with `run`
-    each command of the client has a proxy of its own. Raises `RuntimeError`."""
+async def between(name: str, provider: str, budget: int, folder: Path) -> AsyncIterator[Middle]:
+    """Start `ours` in front of a provider. With `none` and `run` the address is the provider's: with `run` each command
+    of the client has a proxy of its own. Raises `RuntimeError`."""
     if name in ("none", "run"):
         yield Middle(name, provider, folder / _KEPT if name == "run" else None)
         return
     port = free_port()
     address = f"http://127.0.0.1:{port}"
+    given = ["--store", str(folder / "proxy.db"), "--listen", str(port), "--budget", str(budget), "--no-token"]
+    ways = ["--anthropic", provider, "--openai", provider]
     process = await asyncio.create_subprocess_exec(
-        *_command(name, provider, port, budget, folder, cliff),
+        *(sys.executable, "-m", "summarizing_context", "proxy", *given, *ways),
         env={**os.environ, "HOME": str(folder), "NO_COLOR": "1"},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=(folder / f"{name}.log").open("wb"),
@@ -78,27 +78,6 @@ async def between(
             except TimeoutError:
                 process.kill()
                 await process.wait()
-
-
-def _command(name: str, provider: str, port: int, budget: int, folder: Path, cliff: Path | None) -> Sequence[str]:
-    if name == "ours":
-        given = ["--store", str(folder / "proxy.db"), "--listen", str(port), "--budget", str(budget)]
-        return [
-            sys.executable,
-            "-m",
-            "summarizing_context",
-            "proxy",
-            *given,
-            "--no-token",
-            "--anthropic",
-            provider,
-            "--openai",
-            provider,
-        ]
-    if cliff is None:
-        raise RuntimeError("CliffCompaction is not installed")
-    given = ["serve", "--port", str(port), "--threshold", str(budget)]
-    return [str(cliff), *given, "--anthropic-upstream", provider, "--openai-upstream", provider]
 
 
 def by_run(provider: str, budget: int, folder: Path) -> list[str]:

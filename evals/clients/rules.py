@@ -1,8 +1,9 @@
 """What the providers refuse, rule by rule: Anthropic Messages, OpenAI Chat and Responses, Gemini, Bedrock Converse.
 
-`problem` returns what a provider would say of a request, or nothing. A `Seal` signs thinking and what else a provider
-wants back unchanged, so that a signature that belongs to another text, or was made up, is found. Written from the
-providers' pages and the types of their SDKs (anthropic 2.11, openai 3.52); nothing of the package is imported.
+`problem` returns what a provider would say of a request, or nothing; `in_force` what holds at its end. A `Seal` signs
+thinking and what else a provider wants back unchanged, so that a signature that belongs to another text, or was made
+up, is found; `Given` knows what was said word for word. Written from the providers' pages and the types of their SDKs
+(anthropic 2.14, openai 3.57); nothing of the package is imported.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import hmac
 import itertools
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 Body = Mapping[str, Any]
@@ -21,86 +24,34 @@ _ID = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
 _MOST_MARKS = 4
 
-_EFFORTS = {"mid-conversation-output-config-2026-07-01", "per-turn-control-2026-07-01"}  # allow it in a message
-
-_SERVER_RESULTS = (  # of tools that Anthropic runs: they stand in the assistant's message, behind their call
-    *("web_search_tool_result", "web_fetch_tool_result", "advisor_tool_result", "tool_search_tool_result"),
-    *("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result"),
-)
-
-_BLOCKS: dict[str, tuple[set[str], set[str]]] = {  # of Anthropic's: fields that must be there, and those that may
-    "text": ({"text"}, {"cache_control", "citations"}),
-    "image": ({"source"}, {"cache_control", "transformations"}),
-    "document": ({"source"}, {"cache_control", "title", "context", "citations"}),
-    "search_result": ({"content", "source", "title"}, {"cache_control", "citations"}),
-    "thinking": ({"thinking", "signature"}, set()),
-    "redacted_thinking": ({"data"}, set()),
-    "tool_use": ({"id", "name", "input"}, {"cache_control", "caller", "toolset_name"}),
-    "tool_result": ({"tool_use_id"}, {"content", "is_error", "cache_control", "toolset_name"}),
-    "server_tool_use": ({"id", "name", "input"}, {"cache_control", "caller"}),
-    "mcp_tool_use": ({"id", "name", "input", "server_name"}, {"cache_control"}),
-    "mcp_tool_result": ({"tool_use_id"}, {"content", "is_error", "cache_control"}),
-    "mcp_tool_listing": ({"mcp_server_name", "tools"}, set()),
-    "container_upload": ({"file_id"}, {"cache_control"}),
-    "compaction": (set(), {"content", "encrypted_content", "signature", "tool_changes", "cache_control"}),
-    "fallback": ({"from"}, {"to", "trigger"}),
-    "browser_state": (set(), {"tabs", "changes", "state", "cache_control"}),
-    "tool_addition": ({"tool"}, {"cache_control"}),
-    "tool_removal": ({"tool"}, {"cache_control"}),
-    **dict.fromkeys(_SERVER_RESULTS, ({"tool_use_id", "content"}, {"cache_control", "caller"})),
+_BETAS = {  # fields that a header has to ask for
+    "output_config": {"mid-conversation-output-config-2026-07-01", "per-turn-control-2026-07-01"},
+    "block_binding": {"thinking-binding-controls-2026-08-01"},
+    "thread": {"message-threads-2026-08-12"},
 }
+
+SHAPES = tomllib.loads(Path(__file__).with_name("shapes.toml").read_text("utf-8"))
+
+_BLOCKS: dict[str, tuple[list[str], list[str]]] = SHAPES["blocks"]  # fields that must be there, and those that may
+
+_SERVER_RESULTS = {kind for kind in _BLOCKS if kind.endswith("_tool_result")}  # of tools that Anthropic runs, or MCP's
 
 _BY_ROLE = {  # who may say a block; where nothing stands, anybody
     **dict.fromkeys(("thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"), "assistant"),
-    **dict.fromkeys((*_SERVER_RESULTS, "mcp_tool_result", "fallback"), "assistant"),
+    **dict.fromkeys((*_SERVER_RESULTS, "fallback", "mcp_tool_listing"), "assistant"),
     **dict.fromkeys(("tool_result", "container_upload"), "user"),
     **dict.fromkeys(("tool_addition", "tool_removal"), "system"),
 }
 
-_CHAT_FIELDS = {
-    "system": {"role", "content", "name"},
-    "developer": {"role", "content", "name"},
-    "user": {"role", "content", "name"},
-    "assistant": {"role", "content", "name", "tool_calls", "refusal", "reasoning_content", "audio"},
-    "tool": {"role", "content", "tool_call_id"},
-}
+_IN_RESULTS = {"text", "image", "document", "search_result", "tool_reference", "browser_state"}
 
-_CALL = {"type", "id", "call_id", "name", "namespace", "status", "caller", "async"}
+_MAY_CHANGE = {"text", "image", "document", "search_result", "tool_use", "tool_result", "thinking"}  # or is signed
 
-_OUTPUT = {"type", "id", "call_id", "output", "status", "caller", "name", "namespace"}
+_PARTS = {"text", "image_url", "input_audio", "file", "refusal"}
 
-_ITEM_FIELDS = {
-    "message": {"type", "id", "role", "content", "status", "phase"},
-    "reasoning": {"type", "id", "summary", "content", "encrypted_content", "status"},
-    "function_call": _CALL | {"arguments"},
-    "function_call_output": _OUTPUT,
-    "custom_tool_call": _CALL | {"input"},
-    "custom_tool_call_output": _OUTPUT,
-    "shell_call": {"type", "id", "call_id", "action", "status", "environment", "caller"},
-    "shell_call_output": {"type", "id", "call_id", "output", "status", "caller", "max_output_length"},
-    "apply_patch_call": {"type", "id", "call_id", "operation", "status", "caller"},
-    "apply_patch_call_output": {"type", "id", "call_id", "output", "status", "caller"},
-    "computer_call": {"type", "id", "call_id", "action", "actions", "pending_safety_checks", "status"},
-    "computer_call_output": {"type", "id", "call_id", "output", "status", "acknowledged_safety_checks"},
-    "web_search_call": {"type", "id", "action", "status"},
-    "file_search_call": {"type", "id", "queries", "results", "status"},
-    "code_interpreter_call": {"type", "id", "code", "container_id", "outputs", "status"},
-    "image_generation_call": {"type", "id", "result", "status"},
-    "mcp_call": {"type", "id", "name", "arguments", "server_label", "output", "error", "status", "approval_request_id"},
-    "mcp_list_tools": {"type", "id", "server_label", "tools", "error"},
-    "mcp_approval_request": {"type", "id", "name", "arguments", "server_label"},
-    "mcp_approval_response": {"type", "id", "approval_request_id", "approve", "reason"},
-    "program": {"type", "id", "call_id", "code", "fingerprint"},
-    "program_output": {"type", "id", "call_id", "result", "status"},
-    "tool_search_call": {"type", "id", "call_id", "arguments", "execution", "status"},
-    "tool_search_output": {"type", "id", "call_id", "tools", "execution", "status"},
-    "additional_tools": {"type", "id", "role", "tools"},
-    "configuration_update": {"type", "id", "reasoning", "text"},
-    "compaction": {"type", "id", "encrypted_content"},
-    "compaction_summary": {"type", "id", "encrypted_content"},
-    "compaction_trigger": {"type", "id"},
-    "item_reference": {"type", "id"},
-}
+_INPUTS = ("mcp_approval_response", "configuration_update", "additional_tools", "compaction_trigger")
+
+_ITEMS_OF_TEXT = ("message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
 
 
 class Refused(Exception):
@@ -117,12 +68,50 @@ class Seal:
         """The signature of a text."""
         return "sig" + hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()[:40]
 
-    def bind(self, text: str, body: Body) -> str:
-        """The signature of thinking that answers this request, bound to system, tools and all messages in it."""
-        return "bound" + self.sign(text + _beginning(body, len(body["messages"]), 0))
+    def bind(self, text: str, body: Body, before: Sequence[Body] = ()) -> str:
+        """The signature of thinking that answers this request, bound to system, tools and all messages in it, and to
+        the blocks that stand before it in its own."""
+        return "bound" + self.sign(text + _beginnings(body)[-1] + (_canonical(list(before)) if before else ""))
 
     def holds(self, text: object, signature: object) -> bool:
         return isinstance(text, str) and isinstance(signature, str) and hmac.compare_digest(self.sign(text), signature)
+
+
+class Given:
+    """Blocks and items that were said. What is none of text, calls and their results is taken back word for word, and
+    the thinking of a message whole or not at all."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._thoughts: dict[str, set[str]] = {}  # of a message, by each of them
+
+    def add(self, parts: Iterable[Any]) -> None:
+        """Remember the blocks of a message, or some items."""
+        said = [_canonical(part) for part in parts]
+        self._said.update(said)
+        self._said.update(_canonical(_without_id(part)) for part in parts)
+        thoughts = {one for one, part in zip(said, parts, strict=True) if _thinks(part)}
+        self._thoughts.update(dict.fromkeys(thoughts, thoughts))
+
+    def holds(self, part: Any) -> bool:
+        return _canonical(part) in self._said
+
+    def halved(self, parts: Iterable[Any]) -> bool:
+        """Whether thinking stands there without the rest of its message's."""
+        there = {_canonical(part) for part in parts if _thinks(part)}
+        return any(not self._thoughts.get(one, set()) <= there for one in there)
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(_unmarked(value), sort_keys=True)
+
+
+def _without_id(item: Any) -> Any:
+    return {name: each for name, each in item.items() if name != "id" or "call_id" not in item}
+
+
+def _thinks(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in ("thinking", "redacted_thinking")
 
 
 def problem(
@@ -132,29 +121,49 @@ def problem(
     cut: Container[str] = (),
     betas: Iterable[str] = (),
     demands: Container[str] = (),
+    given: Given | None = None,
 ) -> str:
     """What is wrong with a request; empty where nothing is. `cut` are items behind which a reply broke off.
 
     `betas` are what the client asks of Anthropic by header. `demands` are those of servers that speak Chat:
-    `alternating` roles, and `reasoning_content` with each call of the open turn.
+    `alternating` roles, and `reasoning_content` with each call. With `given` what was said has to come back unchanged,
+    and a type that is not known is taken where it was said.
     """
     try:
         match dialect:
             case "anthropic":
-                _anthropic(body, seal, _EFFORTS.intersection(betas))
+                _anthropic(body, seal, set(betas), given)
             case "chat":
-                _chat(body, demands)
+                _chat(body, demands, given)
             case "responses":
-                _responses(body, seal, cut)
+                _responses(body, seal, cut, given)
             case "gemini":
-                _gemini(body, seal)
+                _gemini(body, seal, given)
             case "bedrock":
-                _bedrock(body, seal)
+                _bedrock(body, seal, given)
     except Refused as refused:
         return str(refused)
     except (KeyError, TypeError, AttributeError) as error:
         return f"the request has not the form of a request: {error!r}"
     return ""
+
+
+def in_force(body: Body) -> dict[str, Any]:
+    """What the messages or items of a request have set, as it holds at their end: efforts, formats, tools."""
+    held: dict[str, Any] = {"tools": set()}
+    for row in body.get("messages", body.get("input", ())):
+        held |= row.get("output_config") or {}
+        if row.get("type") == "configuration_update":
+            held |= {name: row[name] for name in ("reasoning", "text") if name in row}
+        if row.get("type") in ("additional_tools", "tool_search_output"):
+            held["tools"] |= {tool["name"] for tool in row["tools"]}
+    if "messages" in body:
+        unknown = _unknown(body.get("tools") or ())
+        for row in body["messages"]:
+            for block in _blocks(row) if "content" in row else ():
+                _make_known(block, unknown)
+        held["unknown"] = unknown
+    return held
 
 
 def _must(holds: object, words: str) -> None:
@@ -165,47 +174,65 @@ def _must(holds: object, words: str) -> None:
 # Anthropic Messages ------------------------------------------------------------------------------------------------
 
 
-def _anthropic(body: Body, seal: Seal, efforts: Container[str]) -> None:
+def _anthropic(body: Body, seal: Seal, betas: Set[str], given: Given | None) -> None:
     rows = body["messages"]
     _must(rows, "messages: at least one message is required")
     _must(rows[0]["role"] == "user", "messages: first message must use the user role")
     _must(body.get("max_tokens", -1) >= 0, "max_tokens: field required")
     tools = body.get("tools") or []
     _unique((tool["name"] for tool in tools if "name" in tool), "tools: tool names must be unique")
+    thinking = body.get("thinking") or {}
+    for name, holder in (("thread", body), ("block_binding", thinking)):
+        _must(name not in holder or _BETAS[name] & betas, f"{name}: extra inputs are not permitted")
     _marked(body)
+    drops = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == "drop_block"
+    bound = [block for row in rows for block in _blocks(row) if str(block.get("signature")).startswith("bound")]
+    beginnings = [] if drops or not bound else _beginnings(body)
     for at, row in enumerate(rows):
-        allowed = {"role", "content", *(["output_config"] if efforts and row["role"] == "system" else [])}
+        allowed = {"role", "content"}
+        if row["role"] == "system":
+            allowed |= {"clear_at", *(["output_config"] if _BETAS["output_config"] & betas else [])}
         extra = sorted(set(row) - allowed)
         _must(not extra, f"messages.{at}: extra inputs are not permitted: {extra}")
         _must(row["role"] in ("user", "assistant", "system"), f"messages.{at}.role: unexpected {row['role']}")
         _must(row["content"] or "output_config" in row, f"messages.{at}: content must not be empty")
-        for number, block in enumerate(_blocks(row)):
-            _block(block, row["role"], f"messages.{at}.content.{number}", seal)
-            if block["type"] == "thinking" and block["signature"].startswith("bound"):
-                _bound(body, at, number, block, seal)
-    blocks = [block for row in rows for block in _blocks(row)]
-    calls = [block for block in blocks if block["type"].endswith("tool_use")]
+        blocks = _blocks(row)
+        for number, block in enumerate(blocks):
+            _block(block, row["role"], f"messages.{at}.content.{number}", seal, given)
+            if block["type"] == "thinking" and block["signature"].startswith("bound") and beginnings:
+                before = beginnings[at] + (_canonical(blocks[:number]) if number else "")
+                words = "The block is bound to a different conversation, or earlier messages have changed"
+                whole = seal.holds(block["thinking"] + before, block["signature"].removeprefix("bound"))
+                _must(whole, f"messages.{at}.content.{number}: {words}")
+    for _, run in itertools.groupby(rows, lambda row: row["role"]):
+        words = "`thinking` blocks of an assistant message cannot be modified, and some of them were left out"
+        _must(given is None or not given.halved(itertools.chain(*map(_blocks, run))), f"messages: {words}")
+    calls = [block for row in rows for block in _blocks(row) if block["type"].endswith("tool_use")]
     _unique((call["id"] for call in calls), "messages: `tool_use` ids must be unique")
-    plain = [call for call in calls if call["type"] == "tool_use"]
-    _must(not plain or tools, "requests which include `tool_use` blocks must define tools")
+    is_plain = any(call["type"] == "tool_use" for call in calls)
+    _must(tools or not is_plain, "requests which include `tool_use` blocks must define tools")
     _loaded(rows, tools)
-    _pairs(rows)
-    _server_pairs(rows)
+    if (body.get("thread") or {}).get("type") != "continue":  # else the others are on the server
+        _pairs(rows)
+        _server_pairs(rows)
     _compacted(rows)
     _placed(rows)
-    if body.get("thinking", {}).get("type") in ("enabled", "adaptive"):
+    if thinking.get("type") == "enabled":  # an adaptive one may have thought nothing
         _thinks_first(rows)
 
 
 def _blocks(row: Body) -> list[Any]:
     content = row["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    return [{"type": "text", "text": content}] if isinstance(content, str) and content else list(content or ())
 
 
-def _block(block: Body, role: str, at: str, seal: Seal) -> None:
+def _block(block: Body, role: str, at: str, seal: Seal, given: Given | None) -> None:
     kind = block["type"]
+    _must(given is None or kind in _MAY_CHANGE or given.holds(block), f"{at}: `{kind}` is not what was given")
+    if given is not None and kind not in _BLOCKS:
+        return
     _must(kind in _BLOCKS, f"{at}: unknown type {kind}")
-    needed, allowed = _BLOCKS[kind]
+    needed, allowed = map(set, _BLOCKS[kind])
     _must(needed <= set(block), f"{at}: field required: {sorted(needed - set(block))}")
     extra = set(block) - needed - allowed - {"type"}
     _must(not extra, f"{at}: extra inputs are not permitted: {sorted(extra)}")
@@ -217,18 +244,27 @@ def _block(block: Body, role: str, at: str, seal: Seal) -> None:
     elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
         _must(_ID.match(block["id"]), f"{at}.id: string should match pattern")
         _must(isinstance(block["input"], dict), f"{at}.input: should be an object")
+    elif kind == "tool_result" and isinstance(block.get("content"), list):
+        kinds = [inner["type"] for inner in block["content"]]
+        others = set(kinds) - _IN_RESULTS if given is None else set()
+        _must(not others, f"{at}: {sorted(others)} in a `tool_result`")
+        _must(kinds.count("browser_state") < 2, f"{at}: at most one `browser_state` in a `tool_result`")
+        for inner in block["content"]:
+            _block(inner, role, f"{at}.content", seal, given)
     elif kind in _SERVER_RESULTS:
         for inner in block["content"] if isinstance(block["content"], list) else []:
             sealed, plain = inner.get("encrypted_content"), inner.get("url", "")
-            _must(sealed is None or seal.holds(plain, sealed), f"{at}: invalid `encrypted_content`")
+            _must(sealed is None or seal.holds(plain, sealed.split(".")[0]), f"{at}: invalid `encrypted_content`")
 
 
-def _beginning(body: Body, rows: int, blocks: int) -> str:
-    """All before a block, cache marks aside."""
-    said = [body.get("system"), body.get("tools"), *body["messages"][:rows]]
-    if blocks:
-        said.append(_blocks(body["messages"][rows])[:blocks])
-    return json.dumps(_unmarked(said), sort_keys=True)
+def _beginnings(body: Body) -> list[str]:
+    """All before each message, and before one that would follow, cache marks aside; as digests."""
+    digest = hashlib.sha256(_canonical([body.get("system"), body.get("tools")]).encode())
+    found = [digest.hexdigest()]
+    for row in body["messages"]:
+        digest.update(_canonical({**row, "content": _blocks(row)}).encode())
+        found.append(digest.hexdigest())
+    return found
 
 
 def _unmarked(value: Any) -> Any:
@@ -239,17 +275,8 @@ def _unmarked(value: Any) -> Any:
     return value
 
 
-def _bound(body: Body, at: int, number: int, block: Body, seal: Seal) -> None:
-    """Thinking that was bound to its conversation holds where all before it is unchanged, or is to be dropped."""
-    binding = body.get("thinking", {}).get("block_binding", {})
-    if binding.get("prefix_mismatch_behavior") != "drop_block":
-        whole = seal.holds(block["thinking"] + _beginning(body, at, number), block["signature"].removeprefix("bound"))
-        words = "thinking block was created in a different conversation, or earlier messages have changed"
-        _must(whole, f"messages.{at}.content.{number}: {words}")
-
-
 def _pairs(rows: Sequence[Body]) -> None:
-    """The results of a message's calls open the next message of the user, each once, and nothing else does."""
+    """The results of a turn's calls open the next message of the user, each once, and nothing else does."""
     waiting: list[str] = []
     for at, row in enumerate(rows):
         blocks = _blocks(row)
@@ -259,49 +286,69 @@ def _pairs(rows: Sequence[Body]) -> None:
         _unique(results, f"messages.{at}: each tool_use must have a single result")
         missing = [id for id in waiting if id not in results]
         words = f"messages.{at}: `tool_use` ids were found without `tool_result` blocks immediately after: {missing}"
-        _must(not missing, words)
+        _must(not missing or row["role"] == "assistant", words)
         leading = [block["type"] for block in blocks[: len(results)]]
         _must(set(leading) <= {"tool_result"}, f"messages.{at}: `tool_result` blocks must come first")
-        waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        waiting = missing + [block["id"] for block in blocks if block["type"] == "tool_use"]
     _must(not waiting, f"`tool_use` ids were found without `tool_result` blocks: {waiting}")
 
 
 def _server_pairs(rows: Sequence[Body]) -> None:
     """A call of a tool that the server runs, and its result, stand in one turn of the assistant, the call first; only a
-    turn that was paused may end the request without the result, and only then may the assistant speak last."""
-    waiting: dict[str, int] = {}
+    turn that was paused may end the request without the result, and only then may the assistant speak last. A program
+    that the server runs may call tools of the client; their results alone stand between it and its own."""
+    waiting: dict[str, str] = {}
+    programs: set[str] = set()
     for at, row in enumerate(rows):
+        blocks = _blocks(row)
         if row["role"] == "user":
-            _must(not waiting, f"messages.{at}: server tool use without its result: {sorted(waiting)}")
-        for block in _blocks(row):
-            if block["type"] in ("server_tool_use", "mcp_tool_use"):
-                waiting[block["id"]] = at
-            elif block["type"] in _SERVER_RESULTS or block["type"] == "mcp_tool_result":
-                words = f"messages.{at}: unexpected `tool_use_id` found in `{block['type']}`: {block['tool_use_id']}"
-                _must(waiting.pop(block["tool_use_id"], None) is not None, words)
+            are_results = {block["type"] for block in blocks} == {"tool_result"}
+            missing = sorted(set(waiting) - programs if are_results else waiting)
+            _must(not missing, f"messages.{at}: server tool use without its result: {missing}")
+        for block in blocks:
+            kind, caller = block["type"], block.get("caller") or {}
+            if kind == "tool_use" and "tool_id" in caller:
+                words = f"messages.{at}: `{kind}` was called by a tool that is not there: {caller['tool_id']}"
+                _must(caller["tool_id"] in waiting, words)
+                programs.add(caller["tool_id"])
+            if kind in ("server_tool_use", "mcp_tool_use"):
+                waiting[block["id"]] = "mcp" if kind == "mcp_tool_use" else re.sub("_(regex|bm25)$", "", block["name"])
+            elif kind in _SERVER_RESULTS:
+                words = f"messages.{at}: unexpected `tool_use_id` found in `{kind}`: {block['tool_use_id']}"
+                called = waiting.pop(block["tool_use_id"], "")
+                _must(f"{called.removesuffix('_tool')}_tool_result" == kind, words)
     is_paused = rows[-1]["role"] == "assistant" and bool(waiting)
     _must(rows[-1]["role"] != "assistant" or is_paused, "messages: the conversation must end with a user message")
 
 
 def _loaded(rows: Sequence[Body], tools: Sequence[Body]) -> None:
     """A tool that is deferred, or was removed on the way, is called only behind what made it known."""
-    unknown = {tool.get("name") for tool in tools if tool.get("defer_loading")}
+    unknown = _unknown(tools)
     for at, row in enumerate(rows):
         for block in _blocks(row):
-            if block["type"] in ("tool_search_tool_result", "tool_result"):
-                unknown.difference_update(_references(block.get("content")))
-            for change in [block, *(block.get("tool_changes") or ())]:
-                if change["type"] in ("tool_addition", "tool_removal"):
-                    name = (change["tool"].get("definition") or change["tool"]).get("name")
-                    (unknown.discard if change["type"] == "tool_addition" else unknown.add)(name)
+            _make_known(block, unknown)
             if block["type"] == "tool_use":
                 _must(block["name"] not in unknown, f"messages.{at}: tool {block['name']} is not available here")
+
+
+def _unknown(tools: Sequence[Body]) -> set[str]:
+    return {tool["name"] for tool in tools if tool.get("defer_loading")}
+
+
+def _make_known(block: Body, unknown: set[str]) -> None:
+    """What a block does to the tools that may not be called."""
+    if block.get("type") in ("tool_search_tool_result", "tool_result"):
+        unknown.difference_update(_references(block.get("content")))
+    for change in [block, *(block.get("tool_changes") or ())]:
+        if change.get("type") in ("tool_addition", "tool_removal"):
+            name = (change["tool"].get("definition") or change["tool"]).get("name")
+            (unknown.discard if change["type"] == "tool_addition" else unknown.add)(name)
 
 
 def _references(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         if value.get("type") == "tool_reference":
-            yield value.get("tool_name") or value["name"]
+            yield value["tool_name"]
         for each in value.values():
             yield from _references(each)
     elif isinstance(value, list):
@@ -310,7 +357,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _compacted(rows: Sequence[Body]) -> None:
-    """What the provider has compacted comes first of all, once."""
+    """What the provider has compacted comes first of all, once; a compaction that failed says nothing."""
     places = [
         (at, number)
         for at, row in enumerate(rows)
@@ -339,24 +386,23 @@ def _placed(rows: Sequence[Body]) -> None:
 
 
 def _thinks_first(rows: Sequence[Body]) -> None:
-    """While calls of the last assistant message are answered, that message begins with its thinking."""
-    last = next((row for row in reversed(rows) if row["role"] == "assistant"), None)
-    if last is None or not any(block["type"] == "tool_result" for block in _blocks(_last_of_user(rows))):
-        return
-    first = _blocks(last)[0]["type"]
-    _must(
-        first in ("thinking", "redacted_thinking"), f"expected `thinking` first in the last turn, but found `{first}`"
-    )
-
-
-def _last_of_user(rows: Sequence[Body]) -> Body:
-    return next(row for row in reversed(rows) if row["role"] == "user")
+    """While calls of the assistant's last messages are answered, these begin with thinking."""
+    runs = [(role, list(run)) for role, run in itertools.groupby(rows, lambda row: row["role"])]
+    said: list[Body] = next((run for role, run in reversed(runs) if role == "assistant"), [])
+    answers = next(run for role, run in reversed(runs) if role == "user")
+    if said and any(block["type"] == "tool_result" for row in answers for block in _blocks(row)):
+        first = _blocks(said[0])[0]["type"]
+        words = f"expected `thinking` first in the last turn, but found `{first}`"
+        _must(first in ("thinking", "redacted_thinking"), words)
 
 
 def _marked(body: Body) -> None:
     """At most four cache marks, in the order of the prompt, those of an hour before those of five minutes."""
     rows = [block for row in body["messages"] if isinstance(row["content"], list) for block in row["content"]]
-    content = [each for block in rows for each in (*(block.get("content") or ()), block) if isinstance(each, dict)]
+    inner = [
+        (*(block.get("content") or ()), block) if isinstance(block.get("content"), list) else [block] for block in rows
+    ]
+    content = [each for blocks in inner for each in blocks if isinstance(each, dict)]
     system = body["system"] if isinstance(body.get("system"), list) else []
     places = [*(body.get("tools") or ()), *system, *content, body]
     marks = [place["cache_control"] for place in places if place.get("cache_control") is not None]
@@ -369,18 +415,25 @@ def _marked(body: Body) -> None:
 # OpenAI Chat Completions -------------------------------------------------------------------------------------------
 
 
-def _chat(body: Body, demands: Container[str]) -> None:
+def _chat(body: Body, demands: Container[str], given: Given | None) -> None:
     rows = body["messages"]
     _must(rows, "[] is too short - 'messages'")
     waiting: list[str] = []
     for at, row in enumerate(rows):
-        allowed = _CHAT_FIELDS.get(row["role"])
-        _must(allowed is not None, f"messages[{at}].role: invalid value {row['role']!r}")
-        assert allowed is not None
-        _must(set(row) <= allowed, f"messages[{at}]: unrecognized arguments {sorted(set(row) - allowed)}")
+        _must(row["role"] in SHAPES["rows"], f"messages[{at}].role: invalid value {row['role']!r}")
+        extra = sorted(set(row) - {"role", *SHAPES["rows"][row["role"]]})
+        _must(not extra, f"messages[{at}]: unrecognized arguments {extra}")
         calls = row.get("tool_calls")
         _must(calls is None or calls, f"messages[{at}].tool_calls: empty array")
-        _must(row.get("content") is not None or calls, f"messages[{at}].content: expected a string, got null")
+        says = row.get("content") is not None or calls or row.get("refusal") or row.get("audio")
+        _must(says, f"messages[{at}].content: expected a string, got null")
+        for part in row["content"] if isinstance(row.get("content"), list) else ():
+            known = (
+                part["type"] in _PARTS if given is None else part["type"] in ("text", "image_url") or given.holds(part)
+            )
+            _must(known, f"messages[{at}].content: invalid part {part['type']!r}")
+        words = f"messages[{at}].audio: unknown id"
+        _must(given is None or not row.get("audio") or given.holds(row["audio"]), words)
         if row["role"] == "tool":
             words = "messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
             _must(row["tool_call_id"] in waiting, f"messages[{at}]: {words}")
@@ -402,38 +455,40 @@ def _chat(body: Body, demands: Container[str]) -> None:
         _must(all(one != other for one, other in itertools.pairwise(said)), words)
     if "reasoning_content" in demands:
         start = max((at for at, row in enumerate(rows) if row["role"] == "user"), default=0)
-        for at, row in enumerate(rows[start:], start):
-            words = (
-                f"messages[{at}]: thinking is enabled but reasoning_content is missing in assistant tool call message"
-            )
-            _must(not row.get("tool_calls") or row.get("reasoning_content"), words)
+        for at, row in enumerate(rows):
+            words = "thinking is enabled but reasoning_content is missing in assistant tool call message"
+            said = row.get("reasoning_content")
+            _must(not row.get("tool_calls") or (said if at > start else said is not None), f"messages[{at}]: {words}")
 
 
 # OpenAI Responses --------------------------------------------------------------------------------------------------
 
 
-def _responses(body: Body, seal: Seal, cut: Container[str]) -> None:
+def _responses(body: Body, seal: Seal, cut: Container[str], given: Given | None) -> None:
     items = body["input"]
     _must(items, "input: at least one item is required")
     for at, item in enumerate(items):
         kind = item.get("type", "message")
-        allowed = _ITEM_FIELDS.get(kind)
-        _must(allowed is not None, f"input[{at}].type: invalid value {kind!r}")
-        assert allowed is not None
-        _must(set(item) <= allowed, f"input[{at}]: unknown parameter {sorted(set(item) - allowed)}")
+        _must(kind in SHAPES["items"] or given is not None, f"input[{at}].type: invalid value {kind!r}")
+        extra = sorted(set(item) - {"type", "id", *SHAPES["items"].get(kind, item)})
+        _must(not extra, f"input[{at}]: unknown parameter {extra}")
+        unchanged = given is None or kind in _ITEMS_OF_TEXT or given.holds(item)
+        _must(unchanged, f"input[{at}]: `{kind}` is not what was given")
         if kind == "function_call":
             _json(item["arguments"], f"input[{at}].arguments")
         if kind == "reasoning":
-            sealed = item.get("encrypted_content") or ""
+            sealed = (item.get("encrypted_content") or "").split(".")[0]
             _must(seal.holds(item["id"], sealed), f"the encrypted content for item {item['id']} could not be verified")
             behind = items[at + 1] if at + 1 < len(items) else {}
-            follows = behind.get("type", "").endswith(("_call", "reasoning", "program", "mcp_approval_request"))
+            follows = behind.get("type", "message") not in ("message", *_INPUTS)
+            follows = follows and not behind["type"].endswith("_output")
             words = f"item {item['id']!r} of type 'reasoning' was provided without its required following item"
             _must(follows or behind.get("role") == "assistant" or item["id"] in cut, words)
         if kind == "program":
             words = f"input[{at}].fingerprint: does not match the program"
-            _must(seal.holds(item["code"], item["fingerprint"]), words)
-    _unique((item["id"] for item in items if item.get("id")), "input: duplicate item found with id")
+            _must(seal.holds(item["code"], item["fingerprint"].split(".")[0]), words)
+    ids = (item["id"] for item in items if isinstance(item.get("id"), str))
+    _unique(ids, "input: duplicate item found with id")
     chained = bool(body.get("previous_response_id") or body.get("conversation"))
     _answered(items, chained)
     _reasoned(items)
@@ -448,7 +503,7 @@ def _answered(items: Sequence[Body], chained: bool) -> None:
     ends = {"program_output": "program", "mcp_approval_response": "mcp_approval_request"}
     for item in items:
         kind = item.get("type", "message")
-        if (caller := item.get("caller") or {}).get("type") == "program":
+        if (caller := (item.get("caller") if kind in SHAPES["items"] else None) or {}).get("type") == "program":
             words = f"item {item.get('call_id')!r} was called by a program that is not there: {caller['caller_id']}"
             _must(caller["caller_id"] in programs, words)
         if kind.endswith("_call_output") or kind in ends or kind == "tool_search_output":
@@ -467,16 +522,17 @@ def _answered(items: Sequence[Body], chained: bool) -> None:
             programs.update([item["call_id"]] if kind == "program" else [])
         elif kind == "message" and item.get("role") != "assistant":
             _must(not waiting, f"no tool output found for function call {sorted(waiting)}")
-    _must(not waiting, f"no tool output found for function call {sorted(waiting)}")
+    goes_on = programs if items[-1].get("type", "").endswith("_output") else set()  # it has called, and is answered
+    _must(not set(waiting) - goes_on, f"no tool output found for function call {sorted(waiting)}")
     calls = (item["call_id"] for item in items if item.get("type", "").endswith("_call") and item.get("call_id"))
     _unique(calls, "input: duplicate call ids")
 
 
 def _reasoned(items: Sequence[Body]) -> None:
-    """A call that came with reasoning goes with it: `fc_7_0` with `rs_7`."""
-    there = {item["id"] for item in items if item.get("type") == "reasoning"}
+    """What came with reasoning goes with it: `fc_7_0` with `rs_7`."""
+    there = {item["id"] for item in items if item.get("type") in ("reasoning", "item_reference")}
     for item in items:
-        if item.get("type") == "function_call" and (found := re.match(r"fc_(\d+)_", item.get("id") or "")):
+        if found := re.match(r"[a-z]+_(\d+)_", str(item.get("id"))):
             needed = f"rs_{found[1]}"
             _must(
                 needed in there, f"item {item['id']!r} was provided without its required 'reasoning' item: {needed!r}"
@@ -496,7 +552,7 @@ def _known_tools(items: Sequence[Body], tools: Sequence[Body]) -> None:
 # Gemini ------------------------------------------------------------------------------------------------------------
 
 
-def _gemini(body: Body, seal: Seal) -> None:
+def _gemini(body: Body, seal: Seal, given: Given | None) -> None:
     rows = body["contents"]
     _must(rows, "contents is not specified")
     _must(rows[0]["role"] == "user", "please ensure that multiturn requests start with a user role")
@@ -505,15 +561,17 @@ def _gemini(body: Body, seal: Seal) -> None:
     for at, row in enumerate(rows):
         _must(row["role"] in ("user", "model"), f"contents[{at}].role: please use a valid role: user, model")
         _must(row["parts"], f"contents[{at}].parts: must not be empty")
-        given = [(each.get("id", ""), each["name"]) for each in _answers(row)]
+        answered = [(each.get("id", ""), each["name"]) for each in _answers(row)]
         words = "the number of function response parts must equal that of the function call parts of the call turn"
-        _must(sorted(given) == sorted(waiting), f"contents[{at}]: {words}")
+        _must(sorted(answered) == sorted(waiting), f"contents[{at}]: {words}")
         calls = [part for part in row["parts"] if "functionCall" in part]
         _must(not calls or row["role"] == "model", f"contents[{at}]: a function call in a turn of the user")
         words = "a function call turn must come immediately after a user turn or after a function response turn"
         _must(not calls or (at and rows[at - 1]["role"] == "user"), f"contents[{at}]: {words}")
         waiting = [(part["functionCall"].get("id", ""), part["functionCall"]["name"]) for part in calls]
         for number, part in enumerate(row["parts"]):
+            known = {"text", "functionCall", "functionResponse", "inlineData"} & set(part)
+            _must(known or (given is not None and given.holds(part)), f"contents[{at}].parts[{number}]: unknown name")
             signature = part.get("thoughtSignature")
             said = json.dumps({key: value for key, value in part.items() if key != "thoughtSignature"}, sort_keys=True)
             _must(
@@ -532,7 +590,7 @@ def _answers(row: Body) -> list[Any]:
 # Bedrock Converse --------------------------------------------------------------------------------------------------
 
 
-def _bedrock(body: Body, seal: Seal) -> None:
+def _bedrock(body: Body, seal: Seal, given: Given | None) -> None:
     rows = body["messages"]
     _must(rows and rows[0]["role"] == "user", "a conversation must start with a user message")
     _must(rows[-1]["role"] == "user", "the model does not support assistant message prefill")
@@ -550,6 +608,9 @@ def _bedrock(body: Body, seal: Seal) -> None:
         _must(seen.isdisjoint(waiting) and len(set(waiting)) == len(waiting), f"messages.{at}: toolUseId is repeated")
         seen.update(waiting)
         for block in row["content"]:
+            known = {"text", "toolUse", "toolResult", "reasoningContent", "image", "cachePoint"} & set(block)
+            words = f"messages.{at}: unknown member {sorted(block)}"
+            _must(known or (given is not None and given.holds(block)), words)
             said = block.get("reasoningContent", {}).get("reasoningText")
             _must(said is None or seal.holds(said["text"], said.get("signature")), f"messages.{at}: signature")
     _must(not seen or body.get("toolConfig"), "toolConfig must be defined when using toolUse and toolResult blocks")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.clients.judge import Verdict, judge
-from evals.clients.middle import Middle, answering, between, by_run, free_port, post, telling
+from evals.clients.middle import answering, between, by_run, free_port, post, telling
 from evals.clients.programs import PINS, PROGRAMS, Claude, Codex, OpenCode, Program, Ready
 from evals.clients.script import Plan, source_files
 from evals.clients.upstream import Provider, provided
@@ -41,7 +41,6 @@ async def run_session(
     middle: str = "ours",
     steps: int,
     budget: int,
-    cliff: Path | None = None,
     tell: Tell = lambda words: None,
 ) -> tuple[Verdict, Provider]:
     """Drive one client through the session; what is said of it, and the provider that saw it."""
@@ -53,7 +52,7 @@ async def run_session(
     provider = Provider(plan)
     verdict = Verdict(name, PINS[name][1], middle, budget=budget)
     began = time.monotonic()
-    async with provided(provider) as upstream, between(middle, upstream, budget, folder, cliff=cliff) as stands:
+    async with provided(provider) as upstream, between(middle, upstream, budget, folder) as stands:
         watching = asyncio.ensure_future(stands.watch())
         try:
             by: Sequence[str] = ()
@@ -66,13 +65,9 @@ async def run_session(
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
         await stands.look()
-        _judge(verdict, provider, stands)
+        judge(verdict, provider.seen, stands.records, stands.told)
     verdict.seconds = round(time.monotonic() - began, 1)
     return verdict, provider
-
-
-def _judge(verdict: Verdict, provider: Provider, stands: Middle) -> None:
-    judge(verdict, provider.seen, stands.records, stands.told)
 
 
 class _Legs:

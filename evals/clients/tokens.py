@@ -12,7 +12,6 @@ import importlib.util
 import json
 import os
 import tempfile
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,6 @@ from typing import Any
 import tiktoken
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # names the file in the cache
-
-_BLOCK = 4 * 128  # bytes of a block of tokens
 
 _PER_MESSAGE = 4  # tokens that a provider puts around each message
 
@@ -52,43 +49,6 @@ def tokens(text: str) -> int:
     return len(_encoding().encode_ordinary(text))
 
 
-@functools.lru_cache(maxsize=200_000)
-def _numbers(text: str) -> bytes:
-    """The tokens of a text, four bytes each."""
-    return array("I", _encoding().encode_ordinary(text)).tobytes()
-
-
-def written(body: Item) -> bytes:
-    """A request of Anthropic's as its tokens, in the order in which its cache compares them, four bytes each."""
-    tools = [json.dumps(tool) for tool in body.get("tools") or ()]
-    parts = [_numbers(text) for text in [*tools, *_texts(body.get("system") or "")]]
-    for item in history(body):
-        parts += [item["role"][:1].encode() * 4 * _PER_MESSAGE, *(_numbers(text) for text in _texts(item))]
-    return b"".join(parts)
-
-
-class Cache:
-    """Every prefix of every request so far, in whole blocks of 128 tokens. It forgets none."""
-
-    def __init__(self) -> None:
-        self._seen: set[bytes] = set()
-
-    def held(self, request: bytes) -> int:
-        """Tokens at the beginning of a request that were sent before; the request is held from now on."""
-        held, known, digest = 0, True, b""
-        for start in range(0, len(request) - _BLOCK + 1, _BLOCK):
-            digest = hashlib.blake2b(digest + request[start : start + _BLOCK], digest_size=16).digest()
-            known = known and digest in self._seen
-            held += _BLOCK if known else 0
-            self._seen.add(digest)
-        return held // 4
-
-
-def read_by_model(body: Item) -> str:
-    """All that a model reads of a request beside its tools."""
-    return "\n".join(_texts([body.get("system") or "", *history(body)]))
-
-
 def history(body: Item) -> list[Item]:
     """The messages or items of a request, of any of the three protocols."""
     found = body.get("messages", body.get("input"))
@@ -105,11 +65,6 @@ def fixed_tokens(body: Item) -> int:
     tools = sum(tokens(json.dumps(tool)) for tool in body.get("tools") or ())
     prompt = [body.get("system") or "", body.get("instructions") or ""]
     return tools + sum(tokens(text) for each in prompt for text in _texts(each))
-
-
-def request_tokens(body: Item) -> int:
-    """Tokens of a whole request."""
-    return fixed_tokens(body) + sum(item_tokens(item) for item in history(body))
 
 
 def _texts(value: Any, name: str = "") -> Iterator[str]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import uvicorn
 from starlette.requests import Request
@@ -50,29 +50,16 @@ class Seen:
     spent: float = 0.0  # seconds from the request's last byte to the reply's
 
 
-class Says(Protocol):
-    """What the model says next in a history, as a `Script` does."""
-
-    def next(self, thread: Thread, number: int, *, waits: bool) -> Turn: ...
-
-
-class Watches(Protocol):
-    """Sees each request, with the number of the reply that is due in its history."""
-
-    def request(self, body: Body, step: int) -> None: ...
-
-
 class Provider:
     """The ASGI application, and what it has seen."""
 
-    def __init__(self, plan: Plan, script: Says | None = None, watch: Watches | None = None) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.seen: list[Seen] = []
         self.bodies: dict[int, Body] = {}  # of the newest request of each thread, and of those with a problem
         self.paths: dict[str, int] = {}
         self.pausing = asyncio.Event()  # a reply stands in its middle
         self.resumed = asyncio.Event()
-        self._plan = plan
-        self._script, self._watch = script or Script(plan), watch
+        self._script = Script(plan)
         self._threads: dict[str, Thread] = {}
         self._before: dict[str, tuple[list[str], list[int], int]] = {}  # items of a thread's last request, with tokens
         self._seal = Seal(b"provider")
@@ -100,8 +87,6 @@ class Provider:
             return JSONResponse({"data": [], "models": [], "has_more": False}, 200 if found else 404)
         body = json.loads(raw)
         seen, thread = self._look(dialect, body, request.headers, len(raw))
-        if self._watch is not None:
-            self._watch.request(body, thread.step)
         if seen.problem:
             self.bodies[seen.number] = body
             error = {"type": "invalid_request_error", "message": seen.problem, "code": None, "param": None}
@@ -197,8 +182,8 @@ def _last_words(items: Sequence[Mapping[str, Any]]) -> str:
 
 
 @asynccontextmanager
-async def provided(provider: Provider) -> AsyncIterator[str]:
-    """The provider at work, by its address."""
+async def provided(provider: Any) -> AsyncIterator[str]:
+    """The provider at work, by its address; any application of ASGI may be one."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
             provider, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1
@@ -208,7 +193,8 @@ async def provided(provider: Provider) -> AsyncIterator[str]:
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
-            provider.resumed.set()
+            if isinstance(provider, Provider):
+                provider.resumed.set()
             server.should_exit = True
             await running
 

@@ -4,9 +4,7 @@ counts what this process has computed in it, in any thread: other programs on th
 Each shape is measured in a process of its own, and each step of it apart: adding the messages, the first view, the next
 view, the background work, a recall.
 
-    python -m evals.performance.stalls [SHAPE ...] [--where]
-
---where tells on standard error which line of code ran in the longest gap of each step.
+    python -m evals.performance.stalls [SHAPE ...]
 """
 
 from __future__ import annotations
@@ -17,13 +15,9 @@ import gc
 import json
 import subprocess
 import sys
-import threading
 import time
-import traceback
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import FrameType
 from typing import Literal
 
 from evals.performance.tokens import Message
@@ -83,70 +77,33 @@ TokenCounterName = Literal["auto", "tiktoken", "estimate"]
 
 
 class Watch:
-    """Beats beside the session; with `where` a thread looks what the loop is doing."""
+    """Beats beside the session."""
 
-    def __init__(self, where: bool) -> None:
+    def __init__(self) -> None:
         self.longest = 0.0
-        self.last = time.perf_counter()
-        self._cpu = time.process_time()
-        self._began = 0.0  # a collection of garbage
-        self._seen: Counter[str] = Counter()
-        self._worst: Counter[str] = Counter()
-        if where:
-            gc.callbacks.append(self._collecting)
-            threading.Thread(target=self._look, args=(threading.get_ident(),), daemon=True).start()
+        self._last, self._cpu = time.perf_counter(), time.process_time()
 
     async def beat(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
             now, cpu = time.perf_counter(), time.process_time()
-            gap = min(now - self.last - BEAT, cpu - self._cpu)  # what other processes take is none of ours
-            self._cpu = cpu
-            if gap > self.longest:
-                self.longest, self._worst = gap, self._seen
-            self._seen = Counter()
-            self.last = now
+            gap = min(now - self._last - BEAT, cpu - self._cpu)  # what other processes take is none of ours
+            self.longest, self._last, self._cpu = max(self.longest, gap), now, cpu
 
     async def over(self, step: Callable[[], Awaitable[object]]) -> float:
         """Milliseconds of the longest gap while the step was taken."""
         await asyncio.sleep(5 * BEAT)
-        self.longest, self._worst = 0.0, Counter()
+        self.longest = 0.0
         await step()
         await asyncio.sleep(2 * BEAT)
         return round(self.longest * 1e3, 1)
 
-    def where(self) -> str:
-        return "\n".join(f"  {count:5d} {place}" for place, count in self._worst.most_common(6))
 
-    def _look(self, loop: int) -> None:
-        while True:
-            time.sleep(0.002)
-            if time.perf_counter() - self.last < 0.015:
-                continue
-            for thread, frame in sys._current_frames().items():
-                if thread != threading.get_ident() and (inner := _places(frame)):
-                    self._seen[f"{'loop' if thread == loop else 'thread'}: {inner}"] += 1
-
-    def _collecting(self, phase: str, _: dict[str, int]) -> None:
-        if phase == "start":
-            self._began = time.perf_counter()
-        elif (seconds := time.perf_counter() - self._began) > 0.01:
-            self._seen[f"garbage collection, ms, {threading.current_thread().name}"] += round(seconds * 1e3)
-
-
-def _places(frame: FrameType) -> str:
-    """Where code of ours is, the innermost call first."""
-    inner = [each for each in traceback.extract_stack(frame) if "summarizing_context" in each.filename]
-    return " < ".join(f"{Path(each.filename).stem}.{each.name}:{each.lineno}" for each in inner[:-9:-1])
-
-
-async def measure(
-    shape: str, counter: Literal["auto", "tiktoken", "estimate"], *, where: bool = False
-) -> dict[str, float]:
+async def measure(shape: str, counter: TokenCounterName) -> dict[str, float]:
     """Milliseconds of the longest gap in each step."""
     rows = SHAPES[shape]()
     gc.freeze()  # what is made to be added must not cost a collection
-    watch = Watch(where)
+    watch = Watch()
     beating = asyncio.create_task(watch.beat())
     figures: dict[str, float] = {}
     settings = Settings(max_tokens=8_000 if "calls" in shape else 16_000, token_counter=counter)
@@ -156,8 +113,6 @@ async def measure(
         began = time.perf_counter()
         figures[name] = await watch.over(step)
         figures[f"{name}_s"] = round(time.perf_counter() - began, 2)
-        if where:
-            print(f"{shape}, {name}: {figures[name]} ms\n{watch.where()}", file=sys.stderr, flush=True)
 
     async def add() -> None:
         for row in rows:
@@ -190,15 +145,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*", help=", ".join(SHAPES))
     parser.add_argument("--counter", default="estimate")
-    parser.add_argument("--where", action="store_true")
     asked = parser.parse_args()
     shapes = asked.shapes or list(SHAPES)
     if len(shapes) == 1:
-        print(json.dumps({shapes[0]: asyncio.run(measure(shapes[0], asked.counter, where=asked.where))}))
+        print(json.dumps({shapes[0]: asyncio.run(measure(shapes[0], asked.counter))}))
         return
     for shape in shapes:
         command = [sys.executable, "-m", __spec__.name, shape, "--counter", asked.counter]
-        subprocess.run([*command, *(["--where"] if asked.where else [])], cwd=ROOT, check=True)
+        subprocess.run(command, cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

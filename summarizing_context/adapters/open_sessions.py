@@ -1,4 +1,4 @@
-"""What adapters share: their arguments, the sessions that a host keeps open at once, and names that a store can keep.
+"""What adapters share: their arguments, the sessions that a host keeps open at once, names and values for a store.
 
 Each session has one user at a time, and those unused for longest are closed.
 """
@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer
-
-_LONGEST_ID = 200
 
 
 def read_arguments(
@@ -53,6 +52,16 @@ class Window:
         return self._info
 
 
+def beside_messages(tools: Iterable[Any], schema: str, instructions: Iterable[Any]) -> list[Message]:
+    """Return what only takes room in a request: definitions of tools, which have a `schema` under this name, and what
+    instructs the model beside its messages."""
+    made: list[Message] = []
+    for tool in tools:
+        described = {name: str(getattr(tool, name, None) or "") for name in ("name", "description")}
+        made.append({**described, "parameters": getattr(tool, schema, {})})
+    return made + [{"instructions": said} for said in instructions if said]
+
+
 def text_of(content: str | Sequence[Message]) -> str:
     """Return the texts of a message's content."""
     blocks = [{"text": content}] if isinstance(content, str) else content
@@ -64,20 +73,46 @@ def digest_of(data: bytes | bytearray) -> str:
     return hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
+_DEEPEST = 100
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
+
+
+def as_json(value: Any, depth: int = 0) -> Any:
+    """Return the value with everything that JSON has no form for written down: of bytes a digest, models as mappings,
+    the rest as text. Raise `MessageError` for what is nested too deep."""
+    if isinstance(value, str):
+        return _PAIR.sub(lambda halves: halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), value)
+    if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return f"digest:{digest_of(value)}"
+    if depth > _DEEPEST:
+        raise MessageError(f"the message is nested more than {_DEEPEST} levels deep")
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = value if isinstance(value, list | tuple) else sorted(value, key=repr)
+        return [as_json(item, depth + 1) for item in items]
+    dump = getattr(value, "model_dump", None)  # messages and blocks of a host
+    if callable(dump) and not isinstance(value, type):
+        return as_json(dump(), depth + 1)
+    shown = repr(value)
+    return type(value).__name__ if " at 0x" in shown else shown  # an address is another one in each process
+
+
 def session_id_from(host_id: str) -> str:
-    """Return the host's session id in the characters that a session id may have; other ids stay different."""
+    """Return the host's session id in at most 200 of the characters that one may have; other ids stay different."""
     plain = re.sub(r"[^A-Za-z0-9._:-]", "-", host_id)
-    if plain == host_id and len(plain) <= _LONGEST_ID:
+    if plain == host_id and len(plain) <= 200:
         return plain
-    digest = hashlib.sha256(host_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return f"{plain[: _LONGEST_ID - 13]}.{digest}"
+    return f"{plain[:187]}.{hashlib.sha256(host_id.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
-@dataclass(slots=True)
 class _Session:
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-    context: SummarizingContext | None = None
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.users = 0
+        self.context: SummarizingContext | None = None
 
 
 class Sessions:
@@ -96,8 +131,7 @@ class Sessions:
 
         A session that is opened now has this `summarizer`, if one is given, in place of that of the options.
         """
-        session = self._sessions.pop(name) if name in self._sessions else _Session()
-        self._sessions[name] = session
+        session = self._sessions[name] = self._sessions.pop(name) if name in self._sessions else _Session()
         session.users += 1
         try:
             async with session.turn:
@@ -128,7 +162,8 @@ class Sessions:
                 await self._close(name)
 
     async def _close(self, name: str) -> None:
-        session = self._sessions.get(name, _Session())
+        if (session := self._sessions.get(name)) is None:
+            return
         async with session.turn:  # who wants it meanwhile waits, and opens it again
             if session.context is not None:
                 await session.context.close()

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import anyio
 
-from summarizing_context.adapters.open_sessions import read_arguments
-from summarizing_context.adapters.response_items import NAME, ViewWriter, rows_of
+from summarizing_context.adapters.open_sessions import beside_messages, read_arguments
+from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWriter, rows_of
 from summarizing_context.assembly import start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
@@ -94,7 +94,9 @@ class SummarizingFilter:
                 messages = await context.get_messages()
                 known = set() if any(map(_is_nested, messages)) else {str(one.get(NAME)) for one in messages}
             first_corrected = len(known) == 1 and self._agent in ("", agent)
-            if known and known.isdisjoint(names) and not first_corrected and not is_nested:
+            # what the server has compacted stands for all of the conversation that it leaves out
+            compacted = any(row.items[0].get("type") in COMPACTED and row.message[NAME] not in known for row in rows)
+            if known and known.isdisjoint(names) and not (first_corrected or is_nested or compacted):
                 raise SettingsError(
                     "the input has no message in common with the conversation of this filter. Each conversation needs "
                     "a filter and a session_id of its own; an agent used as a tool takes over its caller's, unless "
@@ -105,19 +107,9 @@ class SummarizingFilter:
             # a history that a handoff has nested stands for that of before, which a session may bring again
             self._known = names | known if is_nested else names
 
-            # instructions and tools are sent beside the items, and only take room
             instructions = data.model_data.instructions
-            beside: list[Message] = [
-                {
-                    "name": str(getattr(tool, "name", "")),
-                    "description": str(getattr(tool, "description", "")),
-                    "parameters": getattr(tool, "params_json_schema", {}),
-                }
-                for tool in data.agent.tools
-            ]
-            view = await context.get_messages_for_request(
-                tools=[*beside, {"instructions": instructions}] if instructions else beside
-            )
+            beside = beside_messages(data.agent.tools, "params_json_schema", [instructions])
+            view = await context.get_messages_for_request(tools=beside)
         writer = ViewWriter(rows)
         items = [item for message in view for item in writer.items(message)]
         return ModelInputData(input=items, instructions=instructions)

@@ -20,7 +20,6 @@ except ImportError as error:
     raise MissingExtraError("opentelemetry", "OpenTelemetryEvents needs opentelemetry-api") from error
 
 _OURS = "summarizing_context"
-_TRACED = ("anthropic",)
 _SECONDS = [0.01 * 2**power for power in range(14)]  # bounds that the conventions advise
 _TOKENS = [float(4**power) for power in range(14)]
 
@@ -38,7 +37,7 @@ class OpenTelemetryEvents:
         self,
         session_id: str | None = None,
         *,
-        traced: Collection[str] = _TRACED,
+        traced: Collection[str] = ("anthropic",),
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
@@ -65,28 +64,21 @@ class OpenTelemetryEvents:
 
     def emit(self, name: str, data: Mapping[str, Any]) -> None:
         """Record an activation, or a summary that is ready or was given up; other events are no telemetry."""
-        if name == "activation":
-            self._activation(data)
-        elif name in ("summary_ready", "summary_failed"):
+        if name in ("summary_ready", "summary_failed"):
             self._summary(data)
-
-    def _activation(self, data: Mapping[str, Any]) -> None:
+        if name != "activation":
+            return
         reason = {f"{_OURS}.reason": data["reason"]}
         self._activations.add(1, reason)
         self._waited.record(data["duration"], reason)
         self._view.record(data["tokens_after"])
         self._freed.add(max(0, data["freed"]))
         self._stand_ins.add(data["stand_ins"])
-        attributes = {
-            **self._base,
-            **reason,
-            "gen_ai.conversation.compacted": True,
-            f"{_OURS}.tokens.before": data["tokens_before"],
-            f"{_OURS}.tokens.after": data["tokens_after"],
-            f"{_OURS}.messages": data["messages"],
-            f"{_OURS}.header.tokens": data["header_tokens"],
-            f"{_OURS}.stand_ins": data["stand_ins"],
-        }
+        told = {name: data[name] for name in ("messages", "stand_ins")}
+        told |= {"tokens.before": data["tokens_before"], "tokens.after": data["tokens_after"]}
+        told |= {"header.tokens": data["header_tokens"]}
+        attributes = self._base | reason | {f"{_OURS}.{name}": value for name, value in told.items()}
+        attributes["gen_ai.conversation.compacted"] = True
         began, now = _times(data["duration"])  # under the span of the request, which has waited for it
         self._tracer.start_span(f"{_OURS}.activate", attributes=attributes, start_time=began).end(now)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import groupby
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 from summarizing_context.adapters.open_sessions import (
     Sessions,
     Window,
+    beside_messages,
     digest_of,
     read_arguments,
     session_id_from,
@@ -29,29 +30,14 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.provider_window import bound_thinking, dropping
 
 try:
+    from pydantic_ai import messages as host
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import (
-        BinaryContent,
-        CachePoint,
-        FilePart,
-        ModelMessage,
-        ModelRequest,
-        ModelResponse,
-        RetryFeedbackPart,
-        RetryPromptPart,
-        SystemPromptPart,
-        TextContent,
-        TextPart,
-        ThinkingPart,
-        ToolCallPart,
-        ToolReturnPart,
-        UserPromptPart,
-    )
-    from pydantic_core import to_json
+    from pydantic_core import to_json, to_jsonable_python
 except ImportError as error:
     raise MissingExtraError("pydantic-ai", "pydantic_ai is not installed, or too old for capabilities") from error
 
 _NAME = "_part"  # the field of a row that names what it was made of; never sent and never counted
+_LEFT_OUT = "[thinking left out]"  # where a view leaves nothing else of a message
 _SIGN_THE_BEGINNING = ("anthropic", "bedrock")  # providers that refuse thinking once what stands before it has changed
 
 
@@ -105,13 +91,9 @@ class SummarizingCapability(AbstractCapability[Any]):
         if not thinking and getattr(parameters, "thinking", None) is False:
             thinking = {"type": "disabled"}
         bound = bound_thinking(str(model.model_name), thinking, may_ask=str(model.system) == "anthropic")
-        # tools and the run's instructions are sent beside the messages, and only take room
         tools = [*parameters.function_tools, *parameters.output_tools]
-        beside: list[dict[str, Any]] = [
-            {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
-            for tool in tools
-        ]
-        beside += [{"instructions": part.content} for part in parameters.instruction_parts or ()]
+        said = [part.content for part in parameters.instruction_parts or ()]
+        beside = beside_messages(tools, "parameters_json_schema", said)
         limits = model.profile.get("context_window"), settings.get("max_tokens")
         window = Window(str(model.system), model.model_name, *limits)
         async with self._used(ctx.conversation_id) as context:
@@ -122,7 +104,9 @@ class SummarizingCapability(AbstractCapability[Any]):
             changed["model_settings"] = {**settings, "anthropic_thinking": dropping(thinking)}
         return replace(request_context, **changed)
 
-    async def after_model_request(self, ctx: Any, *, request_context: Any, response: ModelResponse) -> ModelResponse:
+    async def after_model_request(
+        self, ctx: Any, *, request_context: Any, response: host.ModelResponse
+    ) -> host.ModelResponse:
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
         usage = response.usage
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
@@ -137,39 +121,51 @@ class _Row(NamedTuple):
 
     message: Message
     part: Any  # of a request; the whole response
-    origin: ModelRequest | None  # the request that holds the part
+    origin: host.ModelRequest | None  # the request that holds the part
 
 
-def _rows(messages: Sequence[ModelMessage]) -> Iterator[_Row]:
+def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
     """Yield rows with names made of their content: the same in every process, whatever stands before them."""
     for message in messages:
-        if isinstance(message, ModelResponse):
+        if isinstance(message, host.ModelResponse):
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
-            made: list[tuple[Message, Any, list[Any]]] = [(_response_row(message), message, ids)]
-        else:
-            made = [(_request_row(part), part, []) for part in message.parts]
-        for row, part, ids in made:
-            name = digest_of(canonical_json([row, *ids]).encode())
-            yield _Row({**row, _NAME: name}, part, None if isinstance(message, ModelResponse) else message)
+            row = _response_row(message)
+            yield _Row({**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}, message, None)
+            continue
+        for part in message.parts:
+            row = _request_row(part)
+            yield _Row({**row, _NAME: digest_of(canonical_json([row]).encode())}, part, message)
 
 
 def _request_row(part: Any) -> Message:
-    if isinstance(part, UserPromptPart):
+    if isinstance(part, host.UserPromptPart):
         return {"role": "user", "content": _content(part.content)}
-    if isinstance(part, ToolReturnPart):
+    if isinstance(part, host.ToolReturnPart):
         text = part.model_response_str()
         files = [_block(file) for file in part.files]
         content = [{"type": "text", "text": text}, *files] if files else text
         return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
-    if isinstance(part, RetryPromptPart) and part.tool_name is not None:
+    if isinstance(part, host.RetryPromptPart) and part.tool_name is not None:
         return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response()}
-    if isinstance(part, RetryFeedbackPart | RetryPromptPart):
+    if isinstance(part, host.RetryFeedbackPart | host.RetryPromptPart):
         return {"role": "user", "content": part.model_response(), "isMeta": True}
-    if isinstance(part, SystemPromptPart):
+    if isinstance(part, host.SystemPromptPart):
         return {"role": "system", "content": part.content}
-    if getattr(part, "part_kind", "") in ("speech", "compaction"):
-        return {"role": "user", "content": _as_text(part), "isMeta": True}
-    return {"role": "system", "content": _as_text(part)}  # tools, settings and instructions that changed: these stay
+    if part.part_kind in ("speech", "compaction"):
+        return {"role": "user", "content": to_json(part, fallback=repr).decode(), "isMeta": True}
+    return {"role": "system", "content": to_json(part, fallback=repr).decode()}  # what changed from there on: it stays
+
+
+def _response_row(response: host.ModelResponse) -> Message:
+    said: list[Any] = []
+    calls: list[Message] = []
+    for part in response.parts:
+        if isinstance(part, host.ToolCallPart):
+            function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+            calls.append({"id": part.tool_call_id, "type": "function", "function": function})
+        else:
+            said.append(part.content if isinstance(part, host.TextPart) else part)
+    return {"role": "assistant", "content": _content(said), **({"tool_calls": calls} if calls else {})}
 
 
 def _content(content: str | Sequence[Any]) -> str | list[Message]:
@@ -177,105 +173,102 @@ def _content(content: str | Sequence[Any]) -> str | list[Message]:
         return content
     if len(content) < 2 and all(isinstance(item, str) for item in content):
         return "".join(content)
-    return [_block(item) for item in content if not isinstance(item, CachePoint)]
+    return [_block(item) for item in content if not isinstance(item, host.CachePoint)]
 
 
 def _block(item: Any) -> Message:
-    """Return the block of a text, or of an image, a sound or a file without its bytes."""
-    if isinstance(item, str | TextContent):
-        return {"type": "text", "text": item if isinstance(item, str) else item.content}
-    if isinstance(item, BinaryContent):
+    """Return the block of a text, of thinking, or of an image, a sound or a file without its bytes. What a provider has
+    made by itself is opaque: its tools' calls and results, which belong together, and what it has compacted."""
+    if isinstance(item, str | host.TextContent | host.TextPart):
+        return {"type": "text", "text": getattr(item, "content", item)}
+    if isinstance(item, host.ThinkingPart):
+        if not str(item.provider_name or "").startswith(_SIGN_THE_BEGINNING):
+            return {"type": "reasoning", "text": item.content, "encrypted_content": item.signature or ""}
+        if item.id == "redacted_thinking":
+            return {"type": "redacted_thinking", "data": item.signature or ""}
+        return {"type": "thinking", "thinking": item.content, "signature": item.signature or ""}
+    if isinstance(item, host.FilePart):
+        item = item.content
+    if isinstance(item, host.BinaryContent):
         source = {"type": "digest", "media_type": item.media_type, "data": digest_of(item.data)}
         return {"type": "image" if item.is_image else "file", "source": source}
+    if isinstance(item, host.NativeToolCallPart):
+        return {"type": "server_tool_use", "id": item.tool_call_id, "part": to_jsonable_python(item, fallback=repr)}
+    if isinstance(item, host.NativeToolReturnPart):
+        part = to_jsonable_python(item, fallback=repr)
+        return {"type": "server_tool_result", "tool_use_id": item.tool_call_id, "part": part}
+    if kind := getattr(item, "part_kind", ""):
+        return {"type": kind, "part": to_jsonable_python(item, fallback=repr)}
     kind = str(getattr(item, "kind", "file"))
     place = str(getattr(item, "url", None) or getattr(item, "file_id", ""))
     return {"type": "image" if kind == "image-url" else "file", "source": {"type": "url", "url": place}}
 
 
-def _as_text(part: Any) -> str:
-    return to_json(part, fallback=repr).decode()
-
-
-def _response_row(response: ModelResponse) -> Message:
-    row: Message = {"role": "assistant"}
-    said: list[Any] = []
-    for part in response.parts:
-        if isinstance(part, ThinkingPart):
-            signs = str(part.provider_name or "").startswith(_SIGN_THE_BEGINNING)
-            seal = "signature" if signs else "encrypted_content"
-            thought = {"type": "thinking", "thinking": part.content, seal: part.signature or ""}
-            row.setdefault("thinking" if signs else "reasoning", []).append(thought)
-        elif isinstance(part, ToolCallPart):
-            function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
-            call = {"id": part.tool_call_id, "type": "function", "function": function}
-            row.setdefault("tool_calls", []).append(call)
-        else:  # opaque: tools of the provider, and what it has compacted
-            said.append(part.content if isinstance(part, TextPart | FilePart) else _as_text(part))
-    return {**row, "content": _content(said)}
-
-
-def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[ModelMessage]:
+def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelMessage]:
     """Return the view in the host's shapes: neighbouring parts of requests make one request."""
     known = {row.message[_NAME]: row for row in rows}
-    responses = [row.part for row in rows if isinstance(row.part, ModelResponse)]
-    calls = [part for response in responses for part in response.parts if isinstance(part, ToolCallPart)]
+    responses = [row.part for row in rows if row.origin is None]
+    calls = [part for response in responses for part in response.parts if isinstance(part, host.ToolCallPart)]
     names = {call.tool_call_id: call.tool_name for call in calls}
-    prompts = [row.part.content for row in rows if isinstance(row.part, UserPromptPart)]
-    items = [item for content in prompts if not isinstance(content, str) for item in content]
+    prompts = [row.part.content for row in rows if isinstance(row.part, host.UserPromptPart)]
     files = {
-        canonical_json(_block(item)): item for item in items if not isinstance(item, str | TextContent | CachePoint)
+        canonical_json(_block(item)): item
+        for content in prompts
+        if not isinstance(content, str)
+        for item in content
+        if not isinstance(item, str | host.TextContent | host.CachePoint)
     }
-    messages: list[ModelMessage] = []
+    messages: list[host.ModelMessage] = []
     for is_response, run in groupby(view, lambda message: message["role"] == "assistant"):
         if is_response:
             messages += [_response(message, known.get(message.get(_NAME, ""))) for message in run]
             continue
-        shown = [_request_part(message, known.get(message.get(_NAME, "")), names, files) for message in run]
-        parts = [row.part for row in shown]
-        origin = next((row.origin for row in reversed(shown) if row.origin is not None), None)
+        parts: list[Any] = []
+        origin: host.ModelRequest | None = None
+        for message in run:
+            row, text = known.get(message.get(_NAME, "")), text_of(message["content"])
+            origin = row.origin if row is not None and row.origin is not None else origin
+            if row is not None and (message == row.message or message["role"] == "system"):
+                parts.append(row.part)
+            elif message["role"] == "tool":
+                parts.append(
+                    host.ToolReturnPart(names.get(message["tool_call_id"], "tool"), text, message["tool_call_id"])
+                )
+            elif message["role"] == "system":
+                parts.append(host.SystemPromptPart(text))
+            else:  # the texts of a user row that a view has changed, and those of its files that are left
+                blocks = [] if isinstance(message["content"], str) else message["content"]
+                content = [files.get(canonical_json(block), block.get("text", "")) for block in blocks]
+                parts.append(host.UserPromptPart(text if all(isinstance(item, str) for item in content) else content))
         if origin is None:
-            messages.append(ModelRequest(parts=parts))
+            messages.append(host.ModelRequest(parts=parts))
         else:
             same = len(parts) == len(origin.parts) and all(a is b for a, b in zip(parts, origin.parts, strict=True))
             messages.append(origin if same else replace(origin, parts=parts))
     return messages
 
 
-def _request_part(message: Message, row: _Row | None, names: Mapping[str, str], files: Mapping[str, Any]) -> _Row:
-    """Return the part of a row that is no answer of the model; `files` of the host are known by their blocks."""
-    if row is not None and (message == row.message or message["role"] == "system"):
-        return row
-    origin = None if row is None else row.origin
-    text = text_of(message["content"])
-    part: Any
-    if message["role"] == "tool":
-        id = message["tool_call_id"]
-        part = ToolReturnPart(names.get(id, "tool"), text, id)
-    elif message["role"] == "system":
-        part = SystemPromptPart(text)
-    else:  # the texts of a user row that a view has changed, and those of its files that are left
-        blocks = [] if isinstance(message["content"], str) else message["content"]
-        content = [files.get(canonical_json(block), block.get("text", "")) for block in blocks]
-        part = UserPromptPart(text if all(isinstance(item, str) for item in content) else content)
-    return _Row(message, part, origin)
-
-
-def _response(message: Message, row: _Row | None) -> ModelResponse:
+def _response(message: Message, row: _Row | None) -> host.ModelResponse:
     """Return the response of an assistant row, with what the view has left of its parts."""
-    text = text_of(message["content"])
     if row is None:
-        return ModelResponse(parts=[TextPart(text)])
-    given: ModelResponse = row.part
+        return host.ModelResponse(parts=[host.TextPart(text_of(message["content"]))])
+    given: host.ModelResponse = row.part
     if message == row.message:
         return given
+    own: dict[str, Any] = {
+        canonical_json(_block(part)): part for part in given.parts if not isinstance(part, host.ToolCallPart)
+    }
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
-    is_said = message["content"] == row.message["content"]
-    parts: list[Any] = [] if is_said or not text else [TextPart(text)]
-    for part in given.parts:
-        if isinstance(part, ToolCallPart):
-            if part.tool_call_id in arguments:
-                same = arguments[part.tool_call_id] == part.args_as_json_str()
-                parts.append(part if same else replace(part, args=arguments[part.tool_call_id]))
-        elif not message.keys().isdisjoint(("thinking", "reasoning")) if isinstance(part, ThinkingPart) else is_said:
+    parts: list[Any] = []
+    for block in blocks:
+        if (part := own.get(canonical_json(block))) is not None:
             parts.append(part)
-    return replace(given, parts=parts or [TextPart("[thinking left out]")])
+        elif (text := text_of([block])) and not (arguments and text == _LEFT_OUT):
+            parts.append(host.TextPart(text))
+    for call in given.parts:
+        if isinstance(call, host.ToolCallPart) and call.tool_call_id in arguments:
+            same = arguments[call.tool_call_id] == call.args_as_json_str()
+            parts.append(call if same else replace(call, args=arguments[call.tool_call_id]))
+    return replace(given, parts=parts or [host.TextPart(_LEFT_OUT)])

@@ -6,7 +6,7 @@ message, and so is each output. What a view leaves as it was is the host's own i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from summarizing_context.adapters.open_sessions import digest_of, text_of
@@ -21,7 +21,8 @@ COMPACTED = ("compaction", "compaction_summary")  # they stand for a past that o
 SERVER_WORK = ("item_reference", "compaction_trigger")  # the server is asked to look up or to compact items
 _IN_FORCE = (*COMPACTED, "additional_tools", "configuration_update")  # from where they stand on: every view has them
 _TEXTUAL = {"function_call": "arguments", "custom_tool_call": "input"}  # calls whose results are text; what they say
-_SAID = ("action", "operation", "code", "arguments", "input")  # fields of other calls
+_TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal", None)
+_LOADING = ("tool_search_call", "tool_search_output")
 
 
 class Row(NamedTuple):
@@ -33,7 +34,7 @@ class Row(NamedTuple):
 
 def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: make()) -> Iterator[Row]:
     """Yield the rows: what a model gave between two inputs is one message, and each input is one. A program that calls
-    tools is one with all that it calls.
+    tools is one with all that it calls, and so is any other call, with its output, that is no text.
 
     `made(make, start, stop, halves)` may remember what `make()` returns for the items from `start` to `stop`, of which
     `halves` are ids that have both a call and an output. Raise `MessageError` for what is no item.
@@ -48,18 +49,19 @@ def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: ma
         own = items[start:stop]
 
         def make() -> Row:  # with a name made of the items: the same in every process, whatever stands before
-            return Row({**_message(own, paired), NAME: digest_of(canonical_json(own).encode())}, own)
+            return Row({**_message(own), NAME: digest_of(canonical_json(own).encode())}, own)
 
         return made(make, start, stop, tuple(id for id, _ in halves[start:stop] if id in paired))
 
-    begin, waiting, has_program = 0, set[str](), False
+    begin, waiting, holds = 0, set[str](), False
     for at, item in enumerate(items):
         kind, (id, is_output) = _kind(item), halves[at]
-        answers = is_output and (id in paired or kind.removesuffix("_output") in _TEXTUAL)
-        has_program = has_program or kind == "program"
+        is_textual = kind.removesuffix("_output") in _TEXTUAL
+        answers = is_output and (is_textual or id in paired)
+        holds = holds or kind == "program" or (id in paired and not is_textual)
         if not is_output and id and (id in paired or kind == "program"):
             waiting.add(id)
-        if has_program and answers:  # its row ends where nothing waits any longer
+        if holds and answers:  # its row ends where nothing waits any longer
             waiting.discard(id)
             if waiting:
                 continue
@@ -70,53 +72,88 @@ def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: ma
             yield row(at, at + 1)
         else:
             continue
-        begin, waiting, has_program = at + 1, set(), False
+        begin, waiting, holds = at + 1, set(), False
     if begin < len(items):
         yield row(begin, len(items))
 
 
-def _message(items: Sequence[Item], paired: Set[str]) -> Message:
+def _message(items: Sequence[Item]) -> Message:
     item, kind = items[0], _kind(items[0])
-    id, is_output = _half_of(item)
     if kind in _IN_FORCE:
-        return {"role": "system", "content": canonical_json(item)}
+        return {"role": "developer", "content": canonical_json(item)}
     if kind == "message" and item.get("role") != "assistant":
         return {"role": item["role"], "content": _content(item.get("content"))}
-    if is_output and (id in paired or kind.removesuffix("_output") in _TEXTUAL):
-        row: Message = {"role": "tool", "tool_call_id": id, "content": _content(item.get("output", item))}
-        if kind == "tool_search_output":
-            names = [str(tool.get("name")) for tool in item.get("tools") or () if isinstance(tool, Mapping)]
-            row |= {"content": f"loaded: {', '.join(names)}", "metadata": {LOADED_TOOLS: [dict(item)]}}
-        return row
+    if kind.removesuffix("_output") in _TEXTUAL and kind not in _TEXTUAL:
+        return {"role": "tool", "tool_call_id": _half_of(item)[0], "content": _content(item.get("output", item))}
     message: Message = {"role": "assistant", "content": ""}
-    if _is_program(items):
-        others = [item for item in items if _kind(item) != "reasoning"]
-        message["content"] = [{"type": "text", "text": _cut_of(item) or canonical_json(item)} for item in others]
-        thought = [dict(item) for item in items if _kind(item) == "reasoning"]
-        return {**message, "reasoning": thought} if thought else message
-    texts: list[str] = []
-    for item in items:
-        kind, (id, is_output) = _kind(item), _half_of(item)
-        if kind == "reasoning":
-            message.setdefault("reasoning", []).append(dict(item))
-        elif id and not is_output and (id in paired or kind in _TEXTUAL):
-            said = next((item[name] for name in _SAID if name in item), None)
-            arguments = said if kind == "function_call" else canonical_json({"input": said})
-            function = {"name": str(item.get("name") or kind), "arguments": arguments}
-            message.setdefault("tool_calls", []).append({"id": id, "type": "function", "function": function})
+    blocks: list[Message] = []
+    is_plain = True
+    for block, own in _pieces(items):
+        kind = _kind(own[-1])
+        if block:
+            blocks.append(block)
+            is_plain = is_plain and kind == "message" and block["type"] == "text"
+        elif kind == "reasoning":
+            message.setdefault("reasoning", []).append(dict(own[-1]))
         else:
-            texts.append(text_of(_content(item.get("content"))) if kind == "message" else canonical_json(item))
-    return {**message, "content": "\n".join(texts)}
+            said = own[-1].get(_TEXTUAL[kind])
+            arguments = said if kind == "function_call" else canonical_json({"input": said})
+            function = {"name": str(own[-1].get("name") or kind), "arguments": arguments}
+            call = {"id": _half_of(own[-1])[0], "type": "function", "function": function}
+            message.setdefault("tool_calls", []).append(call)
+    message["content"] = "\n".join(block["text"] for block in blocks) if is_plain else blocks
+    loading = [dict(item) for item in items if _kind(item) in _LOADING]
+    if any(item["type"] == "tool_search_output" for item in loading):
+        message["metadata"] = {LOADED_TOOLS: loading}
+    return message
 
 
-def _is_program(items: Sequence[Item]) -> bool:
-    return any(_kind(item) == "program" for item in items)
+def _pieces(items: Sequence[Item]) -> Iterator[tuple[Message, Sequence[Item]]]:
+    """Yield what the content of a response is made of: each block, and the items that it stands for. Reasoning and
+    calls that are listed beside the content have none.
+
+    Text may be cut. Whatever else a provider has made is opaque, with the reasoning that it came with.
+    """
+    holds, has_program = _holds(items), any(_kind(item) == "program" for item in items)
+    thoughts: list[Item] = []
+    for item in items:
+        kind = _kind(item)
+        if kind == "reasoning":
+            thoughts.append(item)
+            continue
+        own, block, said = [item], dict[str, Any](), _content(item.get("content"))
+        if (
+            kind == "message"
+            and not holds
+            and (isinstance(said, str) or all(each.get("type") == "text" for each in said))
+        ):
+            block = {"type": "text", "text": text_of(said)}
+        elif holds or kind not in _TEXTUAL:
+            own, thoughts = [*thoughts, item], []
+            block = {"type": "items", "items": list(map(dict, own))}
+            if kind in _LOADING:
+                names = [str(tool.get("name")) for tool in item.get("tools") or () if isinstance(tool, Mapping)]
+                block = {"type": "text", "text": f"loaded: {', '.join(names)}"}
+            elif has_program or _cut_of(item):  # a program that goes on is in every view, however small
+                block = {"type": "text", "text": _cut_of(item) or canonical_json(item)}
+        yield from (({}, [thought]) for thought in thoughts)
+        yield block, own
+        thoughts = []
+    yield from (({}, [thought]) for thought in thoughts)
+
+
+def _holds(items: Sequence[Item]) -> bool:
+    """Return whether items are one for what is called in them: a program, or calls whose outputs are no text."""
+    halves = [_half_of(item) for item in items if _kind(item).removesuffix("_output") not in _TEXTUAL]
+    answered = {id for id, is_output in halves if id and is_output}
+    is_paired = any(id in answered and not is_output for id, is_output in halves)
+    return is_paired or any(_kind(item) == "program" for item in items)
 
 
 def _cut_of(item: Item) -> str:
-    """Return what a view may cut of an item beside a program: the result of a call."""
-    output = item.get("output")
-    return output if isinstance(output, str) and _kind(item).endswith("_output") else ""
+    """Return what a view may cut of an item beside a program: the result of a call of text."""
+    output, kind = item.get("output"), _kind(item)
+    return output if isinstance(output, str) and kind.removesuffix("_output") in _TEXTUAL else ""
 
 
 def _kind(item: Item) -> str:
@@ -146,8 +183,8 @@ def _content(content: Any) -> str | list[Message]:
 
 
 def _block(block: Item) -> Message:
-    """Return a text, or a file by its address or a digest of its bytes."""
-    if isinstance(text := block.get("text", block.get("refusal")), str):
+    """Return a text, or a file by its address or a digest of its bytes; whatever else as it is."""
+    if isinstance(text := block.get("text", block.get("refusal")), str) and block.get("type") in _TEXTS:
         return {"type": "text", "text": text}
     return {
         key: f"digest:{digest_of(value.encode())}" if isinstance(value, str) and len(value) >= 256 else value
@@ -161,27 +198,21 @@ class ViewWriter:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = {row.message[NAME]: row for row in rows}
         items = [item for row in rows for item in row.items]
-        self._calls = {id: item for item in items for id, is_output in [_half_of(item)] if id and not is_output}
+        self._kinds = {_half_of(item)[0]: _kind(item) for item in items if _kind(item) in _TEXTUAL}
 
     def items(self, message: Message) -> Iterator[Any]:
         """Yield the items of a message."""
         row = self._rows.get(message.get(NAME, ""))
-        loaded = (message.get("metadata") or {}).get(LOADED_TOOLS)
-        if row is not None and (message == row.message or message["role"] == "system"):
+        if row is not None and (message == row.message or _kind(row.items[0]) in _IN_FORCE):
             yield from row.items
-        elif message["role"] == "tool":  # of a call whose text was cut, or that has none; another shape stays whole
-            kind = _kind(self._calls.get(message["tool_call_id"], {"type": "function_call"}))
-            if kind in _TEXTUAL:
-                bare = {"type": f"{kind}_output", "call_id": message["tool_call_id"]}
-                yield {**(bare if row is None else row.items[0]), "output": text_of(message["content"])}
-            elif row is not None:
-                yield from row.items
+        elif message["role"] == "tool":  # of a call whose text was cut, or that has none
+            kind = self._kinds.get(message["tool_call_id"], "function_call")
+            bare = {"type": f"{kind}_output", "call_id": message["tool_call_id"]}
+            yield {**(bare if row is None else row.items[0]), "output": self._content(message["content"])}
         elif row is not None and message["role"] == "assistant":
             yield from _left_of(message, row)
-        elif loaded:  # of what is covered now; without it calls of these tools are unknown
-            for output in loaded:
-                for item in filter(None, (self._calls.get(_half_of(output)[0]), output)):
-                    yield {key: value for key, value in item.items() if key != "id"}
+        elif loaded := (message.get("metadata") or {}).get(LOADED_TOOLS):  # by what is covered now
+            yield from map(_bare, loaded)
         else:
             yield {"role": message["role"], "content": self._content(message["content"])}
 
@@ -189,9 +220,10 @@ class ViewWriter:
         """Return the content of a message that a view has made or changed; pictures and files as they came."""
         if isinstance(content, str):
             return content
-        given = [item.get("content") for row in self._rows.values() for item in row.items]
+        items = [item for row in self._rows.values() for item in row.items]
+        given = [item.get(name) for item in items for name in ("content", "output")]
         blocks = [block for each in given if isinstance(each, list) for block in each if isinstance(block, Mapping)]
-        files = {canonical_json(_block(block)): block for block in blocks if not isinstance(block.get("text"), str)}
+        files = {canonical_json(_block(block)): block for block in blocks if _block(block).get("type") != "text"}
         if not any(canonical_json(block) in files for block in content):
             return text_of(content)
         return [
@@ -200,27 +232,34 @@ class ViewWriter:
 
 
 def _left_of(message: Message, row: Row) -> Iterator[Item]:
-    """Yield what a view has left of a response. Without reasoning and ids: a provider binds these to all of it. A
-    program stays whole, but for the results of its calls."""
-    if _is_program(row.items):
-        blocks, said = message["content"], [item for item in row.items if _kind(item) != "reasoning"]
-        texts = [text_of([block]) for block in blocks] if isinstance(blocks, list) and len(blocks) == len(said) else []
-        shown = {id(item): text for item, text in zip(said, texts, strict=False) if _cut_of(item)}
-        for item in row.items:
-            yield {**item, "output": shown[id(item)]} if id(item) in shown else item
-        return
+    """Yield what a view has left of a response. Text and calls are without reasoning and ids: a provider binds these to
+    all of it. What is one with its calls stays whole, but for texts of results, and so does what loads tools."""
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     before = {call["id"]: call["function"]["arguments"] for call in row.message.get("tool_calls", ())}
-    is_said = message["content"] == row.message["content"]
-    if not is_said and (text := text_of(message["content"])):
+    holds, pieces = _holds(row.items), list(_pieces(row.items))
+    contents = message["content"], row.message["content"]
+    shown, given = ([{"text": each}] if isinstance(each, str) else each for each in contents)
+    is_apart = len(shown) == len(given) == sum(bool(block) for block, _ in pieces)
+    if not is_apart and shown != given and not holds and (text := text_of(message["content"])):
         yield {"role": "assistant", "content": text}
-    for item in row.items:
-        (half, is_output), kind = _half_of(item), _kind(item)
-        bare = {key: value for key, value in item.items() if key != "id"}
-        if is_output or half not in before:
-            if is_said and kind != "reasoning":
-                yield bare if kind == "message" else item
-        elif half in arguments:
-            cut = kind in _TEXTUAL and arguments[half] != before[half]
-            kept = item if kind == "mcp_approval_request" else bare  # whose id is what binds it
-            yield {**kept, _TEXTUAL[kind]: arguments[half]} if cut else kept
+    at = 0
+    for block, own in pieces:
+        item, kind = own[-1], _kind(own[-1])
+        if block:
+            is_same = shown == given or (is_apart and shown[at] == given[at])
+            text = text_of([shown[at]]) if is_apart else ""
+            at += 1
+            if is_same and kind == "message" and len(own) == 1:
+                yield _bare(item)
+            elif is_same or holds or kind in _LOADING:
+                yield from own[:-1]
+                yield item if is_same or not (text and _cut_of(item)) else {**item, "output": text}
+            elif text:
+                yield {"role": "assistant", "content": text}
+        elif (id := _half_of(item)[0]) in arguments:
+            changed = {} if arguments[id] == before[id] else {_TEXTUAL[kind]: arguments[id]}
+            yield {**_bare(item), **changed}
+
+
+def _bare(item: Item) -> Item:
+    return {key: value for key, value in item.items() if key != "id"}

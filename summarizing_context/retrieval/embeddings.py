@@ -150,7 +150,12 @@ class EmbeddingSearch:
                         partial(self._embed, sent), abandon_on_cancel=True, limiter=self._one_by_one
                     )
                 vectors = await made if inspect.isawaitable(made) else made
-                return await anyio.to_thread.run_sync(_all_packed, vectors, len(texts), size)
+                kept = await anyio.to_thread.run_sync(lambda: list(map(packed, vectors)))
+            if len(kept) != len(texts):
+                raise ValueError("an embedding gave another number of vectors than it was given texts")
+            if any(len(vector) != (size or len(kept[0])) for vector in kept):
+                raise ValueError("an embedding gave vectors of several lengths")
+            return kept
         except Exception as error:  # foreign code; its words may hold the texts
             why = str(error) if isinstance(error, SummarizerError) else type(error).__name__
             self.last_error = f"the embedding failed ({why}); what it lacks is found by words alone"
@@ -179,16 +184,6 @@ def check_embedder(embedder: object) -> None:
             f"embedder is {type(embedder).__name__}; it is a function from a list of texts to a list of vectors, or an "
             "object with such a method `embed`; either may be async"
         )
-
-
-def _all_packed(vectors: Any, count: int, size: int | None) -> list[bytes]:
-    """Return as many vectors as there were texts, all of `size` bytes, or of one size where None is given."""
-    made = [packed(vector) for vector in vectors]
-    if len(made) != count:
-        raise ValueError("an embedding gave another number of vectors than it was given texts")
-    if any(len(vector) != (size or len(made[0])) for vector in made):
-        raise ValueError("an embedding gave vectors of several lengths")
-    return made
 
 
 class OpenAIEmbedder:
@@ -240,16 +235,11 @@ class OpenAIEmbedder:
         rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
         placed = {row.get("index"): row.get("embedding") for row in rows}  # each tells its place
         found: list[Any] = [placed.get(at) for at in range(len(texts))]
-        if not all(map(_is_vector, found)):
-            raise SummarizerError(Fault.SHAPE)
+        for vector in found:
+            if not isinstance(vector, list) or not vector or not {type(number) for number in vector} <= {int, float}:
+                raise SummarizerError(Fault.SHAPE)
         return found
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
         await self._connection.close()
-
-
-def _is_vector(value: object) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(number, int | float) and not isinstance(number, bool) for number in value)

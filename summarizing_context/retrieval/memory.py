@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
 from summarizing_context.messages.search_terms import distinctive_words, likeness, query_terms, stems
@@ -44,23 +44,12 @@ class MemoryEntry:
     updated_at: str
 
 
-class _Found(NamedTuple):
-    """A memory, and whether it was found by its meaning rather than by words."""
-
-    entry: MemoryEntry
-    by_meaning: bool
-
-
 class Memory:
     """The memories of a session's project. All methods belong to the session's event loop."""
 
     def __init__(self, session: Session, memory_store: MemoryStore, embedding_search: EmbeddingSearch | None) -> None:
-        settings = session.settings
-        self._session = session
-        self._memory_store = memory_store
-        self._embedding_search = embedding_search
-        self._includes = settings.memory_include == "auto"
-        self._scope = MemoryScope(settings.project, settings.session_id)
+        self._session, self._memory_store, self._embedding_search = session, memory_store, embedding_search
+        self._scope = MemoryScope(session.settings.project, session.settings.session_id)
         self._answered: int | None = None  # human message that the present choice was made for
         self._looking: asyncio.Task[None] | None = None
         self._store_error: str | None = None
@@ -98,17 +87,16 @@ class Memory:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
             raise SettingsError(f"limit is {briefly(limit)}; it is a number of memories from 1 to {_MOST}")
         least = self._session.settings.similarity_threshold or 0.0
-        return [found.entry for found in await self._found(query, limit) if found.entry.score >= least][:limit]
+        found, _ = await self._found(query, limit)
+        return [memory for memory in found if memory.score >= least][:limit]
 
     async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
         """Return memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole
         store."""
         least = self._session.settings.similarity_threshold
-        found = await self._found(query, limit, everywhere=everywhere)
-        near = [
-            one for one in found if one.entry.score >= (least or (NEAR if least is None and one.by_meaning else 0.0))
-        ]
-        return [_match(one.entry, self._session.id) for one in near[:limit]]
+        found, by_meaning = await self._found(query, limit, everywhere=everywhere)
+        near = [one for one in found if one.score >= (NEAR if least is None and one.id in by_meaning else least or 0.0)]
+        return [_match(one, self._session.id) for one in near[:limit]]
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
@@ -130,20 +118,21 @@ class Memory:
 
     async def _found(
         self, query: str, limit: int, *, everywhere: bool = False, message: bytes | None = None
-    ) -> list[_Found]:
-        """Return the nearest memories: by meaning, and by words those of which the embedding makes no vector. Where a
-        message asks, its meaning is that of the whole message."""
+    ) -> tuple[list[MemoryEntry], dict[str, float]]:
+        """Return the nearest memories, and which of them were found by meaning: all but those of which the embedding
+        makes no vector. Where a message asks, its meaning is that of the whole message."""
         scope = None if everywhere else self._scope
         if self._embedding_search is None:
-            return await _found_by_words(self._memory_store, query, limit, scope)
-        kept = await self._memory_store.all(scope)
-        texts = {int(one.id[1:]): one.content for one in kept}
+            return await _found_by_words(self._memory_store, query, limit, scope), {}
+        kept = {int(one.id[1:]): one for one in await self._memory_store.all(scope)}
+        texts = {number: one.content for number, one in kept.items()}
         near = await self._embedding_search.near(query if message is None else message, "memory", texts)
-        found = [_Found(_entry(one, near[int(one.id[1:])]), True) for one in kept if int(one.id[1:]) in near]
+        found = [_entry(one, near[number]) for number, one in kept.items() if number in near]
         if len(found) < len(kept):
             by_words = await _found_by_words(self._memory_store, query, limit, scope)
-            found += [one for one in by_words if int(one.entry.id[1:]) not in near]
-        return _nearest(found)
+            found += [one for one in by_words if int(one.id[1:]) not in near]
+        by_meaning = {f"m{number}": score for number, score in near.items()}
+        return sorted(found, key=lambda one: -one.score), by_meaning
 
     async def choose(self) -> Sequence[str]:
         """Settle which memories the next activation shows: those near to the newest human message. By words at once;
@@ -172,7 +161,8 @@ class Memory:
 
     def _is_due(self, newest: int | None) -> TypeGuard[int]:
         """Whether a human message, the newest, asks for another choice."""
-        return self._includes and newest is not None and newest != self._answered
+        included = self._session.settings.memory_include == "auto"
+        return included and newest is not None and newest != self._answered
 
     def _said(self, index: int) -> str:
         reading = self._session.log.entries[index].read(index).reading
@@ -180,28 +170,31 @@ class Memory:
 
     async def _look(self, said: str, message: bytes) -> None:
         try:
-            self._offer(await self._found(said, _OFFERED, message=message))
+            self._offer((await self._found(said, _OFFERED, message=message))[0])
         except StoreError as error:
             self._store_error = str(error)
 
-    def _offer(self, found: Sequence[_Found]) -> None:
+    def _offer(self, found: Sequence[MemoryEntry]) -> None:
         threshold = self._session.settings.similarity_threshold
-        near = [one.entry for one in found if one.entry.score >= (NEAR if threshold is None else threshold)]
+        near = [one for one in found if one.score >= (NEAR if threshold is None else threshold)]
         self.chosen = [memory_text(one.content, one.metadata) for one in near[:_OFFERED]]
 
 
 async def matches_by_words(memory_store: MemoryStore, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:
     """Return memories in scope, or of the whole store, that hold a word of the query, the nearest first."""
     found = await _found_by_words(memory_store, query, limit, scope)
-    return [_match(one.entry, "" if scope is None else scope.session_id) for one in found[:limit]]
+    return [_match(one, "" if scope is None else scope.session_id) for one in found[:limit]]
 
 
-async def _found_by_words(memory_store: MemoryStore, query: str, limit: int, scope: MemoryScope | None) -> list[_Found]:
+async def _found_by_words(
+    memory_store: MemoryStore, query: str, limit: int, scope: MemoryScope | None
+) -> list[MemoryEntry]:
     read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
     terms = distinctive_words(read, 200) or query_terms(read)
     found = await memory_store.find(scope, terms, max(limit, 50))
     query_stems = stems(read)
-    return _nearest([_Found(_entry(one, likeness(query_stems, stems(one.content))), False) for one in found])
+    scored = [_entry(one, likeness(query_stems, stems(one.content))) for one in found]
+    return sorted(scored, key=lambda one: -one.score)
 
 
 def _match(memory: MemoryEntry, session_id: str) -> Match:
@@ -210,10 +203,6 @@ def _match(memory: MemoryEntry, session_id: str) -> Match:
     place = (message, message + 1) if isinstance(message, int) and not isinstance(message, bool) else (0, 0)
     whose = said_in if isinstance(said_in, str) else session_id
     return Match("memory", whose, *place, memory.score, memory.content, int(memory.id[1:]))
-
-
-def _nearest(found: list[_Found]) -> list[_Found]:
-    return sorted(found, key=lambda one: -one.entry.score)
 
 
 def _entry(stored: StoredMemory, score: float) -> MemoryEntry:

@@ -18,7 +18,7 @@ import anyio.to_thread
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.extraction.rules import rule_topic
-from summarizing_context.log.entries import Entry, prefix_hashes, range_hash
+from summarizing_context.log.entries import prefix_hashes, range_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment, Sources
@@ -43,13 +43,8 @@ from summarizing_context.summarizers.verification.memories import HUMAN, Item, d
 from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.summary_cache import SummaryCache
 
-_AT_ONCE = 200  # leaves whose marks are looked up in one go
-_END_WITHIN = 0.5  # seconds
-
 _MOST = 50  # takeaways of one session without a model, the newest
-_WITHIN = 0.5  # seconds to read summaries, some of which are only made by that
 _LONGEST = 2_000  # characters
-_LATEST, _SUPERSEDED = " (latest)", " (superseded)"  # marks of rules in what stands for a segment
 _CUT = "…"  # where a line of a summary was cut
 
 logger = logging.getLogger(__name__)
@@ -125,21 +120,18 @@ class UnreadPieces:
             starts = self.log.group_starts
             first, last = bisect_left(starts, segment.start), bisect_left(starts, segment.stop)
             ends = [*islice(starts, first + 1, last), segment.stop] if first < last else []
-            digests = [entry.digest for entry in self.log.entries[segment.start : segment.stop]]
-            hashes = list(prefix_hashes(digests))
-            known.update((hashes[end - segment.start - 1], (leaf, end)) for end in ends)
+            hashes = list(prefix_hashes([entry.digest for entry in self.log.entries[segment.start : segment.stop]]))
+            known |= {hashes[end - segment.start - 1]: (leaf, end) for end in ends}
         return known
 
-    def take(self, marks: Iterable[tuple[int, int]]) -> None:
-        """So far these leaves were read, by this process or by an earlier one."""
-        for leaf, stop in marks:
-            self._stops[leaf] = max(stop, self._stops.get(leaf, 0))
+    def take(self, leaf: int, stop: int) -> None:
+        """So far this leaf was read, by this process or by an earlier one."""
+        self._stops[leaf] = max(stop, self._stops.get(leaf, 0))
 
     def source(self, piece: LogPiece) -> Callable[[], str]:
         """What gives the text of a piece, its messages with their numbers in it, in any thread."""
         segment = self._segment(piece.leaf)
-        first_part = piece.leaf - segment.part
-        group = self.log.hashes[first_part] if segment.parts > 1 else ""
+        group = self.log.hashes[piece.leaf - segment.part] if segment.parts > 1 else ""
         return self._sources.source(segment, group, self.log.entries[piece.start : piece.stop])
 
     def _next(self, leaf: int) -> LogPiece | None:
@@ -188,7 +180,10 @@ class ModelMemoryReader:
             if found is None:
                 if not self._pieces.holds(piece):
                     return None
-                reply = await self._caller.summarize(await self._job(piece))
+                job = await anyio.to_thread.run_sync(
+                    self._job, piece, self._pieces.source(piece), abandon_on_cancel=True
+                )
+                reply = await self._caller.summarize(job)
                 found = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
                 if self._recipe.shared:
                     found = await self._store.save_summary(self._session_id, key, found)
@@ -199,20 +194,13 @@ class ModelMemoryReader:
         placed = [item._replace(message=piece.start + item.message - 1) for item in within]
         return MemoryItems(placed, dropped=items.dropped)
 
-    async def _job(self, piece: LogPiece) -> SummaryJob:
-        source = self._pieces.source(piece)
-
-        def made() -> SummaryJob:
-            cut = cut_results(source())  # without the middles of long results: what lasts is seldom in them
-            content = cut.join([()] * len(cut.left_out))
-            most = self._recipe.memory_tokens
-            asked = self._recipe.instructions("memory", 0, most), content, most
-            place = 0, piece.start, piece.stop
-            return SummaryJob(
-                "memory", *asked, *place, estimate_text(content), piece.hash, recipe_hash=self._recipe.memory
-            )
-
-        return await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
+    def _job(self, piece: LogPiece, source: Callable[[], str]) -> SummaryJob:
+        cut = cut_results(source())  # without the middles of long results: what lasts is seldom in them
+        content = cut.join([()] * len(cut.left_out))
+        most = self._recipe.memory_tokens
+        asked = self._recipe.instructions("memory", 0, most), content, most
+        place = 0, piece.start, piece.stop
+        return SummaryJob("memory", *asked, *place, estimate_text(content), piece.hash, recipe_hash=self._recipe.memory)
 
 
 class OfflineMemoryReader:
@@ -245,24 +233,23 @@ class OfflineMemoryReader:
         if any(item.message < 0 and item.text not in found.by_model for item in found.items):
             said[-1] = [entry for start, stop in ranges for entry in log[start:stop]]  # what no single message says
 
-        def left_of(entries: Sequence[Entry]) -> str:
-            """What is left of messages, each redacted as a whole, in one line."""
-            reads = [entry.read(0) for entry in entries]
-            texts = [text for read in reads for text in redact_reading(read.message, read.reading, redact).texts]
-            return _flat("\n".join(texts))
-
         def clean() -> MemoryItems:
-            lefts = {message: left_of(entries) for message, entries in said.items()}
+            # what is left of messages, each redacted as a whole, in one line
+            left = {}
+            for message, entries in said.items():
+                reads = [entry.read(0) for entry in entries]
+                texts = [text for read in reads for text in redact_reading(read.message, read.reading, redact).texts]
+                left[message] = _flat("\n".join(texts))
+
+            # What was copied from the log may hold a part of what is only known as a secret as a whole, unless it
+            # stands in what is left there. A model was told no more than that.
             kept: list[Item] = []
             for item in found.items:
                 text, about = _flat(redact(item.text)), redact(item.about)
-                # What was copied from the log may hold a part of what is only known as a secret as a whole, unless it
-                # stands in what is left there. A model was told no more than that.
                 if item.message >= 0 or item.text not in found.by_model:
-                    left = lefts[item.message]
-                    if not all(part.strip() in left for part in text.split(_CUT)):
+                    if not all(part.strip() in left[item.message] for part in text.split(_CUT)):
                         continue
-                    if bare_subject(about).casefold() not in left.casefold():
+                    if bare_subject(about).casefold() not in left[item.message].casefold():
                         about = ""
                 kept.append(item._replace(text=text, about=about))
             return MemoryItems(kept, list(map(redact, found.gone)))
@@ -309,7 +296,7 @@ class OfflineMemoryReader:
     def _summary_lines(self, pieces: Sequence[LogPiece]) -> Iterator[tuple[str, bool]]:
         """Lines of the section that outlives a session, in what stands for the pieces, without the marks of a quote,
         and whether a model wrote them; the last of the newest first, while there is time."""
-        log, until = self._log, time.monotonic() + _WITHIN
+        log, until = self._log, time.monotonic() + 0.5  # seconds: some summaries are only made by that
         for piece in sorted(pieces, reverse=True):
             if time.monotonic() > until:
                 return
@@ -324,8 +311,8 @@ class OfflineMemoryReader:
             for line in made.text.splitlines():
                 if line.startswith("## "):
                     is_wanted = line.strip() == "## Decisions"
-                elif is_wanted and len(line) > 2 and line.startswith("- ") and not line.rstrip().endswith(_SUPERSEDED):
-                    bare = line[2:].strip().removesuffix(_LATEST)
+                elif is_wanted and line.startswith("- ") and line[2:] and not line.rstrip().endswith(" (superseded)"):
+                    bare = line[2:].strip().removesuffix(" (latest)")
                     found.append(_flat(bare.removeprefix('"').removesuffix('"')))
             yield from ((line, made.made_by == "model") for line in reversed(found))
 
@@ -405,7 +392,7 @@ class MemoryExtractor:
         """End what is under way."""
         self._closed = True
         if self._task is not None and self._task.cancel():
-            await asyncio.wait({self._task}, timeout=_END_WITHIN)
+            await asyncio.wait({self._task}, timeout=0.5)
 
     def _next(self) -> Sequence[LogPiece]:
         if self._closed:
@@ -436,12 +423,14 @@ class MemoryExtractor:
         """Find out what of a log was read before; whether that is known now."""
         self._is_new, leaves = False, len(self._pieces.log.segments) + 1  # with what is in no segment yet
         try:
-            for first in range(0, leaves, _AT_ONCE):
-                marks = self._pieces.marks(range(first, min(first + _AT_ONCE, leaves)))
+            for first in range(0, leaves, 200):
+                marks = self._pieces.marks(range(first, min(first + 200, leaves)))
                 known = await self._memory_store.marked(self._scope, self._reader.name, list(marks))
                 if self._is_new:  # replaced meanwhile
                     return await self._recall()
-                self._pieces.take(marks[mark] for mark in known if marks[mark][1] <= self._before[0])
+                for leaf, stop in (marks[mark] for mark in known):
+                    if stop <= self._before[0]:
+                        self._pieces.take(leaf, stop)
         except StoreError as error:
             self._is_new = True
             self._fail(error)
@@ -451,11 +440,10 @@ class MemoryExtractor:
     async def _keep(self, pieces: Sequence[LogPiece], extracted: MemoryItems) -> None:
         before, until = self._before
         first = min(piece.start for piece in pieces)
-        places = [item.message if item.message >= 0 else first for item in extracted.items]
-        memories = [
-            _memory(item, self._scope.session_id, until if place < before else "")
-            for item, place in zip(extracted.items, places, strict=True)
-        ]
+        memories = []
+        for item in extracted.items:
+            place = item.message if item.message >= 0 else first
+            memories.append(_memory(item, self._scope.session_id, until if place < before else ""))
         marks = [piece.mark for piece in pieces]
         kept = await self._memory_store.learn(
             self._scope, self._reader.name, marks, memories, extracted.gone, again=first >= before
@@ -480,16 +468,20 @@ def notify_of_memory(notify: Callable[[str, dict[str, object]], None], kept: Kep
 
 
 def _memory(item: Item, session_id: str, said_at: str) -> NewMemory:
-    is_clear = not item.about or stems(item.about) <= stems(item.text)
-    metadata = {"source": "session", "session_id": session_id, "kind": item.kind, "said_by": item.said_by}
-    place = {"message": item.message, "quote": item.text} if item.message >= 0 else {}
-    about: dict[str, object] = {}
+    metadata: dict[str, Any] = {
+        "source": "session",
+        "session_id": session_id,
+        "kind": item.kind,
+        "said_by": item.said_by,
+    }
+    if item.message >= 0:
+        metadata |= {"message": item.message, "quote": item.text}
     if item.about:
-        about = {"about": item.about, "subject": normal_subject(item.about)}
+        metadata |= {"about": item.about, "subject": normal_subject(item.about)}
         if item.relation:
-            about["relation"] = item.relation
+            metadata["relation"] = item.relation
     elif item.kind == "preference":
         topic = rule_topic(item.text)
-        about = {name: text for name, text in (("subject", topic.order), ("choice", topic.choice)) if text}
-    content = item.text if is_clear else f"{item.about}: {item.text}"
-    return NewMemory(content, {**metadata, **place, **about}, said_at)
+        metadata |= {name: text for name, text in (("subject", topic.order), ("choice", topic.choice)) if text}
+    is_clear = not item.about or stems(item.about) <= stems(item.text)
+    return NewMemory(item.text if is_clear else f"{item.about}: {item.text}", metadata, said_at)

@@ -151,7 +151,7 @@ class Expander:
             raise NodeNotFoundError(f"{named} stands outside of the messages {bounds} that were asked for")
         parts = self._parts(read.message) if detail == "full" else []
         is_there = not parts or (read.part < len(parts) and read.offset <= len(parts[read.part].text))
-        if read.mark != self._mark(read.message) or not is_there:
+        if read.mark != self._log.entries[read.message].facts.content.hex()[:6] or not is_there:
             raise NodeNotFoundError(f"{named} is of a log that was replaced since; leave it out to begin anew")
         return read
 
@@ -174,7 +174,8 @@ class Expander:
                 begin, end = (part.start if begin < 0 else begin), part.stop
             offset += len(text)
             if offset < len(part.text) or (cost > left and not text):
-                return blocks, begin, end, Cursor(first.detail, part.start, part.number, offset, self._mark(part.start))
+                mark = self._log.entries[part.start].facts.content.hex()[:6]
+                return blocks, begin, end, Cursor(first.detail, part.start, part.number, offset, mark)
             left -= cost
             offset = 0
         return blocks, begin, end, None
@@ -195,15 +196,20 @@ class Expander:
                 yield PagePart(index, end, 0, "", self._summary(leaves, short))
                 index = end
             else:
-                yield self._brief(index, short)
+                parts = self._parts(index)
+                label = "; ".join(dict.fromkeys(part.label for part in parts))[:_LABEL]
+                text = "\n".join(part.text for part in parts if part.text)
+                if short:
+                    flat = " ".join(text[: 4 * _LINE].split())
+                    text = flat if len(flat) <= _LINE and len(text) <= 4 * _LINE else flat[: _LINE - 1] + "…"
+                else:
+                    text = cut_middle(text, self._log.entries[index].facts.text_tokens, _PARAGRAPH, self._count)
+                yield PagePart(index, index + 1, 0, label, text)
                 index += 1
 
     def _parts(self, index: int) -> list[PagePart]:
         """Return a message whole, each of its parts under its label."""
         return message_parts(index, self._log.entries[self._log.group_start(index) : index + 1])
-
-    def _mark(self, index: int) -> str:
-        return self._log.entries[index].facts.content.hex()[:6]
 
     def drops(self, node: HeaderNode) -> tuple[str, ...]:
         """Return what a block of the header does not hold of its source; nothing for one outside the tree."""
@@ -217,17 +223,6 @@ class Expander:
             return " ".join(summaries.brief(text, BRIEF_TOKENS).split())
         drops = dict.fromkeys(value for leaf in leaves for value in summaries.drops(Node.leaf(leaf), texts[leaf]))
         return f"{text}\nNot in this summary: {', '.join(drops)}" if drops else text
-
-    def _brief(self, index: int, short: bool) -> PagePart:
-        parts = self._parts(index)
-        label = "; ".join(dict.fromkeys(part.label for part in parts))[:_LABEL]
-        text = "\n".join(part.text for part in parts if part.text)
-        if short:
-            flat = " ".join(text[: 4 * _LINE].split())
-            text = flat if len(flat) <= _LINE and len(text) <= 4 * _LINE else flat[: _LINE - 1] + "…"
-        else:
-            text = cut_middle(text, self._log.entries[index].facts.text_tokens, _PARAGRAPH, self._count)
-        return PagePart(index, index + 1, 0, label, text)
 
 
 def _read_place(place: object, length: int) -> range:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import chain, combinations
 from math import log, sqrt
-from typing import NamedTuple
 
 import anyio
 
@@ -47,14 +46,6 @@ _KEPT = 20_000  # messages whose values are remembered: reading those of 2 MB ta
 _VALUES = "[exact values by message]"
 
 
-class _Hidden(NamedTuple):
-    """The first entries, which the view does not show, and what it shows."""
-
-    entries: Sequence[Entry]
-    shown: Sequence[Message]
-    shown_next: Sequence[Entry]  # those that came after the last view
-
-
 class Recaller:
     """Pages of what one session's log holds about something."""
 
@@ -79,11 +70,13 @@ class Recaller:
 
         # what the present view does not show; all of the log where nothing is left out
         entries, latest = self._log.entries, self._views.latest
-        hidden = _Hidden(entries[:], [], [])
+        hidden: Sequence[Entry] = entries[:]
+        rows: Sequence[Message] = []
+        since: Sequence[Entry] = []  # what came after the last view
         if latest is not None and (stop := latest.state.stop) > self._log.leading_count:
             rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
-            hidden = _Hidden(entries[:stop], rows, entries[max(stop, latest.tail.next) :])
-        left_out = [match for match in matches if match.start < len(hidden.entries)]
+            hidden, since = entries[:stop], entries[max(stop, latest.tail.next) :]
+        left_out = [match for match in matches if match.start < len(hidden)]
         best = (left_out or matches)[:_EXCERPTED]  # of all where the view shows each
         groups = [entries[self._log.group_start(one.start) : one.start + 1] for one in best]
 
@@ -91,15 +84,17 @@ class Recaller:
             blocks = self._excerpts(terms, matches, list(zip(best, groups, strict=True)), room)
             excerpts = [block for _, block in blocks]
             left = room - sum(1 + self._count(block) for block in excerpts) - self._count(_VALUES) - 2
-            lines = self._value_lines(hidden, excerpts, matches, left)
+            seen = (text for row in (*rows, *(one.message() for one in since)) for text in read_message(row).texts)
+            shown = {value for text in (*seen, *excerpts) for value in exact_values(text)} if left > 0 else set()
+            lines = self._value_lines(hidden, shown, matches, left)
             while True:  # where the counter counts more for the whole than for its parts, less of it
                 places = [(match.start, match.stop) for match, _ in blocks]
                 places += [(place, place + 1) for place, _ in lines]
                 start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
-                shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
-                shown += [_VALUES, *(text for _, text in lines)] if lines else []
-                shown = shown or ["Nothing in the log holds any of these words."]
-                text = fenced_page(shown, f"{start}-{max(start, stop - 1)}", "recall")
+                told = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
+                told += [_VALUES, *(text for _, text in lines)] if lines else []
+                told = told or ["Nothing in the log holds any of these words."]
+                text = fenced_page(told, f"{start}-{max(start, stop - 1)}", "recall")
                 tokens = self._count(text)
                 if tokens <= most or not (blocks or lines):
                     return Page(text, start, stop)
@@ -146,26 +141,23 @@ class Recaller:
         return chosen
 
     def _value_lines(
-        self, hidden: _Hidden, excerpts: Sequence[str], matches: Sequence[Match], room: int
+        self, hidden: Sequence[Entry], shown: Set[str], matches: Sequence[Match], room: int
     ) -> list[tuple[int, str]]:
         """Return lines of values within `room` tokens, each with its message: first what calls used, then what stands
-        in the found messages; of these first what is new or stands in a message of few values. Nothing that the view,
-        an excerpt or the path of a listed file shows."""
+        in the found messages; of these first what is new or stands in a message of few values. Nothing that is shown,
+        or is the path of a listed file."""
         if room <= 0:
             return []
         count = self._count
-        rows = (*hidden.shown, *(entry.message() for entry in hidden.shown_next))
-        seen = (text for row in rows for text in read_message(row).texts)
-        shown = {value for text in (*seen, *excerpts) for value in exact_values(text)}
         found = {match.start for match in matches if match.kind == "message"}
         newest: dict[str, int] = {}  # the newest message that holds a value
         crowd: dict[str, int] = {}  # values in the message that holds the fewest beside it
         used, in_found = set[str](), set[str]()
-        size, first = 0, len(hidden.entries)
+        size, first = 0, len(hidden)
         while first and size < _BYTES:
             first -= 1
-            size += len(hidden.entries[first].data)
-        for index, entry in enumerate(hidden.entries[first:], first):
+            size += len(hidden[first].data)
+        for index, entry in enumerate(hidden[first:], first):
             if (known := self._values.get(entry.facts.content)) is None:
                 if len(self._values) >= _KEPT:
                     self._values.clear()
@@ -180,7 +172,7 @@ class Recaller:
                 crowd[value] = min(crowd.get(value, len(values)), len(values))
 
         def rank(value: str) -> tuple[bool, bool, int, str]:
-            age = len(hidden.entries) - newest[value]
+            age = len(hidden) - newest[value]
             return value not in used, value not in in_found, age * crowd[value], value
 
         lines: dict[int, dict[str, list[str]]] = {}  # names by their folder, by message
@@ -241,7 +233,12 @@ def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count)
     if len(text) <= 16 * tokens and count(text) <= tokens:
         return text
     lines = [part for line in text.splitlines() for part in _parts_of_line(line) if part.strip()] or [""]
-    worth = [_worth(line, weights) for line in lines]
+    worth = [0.0] * len(lines)
+    for at, line in enumerate(lines):
+        lowered = line.lower()
+        if not line.isascii() or any(word in lowered for word in weights):  # a tenth of the time of reading the words
+            words = word_set(line)
+            worth[at] = sum(weight for word, weight in weights.items() if word in words) / sqrt(4 + len(words))
     kept: set[int] = set()
     left, misses = tokens - 2, 0  # lines one after another for which no room is left
     for at in sorted(range(len(lines)), key=lambda at: -worth[at]):
@@ -259,14 +256,6 @@ def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count)
     if not kept:
         return cut_middle(lines[max(range(len(lines)), key=worth.__getitem__)], tokens * 2, tokens, count)
     return "\n".join(lines[at] if at - 1 in kept or not at else f"… {lines[at]}" for at in sorted(kept))
-
-
-def _worth(line: str, weights: Mapping[str, float]) -> float:
-    lowered = line.lower()
-    if line.isascii() and not any(word in lowered for word in weights):  # a tenth of the time of reading the words
-        return 0.0
-    words = word_set(line)
-    return sum(weight for word, weight in weights.items() if word in words) / sqrt(4 + len(words))
 
 
 def _parts_of_line(line: str) -> Iterator[str]:

@@ -122,13 +122,12 @@ def tool_schema(
     if required:
         schema["required"] = list(required)
     function = {"name": name, "description": description, "parameters": schema}
-    match style:
-        case "anthropic":
-            return {"name": name, "description": description, "input_schema": schema}
-        case "openai":
-            return {"type": "function", "function": function}
-        case "openai-responses":
-            return {"type": "function", **function}
+    if style == "anthropic":
+        return {"name": name, "description": description, "input_schema": schema}
+    if style == "openai":
+        return {"type": "function", "function": function}
+    if style == "openai-responses":
+        return {"type": "function", **function}
     raise SettingsError(f"style is {briefly(style)}; it is one of {', '.join(get_args(Style))}")
 
 
@@ -157,29 +156,28 @@ class RecallTool:
 
     async def call(self, arguments: object) -> str:
         """Return the answer to a call, as text for the model."""
+        noted, log = None, self._session.log
         try:
             asked = _read_recall(arguments)
             written = canonical_json([asked[name] for name in _TOOLS[RECALL].properties])
             mark = f"[{RECALL} {hashlib.sha256(written.encode()).hexdigest()[:8]}]"  # by it the answer is found again
-            return self._repeated(mark) or await self._answer_once(mark, asked)
-        except (SettingsError, NodeNotFoundError) as error:
-            return f"{RECALL} needs other arguments: {error}. Nothing was looked up."
+            if (repeated := self._repeated(mark)) is not None:
+                return repeated
 
-    async def _answer_once(self, mark: str, asked: Mapping[str, Any]) -> str:
-        """Return the answer; noted at once, for the same call may come again, and forgotten where there is none."""
-        log = self._session.log
-        noted = self._answering = mark, log.version, len(log)
-        share = int(self._session.budget * Shares().message_share)  # more would be shrunk in the view
-        most = max(_LEAST, min(asked["max_tokens"], _MOST, share)) - 60  # tokens around a page
-        try:
+            # noted at once, for the same call may come again, and forgotten where there is no answer
+            noted = self._answering = mark, log.version, len(log)
+            share = int(self._session.budget * Shares().message_share)  # more would be shrunk in the view
+            most = max(_LEAST, min(asked["max_tokens"], _MOST, share)) - 60  # tokens around a page
             if asked["query"] is not None:
                 page = await self._recalling.page(asked["query"], most)
             else:
                 page = self._expanding.page(asked["node"], asked["detail"], most, asked["cursor"])
-        except BaseException:
-            if self._answering == noted:
+        except BaseException as error:
+            if noted is not None and self._answering == noted:
                 self._answering = None
-            raise
+            if not isinstance(error, SettingsError | NodeNotFoundError):
+                raise
+            return f"{RECALL} needs other arguments: {error}. Nothing was looked up."
         more = f"\nThere is more: call again with cursor={page.next_cursor!r}." if page.next_cursor else ""
         return f"{mark}\n{page.text}{more}"
 
@@ -247,35 +245,30 @@ class MemoryTools:
             raise SettingsError(f"there is no tool {briefly(name)}; there are {', '.join(MEMORY_TOOLS)}")
         try:
             given = _read_by_schema(_TOOLS[name], arguments)
-            match name:
-                case "memory_remember":
-                    return await self._remember(given)
-                case "memory_search":
-                    return await self._search(given)
-            await self._memory.forget(given["id"])
-            return f"Forgot {given['id']}."
+            if name == FORGET:
+                await self._memory.forget(given["id"])
+                return f"Forgot {given['id']}."
+            if name == SEARCH:
+                limit = min(given.get("limit", _USUALLY_FOUND), _MOST_FOUND)
+                found = await self._memory.retrieve(given["query"], limit)
+                texts = [" ".join(memory_text(one.content, one.metadata).split())[:_LONGEST] for one in found]
+                lines = [f"- {one.id}: {text}" for one, text in zip(found, texts, strict=True)]
+                return fence("memories", "\n".join(lines)) if lines else "No memory holds any of these words."
+            metadata = {"source": "agent", "said_by": "agent", "kind": given.get("kind", "fact")}
+            if "about" in given:
+                metadata["about"] = given["about"][:80]
+            kept = await self._memory.keep(given["content"], metadata)
+            if kept.change == "stored":
+                return f"Remembered as {kept.id}."
+            if kept.change == "replaced":
+                return f"Remembered as {kept.id}, in the place of what was known of {metadata['about']!r} before."
+            return f"This was known already, as {kept.id}."
         except MemoryNotFoundError:
             return f"There is no memory {given['id'][:40]!r}; {SEARCH} tells the ids. Nothing was done."
         except SettingsError as error:
             return f"{name} needs other arguments: {error}. Nothing was done."
         except StoreError as error:
             return f"{name} did nothing: {error}."
-
-    async def _remember(self, given: Mapping[str, Any]) -> str:
-        about = {"about": given["about"][:80]} if "about" in given else {}
-        metadata = {"source": "agent", "said_by": "agent", "kind": given.get("kind", "fact"), **about}
-        kept = await self._memory.keep(given["content"], metadata)
-        match kept.change:
-            case "stored":
-                return f"Remembered as {kept.id}."
-            case "replaced":
-                return f"Remembered as {kept.id}, in the place of what was known of {about['about']!r} before."
-        return f"This was known already, as {kept.id}."
-
-    async def _search(self, given: Mapping[str, Any]) -> str:
-        found = await self._memory.retrieve(given["query"], min(given.get("limit", _USUALLY_FOUND), _MOST_FOUND))
-        lines = [f"- {one.id}: {' '.join(memory_text(one.content, one.metadata).split())[:_LONGEST]}" for one in found]
-        return fence("memories", "\n".join(lines)) if lines else "No memory holds any of these words."
 
 
 def _read_by_schema(tool: _Tool, arguments: object) -> dict[str, Any]:

@@ -7,16 +7,10 @@ from pathlib import Path
 
 from summarizing_context.errors import SettingsError
 
-_SCHEMES = ("postgresql", "postgres")
-
-_ADDRESS = re.compile(r"\s*(?:postgresql|postgres)://", re.IGNORECASE)
-
 # An address that is none of a store, or that has become a path, whose slashes are one. A drive has a single letter.
 _LIKE_AN_ADDRESS = re.compile(
     r"\s*+(?:([A-Za-z][A-Za-z0-9+.-]+):/|(postgres\w*):|(?=.*\bpassword\s*=))", re.DOTALL | re.I
 )
-
-_PASSWORD = re.compile(r"(?<=[?&])(\w*password\w*=)[^&]*", re.IGNORECASE)
 
 
 class StoreAddress(str):
@@ -29,27 +23,17 @@ class StoreAddress(str):
         return super().__new__(cls, f"{scheme.lower()}{mark}{rest}")
 
     def __repr__(self) -> str:
-        return repr(self.shown)
-
-    @property
-    def shown(self) -> str:
-        """The address without its password; nothing behind the scheme where it is not clear what the password is."""
-        scheme, mark, rest = self.partition("://")
-        info, at, place = rest.rpartition("@")
-        if re.search(r"[/?#@]", info):  # that should have been escaped
-            return f"{scheme}{mark}…"
-        place = _PASSWORD.sub(r"\1***", place)
-        return f"{scheme}{mark}{info.partition(':')[0]}{at}{place}"
+        return repr(shown_store(self))
 
 
 def is_address(store: object) -> bool:
-    """Whether a store is named by an address, not by a path."""
-    return isinstance(store, str) and _ADDRESS.match(store) is not None
+    """Return whether a store is named by an address, not by a path."""
+    return isinstance(store, str) and store.lstrip().lower().startswith(("postgresql://", "postgres://"))
 
 
 def unknown_scheme(store: object) -> str | None:
-    """The scheme of an address that is none of a store, empty where it has none; None for a store's address, and for a
-    path."""
+    """Return the scheme of an address that is none of a store, empty where it has none; None for a store's address, and
+    for a path."""
     if not isinstance(store, str | Path) or is_address(store):
         return None
     found = _LIKE_AN_ADDRESS.match(str(store))
@@ -57,8 +41,8 @@ def unknown_scheme(store: object) -> str | None:
 
 
 def why_refused(scheme: str) -> str:
-    """What is wrong with an address of an unknown scheme."""
-    if scheme in _SCHEMES:
+    """Return what is wrong with an address of an unknown scheme."""
+    if scheme in ("postgresql", "postgres"):
         return f"an address is a string that begins with {scheme}://; a Path keeps only one of the slashes"
     if not scheme:
         return "a password was given in another form than an address"
@@ -67,8 +51,7 @@ def why_refused(scheme: str) -> str:
 
 def check_scheme(store: object) -> None:
     """Raise `SettingsError` for an address that is none of a store, rather than take it for a path."""
-    scheme = unknown_scheme(store)
-    if scheme is not None:
+    if (scheme := unknown_scheme(store)) is not None:
         raise SettingsError(
             f"store: {scheme[:60] or '…'!r} is refused ({why_refused(scheme)}); allowed: a path to a file, or an "
             "address that begins with postgresql:// or postgres://"
@@ -76,8 +59,15 @@ def check_scheme(store: object) -> None:
 
 
 def shown_store(store: object) -> str:
-    """The name of a store for people, without a password."""
-    scheme = unknown_scheme(store)
-    if scheme is not None:
+    """Return the name of a store for people, without a password; nothing behind the scheme where it is not clear what
+    the password is."""
+    if (scheme := unknown_scheme(store)) is not None:
         return f"{scheme}://…" if scheme else "…"
-    return StoreAddress(store).shown if isinstance(store, str) and is_address(store) else str(store)
+    if not isinstance(store, str) or not is_address(store):
+        return str(store)
+    scheme, mark, rest = str(StoreAddress(store)).partition("://")
+    info, at, place = rest.rpartition("@")
+    if re.search(r"[/?#@]", info):  # that should have been escaped
+        return f"{scheme}{mark}…"
+    place = re.sub(r"(?i)(?<=[?&])(\w*password\w*=)[^&]*", r"\1***", place)
+    return f"{scheme}{mark}{info.partition(':')[0]}{at}{place}"

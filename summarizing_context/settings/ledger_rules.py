@@ -31,8 +31,6 @@ _TO = "destination|destination_path|dest|dst|new_path|to|to_path|target"
 
 TOOL, ANY = "{tool}", "*"
 
-_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-
 
 @dataclass(frozen=True, slots=True)
 class LedgerRule:
@@ -108,7 +106,7 @@ class LedgerRules:
     """The rules that apply to a tool's name; looked up once for each name, as a model may make up any."""
 
     def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
-        self._rules = [(rule, _alternatives(rule)) for rule in (*own, *RULES)]
+        self._rules = [(rule, _tools_of(rule)) for rule in (*own, *RULES)]
         self._own = len(own)
         self.rules_for = lru_cache(4_096)(self._rules_for)
 
@@ -119,21 +117,19 @@ class LedgerRules:
         """
         names = [_words(name) for name in (word, tool) if name]
         ranked = []
-        for place, (rule, alternatives) in enumerate(self._rules):
-            at = next((at for at, name in enumerate(names) if _matches(alternatives, name)), None)
-            if at is not None or () in alternatives:
-                ranked.append((place >= self._own, len(names) if at is None else at, place, rule))
-        return tuple(rule for *_, rule in sorted(ranked, key=lambda found: found[:3]))
+        for place, (_, tools) in enumerate(self._rules):
+            named = [at for at, name in enumerate(names) if _is_one_of(tools, name)]
+            if named or () in tools:
+                ranked.append((place >= self._own, min(named, default=len(names)), place))
+        return tuple(self._rules[place][0] for *_, place in sorted(ranked))
 
 
 class PlanTools:
     """Which tools write or tell a plan, and the arguments that hold it; looked up once for each name."""
 
     def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
-        rules = [rule for rule in (*own, *PLAN_RULES) if rule.kind == "plan"]
-        self._rules = [(rule.key.split("|"), _alternatives(rule)) for rule in rules]
-        named = {words for _, alternatives in self._rules for words in alternatives}
-        self._words = [[word.encode() for word in words] for words in named]
+        self._rules = [(rule.key.split("|"), _tools_of(rule)) for rule in (*own, *PLAN_RULES) if rule.kind == "plan"]
+        self._words = [[word.encode() for word in tool] for tool in {one for _, tools in self._rules for one in tools}]
         self.keys_of = lru_cache(4_096)(self._keys_of)
 
     def may_stand_in(self, data: bytes) -> bool:
@@ -143,24 +139,22 @@ class PlanTools:
 
     def _keys_of(self, tool: str) -> tuple[str, ...]:
         """Return the arguments of this tool that may hold a plan, the best first; none for one that makes no plans."""
-        name = _words(tool)
-        fitting = (keys for keys, tools in self._rules if () in tools or _matches(tools, name))
+        fitting = (keys for keys, tools in self._rules if () in tools or _is_one_of(tools, _words(tool)))
         return tuple(dict.fromkeys(key for keys in fitting for key in keys))
 
 
-def _alternatives(rule: LedgerRule) -> tuple[tuple[str, ...], ...]:
-    """Return the words of each name that a rule is for; none of `*`."""
-    return tuple(map(_words, rule.tool.split("|")))
-
-
-def _matches(alternatives: Sequence[tuple[str, ...]], name: tuple[str, ...]) -> bool:
-    """Return whether a name holds the words of an alternative one after another."""
-    return any(words and any(name[at : at + len(words)] == words for at in range(len(name))) for words in alternatives)
-
-
-@lru_cache(maxsize=1_024)
 def _words(name: str) -> tuple[str, ...]:
-    return tuple(word.lower() for word in _NAME_WORD.findall(name[:200]))
+    return tuple(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name[:200]))
+
+
+def _tools_of(rule: LedgerRule) -> list[tuple[str, ...]]:
+    """Return the words of each name that a rule is for; none of `*`."""
+    return [_words(name) for name in rule.tool.split("|")]
+
+
+def _is_one_of(tools: Sequence[tuple[str, ...]], name: tuple[str, ...]) -> bool:
+    """Return whether a name holds the words of one of the tools one after another."""
+    return any(words and any(name[at : at + len(words)] == words for at in range(len(name))) for words in tools)
 
 
 def check_rules(rules: object) -> tuple[LedgerRule, ...]:
@@ -168,13 +162,12 @@ def check_rules(rules: object) -> tuple[LedgerRule, ...]:
     if isinstance(rules, str | Mapping) or not isinstance(rules, Iterable):
         raise SettingsError(f"ledger_rules is {type(rules).__name__}; it is a sequence of LedgerRule")
     names = [field.name for field in fields(LedgerRule)]
-    found = []
-    for given in rules:
-        if isinstance(given, LedgerRule):
-            found.append(given)
-        elif isinstance(given, Mapping) and sorted(map(str, given)) == sorted(names):
-            found.append(LedgerRule(**given))
-        else:
-            what = type(given).__name__
+    found = [
+        LedgerRule(**rule) if isinstance(rule, Mapping) and sorted(map(str, rule)) == sorted(names) else rule
+        for rule in rules
+    ]
+    for rule in found:
+        if not isinstance(rule, LedgerRule):
+            what = type(rule).__name__
             raise SettingsError(f"ledger_rules holds a {what}; each is a LedgerRule of {', '.join(names)}")
     return tuple(found)

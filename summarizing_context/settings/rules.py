@@ -10,8 +10,8 @@ import difflib
 import json
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, fields
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -21,9 +21,7 @@ KEY_ALIASES = {"compaction_strategy": "strategy"}
 
 SUMMARIES_PER_SEGMENT = 4  # a summary may be at most this part of its segment
 
-WHOLE = "context_management"
-
-GROUP = "semantic_memory"
+WHOLE, GROUP = "context_management", "semantic_memory"
 
 _IN_GROUP = {  # the names in it, and what the settings call them
     "enabled": "memory_include",
@@ -42,8 +40,6 @@ REMOVED = (  # settings of before
 )
 
 WHY_REMOVED = "it was removed, and what was its default holds; leave it out"
-
-_SHOWN_CHARACTERS = 60  # of a refused value or name
 
 
 class Refused(Exception):
@@ -86,33 +82,34 @@ class Setting:
             return value
         if "read" in self.extra:
             return self.extra["read"](value)
-        if self.words and isinstance(value, str):
-            aliases = self.extra.get("aliases", {})
-            if aliases.get(value, value) in self.words:
-                return aliases.get(value, value)
+        if not self.words:
+            try:
+                return msgspec.convert(value, self.hint)
+            except (msgspec.ValidationError, TypeError, ValueError):
+                raise Refused from None
+        if not isinstance(value, str):
+            raise Refused
+        aliases = self.extra.get("aliases", {})
+        word = aliases.get(value, value)
+        if word not in self.words:
             near = difflib.get_close_matches(value[:100].lower(), [*self.words, *aliases], n=1, cutoff=0.5)
             raise Refused(f"did you mean {near[0]}?" if near else "")
-        try:
-            if not self.words:
-                return msgspec.convert(value, self.hint)
-        except (msgspec.ValidationError, TypeError, ValueError):
-            pass
-        raise Refused
+        return word
 
     def parse(self, text: str) -> Any:
         """Return what a text of the environment says, still to be accepted; the text where it says nothing."""
         word = text.strip().lower()
         if self.optional and word in ("", "none"):
             return None
-        if self.kind is bool:
-            return (
-                True if word in ("1", "true", "yes", "on") else False if word in ("0", "false", "no", "off") else text
-            )
         if self.words:
             return text.strip()
-        reads: dict[type, Callable[[str], Any]] = {int: int, float: float, tuple: json.loads}
         try:
-            return reads.get(self.kind, str)(text)
+            if self.kind is bool:
+                said = ("0", "false", "no", "off", "1", "true", "yes", "on").index(word)
+                return said >= 4
+            if self.kind is tuple:
+                return json.loads(text)
+            return self.kind(text)
         except (ValueError, RecursionError):
             return text
 
@@ -122,37 +119,46 @@ _declared: dict[type, dict[str, Setting]] = {}
 
 def declared(cls: type) -> dict[str, Setting]:
     """Return the settings that a dataclass declares, by name."""
-    if cls not in _declared:
-        hints = get_type_hints(cls, include_extras=True)
-        _declared[cls] = {one.name: _setting(one, hints[one.name]) for one in fields(cls)}
-    return _declared[cls]
-
-
-def _setting(one: Field[Any], hint: Any) -> Setting:
-    inner, optional, meta = hint, False, msgspec.Meta()
-    while get_origin(inner) in (Annotated, Union, types.UnionType):
-        if get_origin(inner) is Annotated:
-            inner, meta = inner.__origin__, inner.__metadata__[0]
-        else:  # of a value or None, or of a text or a path
-            optional = optional or type(None) in get_args(inner)
-            inner = get_args(inner)[0]
-    extra, description = meta.extra or {}, one.metadata.get("description", "")
-    words = get_args(inner) if get_origin(inner) is Literal else extra.get("words", ())
-    kind = str if words else get_origin(inner) or inner
-    if words:
-        allowed = "one of " + ", ".join(words)
-    elif kind is bool:
-        allowed = "true or false"
-    elif kind is int:
-        allowed = f"a whole number from {meta.ge:,} to {meta.le:,}"
-    elif kind is float and meta.ge is None:
-        allowed = f"a number above {meta.gt:,g} and below {meta.lt:,g}"
-    elif kind is float:
-        allowed = f"a number from {meta.ge:,g} to {meta.le:,g}"
-    else:
-        allowed = str(meta.title)
-    allowed += ", or none" if optional else ""
-    return Setting(one.name, one.default, not one.repr, hint, kind, words, optional, allowed, description, extra)
+    if cls in _declared:
+        return _declared[cls]
+    hints = get_type_hints(cls, include_extras=True)
+    found = {}
+    for one in fields(cls):
+        inner, optional, meta = hints[one.name], False, msgspec.Meta()
+        while get_origin(inner) in (Annotated, Union, types.UnionType):
+            if get_origin(inner) is Annotated:
+                inner, meta = inner.__origin__, inner.__metadata__[0]
+            else:  # of a value or None, or of a text or a path
+                optional = optional or type(None) in get_args(inner)
+                inner = get_args(inner)[0]
+        extra = meta.extra or {}
+        words = get_args(inner) if get_origin(inner) is Literal else extra.get("words", ())
+        kind = str if words else get_origin(inner) or inner
+        if words:
+            allowed = "one of " + ", ".join(words)
+        elif kind is bool:
+            allowed = "true or false"
+        elif kind is int:
+            allowed = f"a whole number from {meta.ge:,} to {meta.le:,}"
+        elif kind is float and meta.ge is None:
+            allowed = f"a number above {meta.gt:,g} and below {meta.lt:,g}"
+        elif kind is float:
+            allowed = f"a number from {meta.ge:,g} to {meta.le:,g}"
+        else:
+            allowed = str(meta.title)
+        found[one.name] = Setting(
+            name=one.name,
+            default=one.default,
+            secret=not one.repr,
+            hint=hints[one.name],
+            kind=kind,
+            words=words,
+            optional=optional,
+            allowed=allowed + (", or none" if optional else ""),
+            description=one.metadata.get("description", ""),
+            extra=extra,
+        )
+    return _declared.setdefault(cls, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,55 +170,57 @@ class Source:
     problems: Sequence[str] = ()  # that were seen when it was read
 
 
-class _Given(NamedTuple):
-    """One value of one source."""
-
-    value: Any
-    source: Source
-    key: Any  # as the source has it
-
-    @property
-    def label(self) -> str:
-        return self.source.label(shown_name(self.key)) if isinstance(self.key, str) else shown(self.key)
-
-
 def accepted(known: Mapping[str, Setting], sources: Iterable[Source]) -> dict[str, Any]:
     """Return the given settings as they are to be kept, a later source over an earlier one.
 
     Raise `SettingsError` with all problems.
     """
+    # what is given, by the settings' own names: the source, its key, and how a problem names that
     problems: list[str] = []
-    given: dict[Any, _Given] = {}
+    given: dict[str, tuple[Source, Any, str]] = {}
     for source in sources:
         problems += source.problems
-        named: dict[Any, _Given] = {}  # by the settings' own names
-        for key, value in source.values.items():
-            one = _Given(value, source, key)
-            name = KEY_ALIASES.get(key, key) if isinstance(key, str) else f"({shown(key)})"
+        named: dict[str, tuple[Source, Any, str]] = {}
+        for key in source.values:
+            is_name = isinstance(key, str)
+            name = KEY_ALIASES.get(key, key) if is_name else f"({shown(key)})"
+            label = source.label(shown_name(key)) if is_name else shown(key)
             if name in named:
-                problems.append(f"{one.label} is given twice, as {named[name].label} too; leave one out")
-            named[name] = one
+                problems.append(f"{label} is given twice, as {named[name][2]} too; leave one out")
+            named[name] = source, key, label
         given |= named
-    kept: dict[str, Any] = {}
-    for name, one in given.items():
-        if name not in known:
-            problems.append(_unknown(one, known))
-            continue
-        setting = known[name]
-        try:
-            kept[name] = setting.accept(one.value)
-        except Refused as refusal:
-            value = f"<{type(one.value).__name__}, not shown>" if setting.secret else refusal.shown or shown(one.value)
-            reason = f" ({refusal})" if str(refusal) else ""
-            problems.append(f"{one.label} = {value} is refused{reason}; allowed: {setting.allowed}")
-    refused = given.keys() - kept.keys()
-    values = {name: kept.get(name, setting.default) for name, setting in known.items()}
 
+    # each by itself
+    values = {name: setting.default for name, setting in known.items()}
+    kept: dict[str, Any] = {}
+    for name, (source, key, label) in given.items():
+        value = source.values[key]
+        if not isinstance(key, str):
+            problems.append(f"unknown setting {label}: a name is a string")
+        elif name not in known:
+            near = difflib.get_close_matches(key[:100], [*known, *KEY_ALIASES, WHOLE, GROUP], n=1, cutoff=0.4)
+            hint = "the configuration page lists all settings"
+            if key in REMOVED:
+                hint = WHY_REMOVED
+            elif near:  # called as its source would call it
+                beside = label.endswith(key)
+                hint = f"did you mean {label.removesuffix(key) + near[0] if beside else source.label(near[0])}?"
+            problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
+        else:
+            try:
+                kept[name] = values[name] = known[name].accept(value)
+            except Refused as refusal:
+                hidden = f"<{type(value).__name__}, not shown>" if known[name].secret else refusal.shown
+                reason = f" ({refusal})" if str(refusal) else ""
+                said = f"{label} = {hidden or shown(value)} is refused{reason}"
+                problems.append(f"{said}; allowed: {known[name].allowed}")
+
+    # those that belong together; a refused one is not blamed twice
     def described(name: str) -> str:
-        return f"{given[name].label} = {values[name]}" if name in given else f"{name} = {values[name]} (the default)"
+        return f"{given[name][2]} = {values[name]}" if name in given else f"{name} = {values[name]} (the default)"
 
     for lower, upper, is_fine, must in _relations(values) if "high_water" in known else ():
-        if not is_fine and lower not in refused and upper not in refused:
+        if not is_fine and not (given.keys() - kept.keys()) & {lower, upper}:
             problems.append(f"{described(lower)} must be {must} {described(upper)}")
     if problems:
         raise SettingsError(problems)
@@ -221,102 +229,69 @@ def accepted(known: Mapping[str, Setting], sources: Iterable[Source]) -> dict[st
 
 def _relations(values: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
     """Yield each pair of settings that belong together, whether they agree, and what is asked of the first."""
-    for lower, upper in (
-        ("low_water", "high_water"),
-        ("segment_min", "segment_target"),
-        ("segment_target", "segment_max"),
-    ):
+    pairs = (("low_water", "high_water"), ("segment_min", "segment_target"), ("segment_target", "segment_max"))
+    for lower, upper in pairs:
         yield lower, upper, values[lower] < values[upper], "below"
     cap = -(-values["segment_target"] // SUMMARIES_PER_SEGMENT)
-    fits = values["summary_max_tokens"] is None or values["summary_max_tokens"] <= cap
+    fits = (values["summary_max_tokens"] or 0) <= cap
     yield "summary_max_tokens", "segment_target", fits, f"at most {cap:,}, a quarter of"
     most = values["max_messages"]
     for counted in ("keep_recent", "summarize_threshold"):
-        yield counted, "max_messages", None in (values[counted], most) or values[counted] <= most, "at most"
+        yield counted, "max_messages", most is None or (values[counted] or 0) <= most, "at most"
 
 
-def _unknown(one: _Given, known: Iterable[str]) -> str:
-    if not isinstance(one.key, str):
-        return f"unknown setting {one.label}: a name is a string"
-    near = difflib.get_close_matches(one.key[:100], [*known, *KEY_ALIASES, WHOLE, GROUP], n=1, cutoff=0.4)
-    hint = "the configuration page lists all settings"
-    if one.key in REMOVED:
-        hint = WHY_REMOVED
-    elif near:  # called as its source would call it
-        beside = one.label.endswith(one.key)
-        called = one.label.removesuffix(one.key) + near[0] if beside else one.source.label(near[0])
-        hint = f"did you mean {called}?"
-    return f"unknown setting {one.label}{_unless_text(one.value)}; {hint}"
-
-
-def _unless_text(value: Any) -> str:
-    """Return ` = <value>`, or nothing for a text: it may be that of a misspelt key."""
-    return "" if isinstance(value, str | bytes) else f" = {shown(value)}"
-
-
-class Flat(NamedTuple):
-    """Settings by their own names, how they were called, and what is wrong with the groups."""
-
-    values: dict[Any, Any]
-    called: dict[Any, str]
-    problems: list[str]
-
-    def label(self, name: str) -> str:
-        return self.called.get(name, name)
-
-
-def flattened(mapping: Mapping[Any, Any]) -> Flat:
-    """Take apart a mapping that may hold groups."""
-    flat = Flat({}, {}, [])
+def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
+    """Return the settings of a mapping that may hold groups, by their own names; `where` is the place that holds it."""
+    values: dict[Any, Any] = {}
+    called: dict[str, str] = {}  # by those that stand in a group
+    implied: dict[str, Any] = {}  # by a group that is there
+    problems: list[str] = []
 
     def put(path: str, name: Any, value: Any) -> None:
-        if name in flat.values and flat.label(name) != path:
-            flat.problems.append(f"{path} is given twice, as {flat.label(name)} too; leave one out")
-        flat.values[name] = value
+        if name in values and called.get(name, name) != path:
+            problems.append(f"{where}{path} is given twice, as {called.get(name, name)} too; leave one out")
+        values[name] = value
         if isinstance(name, str) and path != name:
-            flat.called[name] = path
+            called[name] = path
 
-    def refuse(path: str, value: Any, allowed: str) -> None:
-        flat.problems.append(f"{path} = {shown(value)} is refused; allowed: {allowed}")
-
-    def read(given: Mapping[Any, Any], where: str) -> None:
-        for key, value in given.items():
-            path = f"{where}{key}" if isinstance(key, str) else where
-            if key not in (WHOLE, GROUP):
-                put(path, key, value)
-            elif key == WHOLE and where:
-                flat.problems.append(f"{path} stands inside of itself; leave one of them out")
-            elif not isinstance(value, Mapping):
-                refuse(path, value, "a group of settings")
-            elif key == WHOLE:
-                read(value, f"{WHOLE}.")
-            else:
-                read_group(value, f"{path}.")
-
-    def read_group(group: Mapping[Any, Any], where: str) -> None:
+    def read_memories(group: Mapping[Any, Any], inside: str) -> None:
         enabled = group.get("enabled")
         for key, value in group.items():
             if key == "enabled" and not isinstance(value, bool):
-                refuse(f"{where}{key}", value, "true or false")
+                problems.append(f"{where}{inside}{key} = {shown(value)} is refused; allowed: true or false")
             elif key == "enabled":
-                put(f"{where}{key}", _IN_GROUP[key], "auto" if value else "off")
+                put(f"{inside}{key}", _IN_GROUP[key], "auto" if value else "off")
             elif key == "vector_store" and value == "chroma" and enabled is False:
                 pass  # nothing is kept: no extra is needed
             elif key in _IN_GROUP:
-                put(f"{where}{key}", _IN_GROUP[key], value)
+                put(f"{inside}{key}", _IN_GROUP[key], value)
             else:
                 near = difflib.get_close_matches(str(key)[:100], _IN_GROUP, n=1, cutoff=0.4)
-                hint = f"did you mean {where}{near[0]}?" if near else f"there are {', '.join(_IN_GROUP)}"
+                hint = f"did you mean {inside}{near[0]}?" if near else f"there are {', '.join(_IN_GROUP)}"
                 name = shown_name(key) if isinstance(key, str) else shown(key)
-                flat.problems.append(f"unknown setting {where}{name}{_unless_text(value)}; {hint}")
+                problems.append(f"{where}unknown setting {inside}{name}{_unless_text(value)}; {hint}")
         if enabled is True:
             implied.setdefault("memory_extract", True)
         if enabled is not False and group.get("embedding_model") is not None:
             implied.setdefault("embedding", "openai")  # as the names that are in use tell
 
-    implied: dict[str, Any] = {}
+    def read(given: Mapping[Any, Any], inside: str) -> None:
+        for key, value in given.items():
+            path = f"{inside}{key}" if isinstance(key, str) else inside
+            if key not in (WHOLE, GROUP):
+                put(path, key, value)
+            elif key == WHOLE and inside:
+                problems.append(f"{where}{path} stands inside of itself; leave one of them out")
+            elif not isinstance(value, Mapping):
+                problems.append(f"{where}{path} = {shown(value)} is refused; allowed: a group of settings")
+            else:
+                (read if key == WHOLE else read_memories)(value, f"{path}.")
+
     read(mapping, "")
-    return flat._replace(values=implied | flat.values)
+    return Source(implied | values, label=lambda name: f"{where}{called.get(name, name)}", problems=problems)
+
+
+_SHOWN_CHARACTERS = 60  # of a refused value or name
 
 
 def shown_name(name: str) -> str:
@@ -334,3 +309,8 @@ def shown(value: Any) -> str:
     if "://" in text and any(mark in text for mark in "@?"):  # an address that may carry a password or a key
         return f"<{type(value).__name__}, not shown>"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({type(value).__name__})"
+
+
+def _unless_text(value: Any) -> str:
+    """Return ` = <value>`, or nothing for a text: it may be that of a misspelt key."""
+    return "" if isinstance(value, str | bytes) else f" = {shown(value)}"

@@ -73,7 +73,6 @@ def _read_ledger_rules(value: Any) -> tuple[LedgerRule, ...]:
 
 
 _MOST = 1_000_000_000  # of anything that is counted
-
 _DAY = 86_400.0  # seconds
 
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
@@ -111,7 +110,7 @@ def _all_checked(cls: type[S]) -> type[S]:
     def checked(self: S, /, *positional: Any, **given: Any) -> None:
         if positional:
             raise SettingsError("settings are given by name, as in Settings(store='run.db', session_id='s1')")
-        keep(self, **accepted(declared(cls), [_mapping_source(given)]))
+        keep(self, **accepted(declared(cls), [_mapping(given)]))
 
     cls.__init__ = checked  # type: ignore[assignment]
     return cls
@@ -260,22 +259,22 @@ class Settings:
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
         """Return settings from names and values of the right types, such as a host's configuration."""
-        return cls(**accepted(declared(cls), [_mapping_source(mapping)]))
+        return cls(**accepted(declared(cls), [_mapping(mapping)]))
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], table: str = TOML_TABLE) -> Self:
         """Return settings from one table of a TOML file; a dotted name reaches an inner table."""
-        return cls(**accepted(declared(cls), [_table_source(path, tomllib.load, str(table))]))
+        return cls(**accepted(declared(cls), [_file(path, tomllib.load, str(table))]))
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str], table: str | None = None) -> Self:
         """Return settings from a JSON file, all of it or one table; they may stand inside `context_management`."""
-        return cls(**accepted(declared(cls), [_table_source(path, json.load, table)]))
+        return cls(**accepted(declared(cls), [_file(path, json.load, table)]))
 
     @classmethod
     def from_env(cls, prefix: str = ENV_PREFIX, environ: Mapping[str, str] | None = None) -> Self:
         """Return settings from the environment: `<prefix><NAME>`; an unknown variable with the prefix is refused."""
-        return cls(**accepted(declared(cls), [_env_source(declared(cls), prefix, environ)]))
+        return cls(**accepted(declared(cls), [_environment(declared(cls), prefix, environ)]))
 
     @classmethod
     def load(
@@ -289,11 +288,11 @@ class Settings:
         **arguments: Any,
     ) -> Self:
         """Return settings from all places: argument over environment over file, TOML or `.json`, over default."""
-        sources = [_env_source(declared(cls), prefix, environ), _mapping_source(arguments)]
+        sources = [_environment(declared(cls), prefix, environ), _mapping(arguments)]
         if file is not None and str(file).lower().endswith(".json"):
-            sources.insert(0, _table_source(file, json.load, table))
+            sources.insert(0, _file(file, json.load, table))
         elif file is not None:
-            sources.insert(0, _table_source(file, tomllib.load, TOML_TABLE if table is None else table))
+            sources.insert(0, _file(file, tomllib.load, TOML_TABLE if table is None else table))
         return cls(**accepted(declared(cls), sources))
 
 
@@ -306,27 +305,25 @@ def without_default_cap(settings: Settings) -> Settings:
     return replace(settings, max_calls_per_hour=None) if is_default else settings
 
 
-def _mapping_source(mapping: Mapping[str, Any]) -> Source:
+def _mapping(mapping: Mapping[str, Any]) -> Source:
     if not isinstance(mapping, Mapping):
         raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
-    flat = flattened(mapping)
-    return Source(flat.values, label=flat.label, problems=flat.problems)
+    return flattened(mapping)
 
 
-def _env_source(known: Mapping[str, Setting], prefix: str, environ: Mapping[str, str] | None) -> Source:
+def _environment(known: Mapping[str, Setting], prefix: str, environ: Mapping[str, str] | None) -> Source:
     if not isinstance(prefix, str) or not prefix:
         raise SettingsError("the prefix of environment variables must be a string, and not empty")
-    found = os.environ if environ is None else environ
-    texts = {name.removeprefix(prefix): text for name, text in found.items() if name.startswith(prefix)}
-    texts = {name.lower(): text for name, text in texts.items() if name not in TOKENS}
     values = {}
-    for name, text in texts.items():
-        setting = known.get(KEY_ALIASES.get(name, name))
-        values[name] = text if setting is None else setting.parse(text)
+    for variable, text in (os.environ if environ is None else environ).items():
+        name = variable.removeprefix(prefix)
+        if variable.startswith(prefix) and name not in TOKENS:
+            setting = known.get(KEY_ALIASES.get(name.lower(), name.lower()))
+            values[name.lower()] = text if setting is None else setting.parse(text)
     return Source(values, label=lambda key: f"environment variable {prefix}{key.upper()}")
 
 
-def _table_source(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any], table: str | None) -> Source:
+def _file(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any], table: str | None) -> Source:
     try:
         with Path(path).expanduser().open("rb") as file:
             found = load(file)
@@ -338,10 +335,7 @@ def _table_source(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any],
     if not isinstance(found, dict):
         lacks = "holds no table of settings" if table is None else f"has no table [{table}]"
         raise SettingsError(f"{path}: {lacks}; add it, or name another one")
-    flat = flattened(found)
-    where = f"{path}: " if table is None else f"{path}: [{table}] "
-    problems = [f"{where}{problem}" for problem in flat.problems]
-    return Source(flat.values, label=lambda key: f"{where}{flat.label(key)}", problems=problems)
+    return flattened(found, f"{path}: " if table is None else f"{path}: [{table}] ")
 
 
 _CAPS = ((12_000, 400, 800), (24_000, 640, 1_600), (None, 900, 2_000))  # below this budget: a summary, a merge
@@ -351,8 +345,6 @@ DEFAULT_CAPS = tuple(leaf for _, leaf, _ in _CAPS)
 FIRST_CAP = 400  # the default of the first release
 
 HEADER_TARGET = 0.36  # share of room of the header above which the oldest summaries are merged into one
-
-_USUAL = 0.7  # of its cap, that a summary takes, about
 
 
 class SummarySizes(NamedTuple):
@@ -373,6 +365,6 @@ def summary_sizes(settings: Settings) -> SummarySizes:
     leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
     target = HEADER_TARGET * settings.max_tokens
     step = 4
-    while 2 * step <= min(16, target / 2 / (_USUAL * leaf)):
+    while 2 * step <= min(16, target / 2 / (0.7 * leaf)):  # a summary takes about that share of its cap
         step *= 2
     return SummarySizes(leaf, min(merge_by_budget, 5 * leaf // 2), step, target)

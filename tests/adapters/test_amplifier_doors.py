@@ -18,14 +18,6 @@ from tests.docs.checkout import PACKAGE, ROOT, run_python
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_entry_point() -> None:
-    async with session_of({}) as session:
-        context = session.coordinator.get("context")
-        assert isinstance(context, SummarizingContextManager)
-        assert context.is_ready, "on_session_ready has run"
-        assert await session.execute("Read.") == "Answer 3."
-
-
 async def test_a_folder_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))  # the host's loader puts the folder there
     plan = {"module": "context-summarizing", "source": str(PACKAGE), "config": {"max_tokens": 5_000}}

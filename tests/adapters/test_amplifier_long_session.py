@@ -64,19 +64,3 @@ async def test_up_to_a_hundred_turns(summarizer: str, summarize: Any, turns: int
             assert figures.summaries_failed > 0 or summarize is hang
     await until(lambda: asyncio.all_tasks() == tasks)  # what was cancelled ends in the loop's next rounds
     await until(lambda: set(threading.enumerate()) <= threads)  # one that ran before may have ended
-
-
-async def test_a_child_with_one_huge_message_works_to_its_end() -> None:
-    huge = "Here is everything you must know. " + "A fact about the project. " * 12_000
-    model = Model(WINDOW, 1_000)
-    async with session_of(SMALL, model=model) as session:
-        for prompt in (huge, "Go on."):
-            await session.execute(prompt)
-            await session.coordinator.get("context").add_message(
-                {"role": "user", "content": [{"type": "text", "text": prompt}]}
-            )
-        figures = session.coordinator.get("context").statistics()
-    assert len(model.requests) == 6
-    assert figures.history_tokens > 8 * WINDOW
-    assert figures.activations <= 4
-    assert model.requests[0][0]["content"].startswith("Here is everything")

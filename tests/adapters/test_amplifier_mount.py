@@ -16,7 +16,6 @@ from amplifier_core.testing import MockCoordinator
 
 import summarizing_context
 from summarizing_context import ContextClosedError, SettingsError, mount, on_session_ready
-from summarizing_context.adapters.amplifier import manager as amplifier
 from summarizing_context.assembly import open_store
 from tests.adapters.host import unstamped
 
@@ -29,12 +28,6 @@ async def mounted(config: Any = None) -> tuple[Any, Any]:
     coordinator = MockCoordinator()
     cleanup = await mount(coordinator, config)
     return coordinator.get("context"), cleanup
-
-
-def test_both_functions_are_exported_by_the_package_and_defined_in_one_module() -> None:
-    assert summarizing_context.mount is amplifier.mount
-    assert summarizing_context.on_session_ready is amplifier.on_session_ready
-    assert mount.__module__ == on_session_ready.__module__ == amplifier.__name__
 
 
 async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path: Path) -> None:
@@ -122,17 +115,6 @@ async def test_options_that_nobody_knows_are_refused_at_once() -> None:
         await mount(MockCoordinator(), {"max_token": 100})
     with pytest.raises(SettingsError, match="needs a model"):
         await mount(MockCoordinator(), {"summarizer": "openai"})
-
-
-async def test_a_folder_that_is_missing_is_an_error_where_persistence_is_required(tmp_path: Path) -> None:
-    path = tmp_path / "missing" / "run.db"
-    manager, cleanup = await mounted({"persistence": {"path": str(path), "required": True}})
-    with pytest.raises(summarizing_context.StoreError, match="folder does not exist"):
-        await manager.add_message(HELLO)
-    path.parent.mkdir()
-    await manager.add_message(HELLO)  # the next call tries again
-    await cleanup()
-    assert path.exists()
 
 
 @pytest.mark.parametrize("place", [".", "file/run.db", "missing/run.db", "x" * 300, "/proc/run.db"])

@@ -50,6 +50,24 @@ async def test_rows_of_the_hosts_own_shapes_go_out_as_they_are() -> None:
     assert await sent(*rows) == rows
 
 
+async def test_tools_of_the_server_that_only_the_exact_copy_has_are_counted_and_come_back_as_given() -> None:
+    asked = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "words " * 300}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"url": "a", "title": "b " * 300}]}
+    use = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}
+    copy = {"anthropic": {"wire_content": [*texts("I look."), asked, found, use], "model": "m"}, "timestamp": "t"}
+    said = {"role": "assistant", "content": [*texts("I look."), *call("c1")["content"]], "metadata": copy}
+    rows = [ASK, said, result("c1")]
+    manager = SummarizingContextManager({"token_counter": "estimate"})
+    await manager.add_message(said)
+    await manager.set_messages(rows)
+    assert await manager.get_messages() == rows == await manager.get_messages_for_request()
+    assert manager.statistics().history_tokens > 600  # type: ignore[union-attr]
+    small = await manager.get_messages_for_request(token_budget=500)
+    assert refusals(small) == []
+    assert "wire_content" not in str(small) or str([asked, found])[1:-1] in str(small), "both or neither"
+    await manager.close()
+
+
 def texts(*said: str) -> list[Row]:
     return [{"type": "text", "text": text} for text in said]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evals.clients.rules import Seal, problem
+from evals.clients.rules import Given, Seal, in_force, problem
 
 SEAL = Seal(b"secret")
 
@@ -26,7 +26,7 @@ def messages(*rows: tuple[str, Any]) -> dict[str, Any]:
     return {
         "max_tokens": 9,
         "tools": [{"name": "Bash"}],
-        "thinking": {"type": "adaptive"},
+        "thinking": {"type": "enabled"},
         "messages": [{"role": role, "content": content} for role, content in rows],
     }
 
@@ -38,34 +38,26 @@ def test_a_request_as_clients_send_it_is_taken():
     assert problem("anthropic", GOOD, SEAL) == ""
 
 
+def turn(said: Any, answer: Any) -> list[tuple[str, Any]]:
+    """A reply to hello, and what the user answers."""
+    return [("user", "hi"), ("assistant", said), ("user", answer)]
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
         ([("assistant", "hi")], "first message"),
         ([("user", "hi"), ("assistant", "yes")], "end with a user message"),
         ([("user", " ")], "non-whitespace"),
-        ([("user", "hi"), ("assistant", [THOUGHT, call()]), ("user", "and?")], "without `tool_result`"),
+        (turn([THOUGHT, call()], "and?"), "without `tool_result`"),
         ([("user", [result()])], "unexpected `tool_use_id`"),
-        ([("user", "hi"), ("assistant", [THOUGHT, call()]), ("user", [result(), result()])], "single result"),
-        ([("user", "hi"), ("assistant", [call()]), ("user", [result()])], "expected `thinking` first"),
-        (
-            [("user", "hi"), ("assistant", [{**THOUGHT, "thinking": "other"}, call()]), ("user", [result()])],
-            "invalid `signature`",
-        ),
-        (
-            [("user", "hi"), *[("assistant", [THOUGHT, call()]), ("user", [result()])] * 2],
-            "ids must be unique",
-        ),
+        (turn([THOUGHT, call()], [result(), result()]), "single result"),
+        (turn([call()], [result()]), "expected `thinking` first"),
+        (turn([{**THOUGHT, "thinking": "other"}, call()], [result()]), "invalid `signature`"),
+        ([("user", "hi"), *turn([THOUGHT, call()], [result()])[1:] * 2], "ids must be unique"),
         ([("user", [{"type": "text", "text": "hi", "_key": 1}])], "extra inputs"),
         ([("user", [{"type": "text", "text": "hi", "cache_control": {}}] * 5)], "a maximum of 4"),
-        (
-            [
-                ("user", "hi"),
-                ("assistant", [THOUGHT, call()]),
-                ("user", [{"type": "text", "text": "so"}, result()]),
-            ],
-            "must come first",
-        ),
+        (turn([THOUGHT, call()], [{"type": "text", "text": "so"}, result()]), "must come first"),
     ],
 )
 def test_what_anthropic_refuses(rows: Any, words: str):
@@ -101,8 +93,8 @@ def test_the_system_may_speak_behind_the_user_and_before_the_model(rows: str, wo
     assert ("output_config" in problem("anthropic", body, SEAL)) == ("e" in rows and rows[0] == "u")
 
 
-def server_call(id: str = "s1") -> dict[str, Any]:
-    return {"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "tides"}}
+def server_call(id: str = "s1", name: str = "web_search") -> dict[str, Any]:
+    return {"type": "server_tool_use", "id": id, "name": name, "input": {"query": "tides"}}
 
 
 def found(id: str = "s1", url: str = "https://a.example") -> dict[str, Any]:
@@ -110,47 +102,57 @@ def found(id: str = "s1", url: str = "https://a.example") -> dict[str, Any]:
     return {"type": "web_search_tool_result", "tool_use_id": id, "content": [row]}
 
 
-LOADED = [{"type": "tool_reference", "name": "Map"}]
-
 REFERENCE = {
     "type": "tool_search_tool_result",
     "tool_use_id": "s1",
     "content": {
         "type": "tool_search_tool_search_result",
-        "tool_references": [{"type": "tool_reference", "name": "Map"}],
+        "tool_references": [{"type": "tool_reference", "tool_name": "Map"}],
     },
 }
 
+PROGRAM_OF_THE_SERVER = [
+    server_call(name="code_execution"),
+    {**call(), "caller": {"type": "code_execution_20260120", "tool_id": "s1"}},
+]
+
+RAN = {"type": "code_execution_tool_result", "tool_use_id": "s1", "content": {"type": "code_execution_result"}}
+
+TABS = {"type": "browser_state", "tabs": []}
+
 COMPACTION = {"type": "compaction", "content": "All was read.", "signature": "s", "encrypted_content": "e"}
+
+
+def marked(*lives: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": life}} for life in lives]
 
 
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([("user", "hi"), ("assistant", [server_call(), found()]), ("user", "so")], ""),
+        (turn([server_call(), found()], "so"), ""),
         ([("user", "hi"), ("assistant", [server_call()]), ("assistant", [found()]), ("user", "so")], ""),
         ([("user", "hi"), ("assistant", [server_call()])], ""),  # a turn that was paused goes on
         ([("user", "hi"), ("assistant", [server_call(), found()])], "end with a user message"),
-        ([("user", "hi"), ("assistant", [server_call()]), ("user", "so")], "without its result"),
-        ([("user", "hi"), ("assistant", [found()]), ("user", "so")], "unexpected `tool_use_id`"),
-        ([("user", "hi"), ("assistant", [server_call()]), ("user", [found()])], "in a message of user"),
+        (turn([server_call()], "so"), "without its result"),
+        (turn([found()], "so"), "unexpected `tool_use_id`"),
+        (turn([server_call()], [found()]), "in a message of user"),
         ([("user", [found()])], "`web_search_tool_result` in a message of user"),
-        (
-            [("user", "hi"), ("assistant", [server_call(), found(url="https://b.example")]), ("user", "so")],
-            "invalid `encrypted_content`",
-        ),
+        (turn([server_call(), found(url="https://b.example")], "so"), "invalid `encrypted_content`"),
+        (turn([server_call(name="advisor"), found()], "so"), "unexpected"),
+        ([*turn([THOUGHT, *PROGRAM_OF_THE_SERVER], [result()]), ("assistant", [RAN]), ("user", "so")], ""),
+        ([*turn([THOUGHT, server_call(), call()], [result()]), ("assistant", [found()]), ("user", "so")], "its result"),
+        (turn([THOUGHT, PROGRAM_OF_THE_SERVER[1]], [result()]), "is not there"),
         ([("user", [COMPACTION, {"type": "text", "text": "go on"}])], ""),
         ([("user", [{"type": "text", "text": "go on"}, COMPACTION])], "must be the first block"),
         ([("user", [COMPACTION, COMPACTION])], "must be the first block"),
         ([("user", [{"type": "text", "text": "go on"}, {**COMPACTION, "content": None}])], ""),
         ([("user", [{"type": "hologram"}])], "unknown type hologram"),
-        (
-            [
-                ("user", [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": life}}])
-                for life in ("5m", "1h")
-            ],
-            "must not come after",
-        ),
+        (turn([THOUGHT, call()], [{**result(), "content": [TABS]}]), ""),
+        (turn([THOUGHT, call()], [{**result(), "content": [TABS, TABS]}]), "at most one"),
+        (turn([THOUGHT, call()], [{**result(), "content": [found()]}]), "in a `tool_result`"),
+        ([("user", marked("1h", "5m"))], ""),
+        ([("user", marked("5m", "1h"))], "must not come after"),
     ],
 )
 def test_blocks_of_tools_that_the_server_runs_and_of_its_compactions(rows: Any, words: str):
@@ -162,7 +164,7 @@ def test_blocks_of_tools_that_the_server_runs_and_of_its_compactions(rows: Any, 
 def test_a_tool_is_called_only_behind_what_made_it_known():
     tools = [{"name": "Bash"}, {"name": "Map", "defer_loading": True}]
     used = [("assistant", [THOUGHT, {**call(), "name": "Map"}]), ("user", [result()])]
-    loaded = [("assistant", [server_call(), REFERENCE]), ("user", "use it")]
+    loaded = [("assistant", [server_call(name="tool_search_tool_bm25"), REFERENCE]), ("user", "use it")]
     addition = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "Map"}}
     added = [("system", [addition])]
     removed = [("assistant", "Yes."), ("user", "no"), ("system", [{**addition, "type": "tool_removal"}])]
@@ -187,10 +189,61 @@ def test_bound_thinking_holds_only_behind_what_it_was_signed_for():
     rows = [{"role": "user", "content": "hello"}, *body["messages"][1:]]
     assert "earlier messages" in problem("anthropic", {**body, "messages": rows}, SEAL)
     drops = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
-    assert problem("anthropic", {**body, "messages": rows, "thinking": drops}, SEAL) == ""
+    dropping = {**body, "messages": rows, "thinking": drops}
+    assert problem("anthropic", dropping, SEAL, betas=["thinking-binding-controls-2026-08-01"]) == ""
+    assert "block_binding" in problem("anthropic", dropping, SEAL)
+    second = {**THOUGHT, "signature": SEAL.bind("hm", asked, [thought])}
+    both = [asked["messages"][0], {"role": "assistant", "content": [thought, second, call()]}, body["messages"][2]]
+    assert problem("anthropic", {**body, "messages": both}, SEAL) == ""
+    both[1] = {"role": "assistant", "content": [second, call()]}
+    assert "earlier messages" in problem("anthropic", {**body, "messages": both}, SEAL)
     asked = {**asked, "messages": [{"role": "user", "content": marked}]}
     unmarked = {**asked, "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}
     assert SEAL.bind("hm", asked) == SEAL.bind("hm", unmarked)
+
+
+def test_what_was_said_comes_back_word_for_word_and_thinking_by_whole_messages():
+    given, hologram = Given(), {"type": "hologram", "text": "odd"}
+    other = {**THOUGHT, "thinking": "so", "signature": SEAL.sign("so")}
+    given.add([THOUGHT, other, server_call(), found(), hologram, call()])
+    said = [THOUGHT, other, server_call(), {**found(), "cache_control": {"type": "ephemeral"}}, hologram, call()]
+
+    def taken(blocks: Any) -> str:
+        return problem("anthropic", messages(*turn(blocks, [result()])), SEAL, given=given)
+
+    assert taken(said) == ""
+    assert "is not what was given" in taken([*said[:4], {**hologram, "text": "od"}, call()])
+    assert "is not what was given" in taken([*said[:2], {**server_call(), "input": {}}, *said[3:]])
+    assert "cannot be modified" in taken(said[1:])
+    assert "expected `thinking`" in taken(said[2:])
+    items = [SAID, {"type": "web_search_call", "id": "w1", "status": "completed"}]
+    given.add(items)
+    assert problem("responses", {"input": items}, SEAL, given=given) == ""
+    assert "is not what was given" in problem("responses", {"input": [{**items[1], "status": "x"}]}, SEAL, given=given)
+    odd = {"messages": [{"role": "user", "content": [hologram]}]}
+    assert problem("chat", odd, SEAL, given=given) == ""
+    assert "invalid part" in problem("chat", odd, SEAL)
+    assert problem("gemini", {"contents": [{"role": "user", "parts": [hologram | {"text": 1}]}]}, SEAL) == ""
+    assert "unknown name" in problem("gemini", {"contents": [{"role": "user", "parts": [{"hologram": 1}]}]}, SEAL)
+    assert "unknown member" in problem("bedrock", {"messages": [{"role": "user", "content": [{"hologram": 1}]}]}, SEAL)
+
+
+def test_a_thread_holds_what_a_request_does_not():
+    body = {**messages(("user", [result()])), "thread": {"type": "continue", "previous_message_id": "m"}}
+    assert problem("anthropic", body, SEAL, betas=["message-threads-2026-08-12"]) == ""
+    assert "thread" in problem("anthropic", body, SEAL)
+
+
+def test_what_holds_at_the_end_of_a_request():
+    row = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "Map"}}
+    body = messages(("user", "hi"), ("system", [row]), ("assistant", "yes"))
+    body["tools"].append({"name": "Map", "defer_loading": True})
+    assert in_force(body)["unknown"] == set()
+    assert in_force({**body, "messages": body["messages"][:1]})["unknown"] == {"Map"}
+    assert in_force({"messages": [EFFORT]})["effort"] == "low"
+    updates = [{"type": "configuration_update", "reasoning": {"effort": effort}} for effort in ("low", "high")]
+    held = in_force({"input": [SEARCHED, *updates]})
+    assert (held["tools"], held["reasoning"]) == ({"maps"}, {"effort": "high"})
 
 
 CHAT: dict[str, Any] = {
@@ -272,7 +325,8 @@ LATE = {"type": "function_call", "call_id": "c7", "namespace": "maps", "name": "
     ("items", "words"),
     [
         ([PROGRAM, BY_PROGRAM, DONE, PROGRAM_OUTPUT], ""),
-        ([PROGRAM, BY_PROGRAM, DONE], "no tool output"),
+        ([PROGRAM, BY_PROGRAM, DONE], ""),  # it goes on
+        ([PROGRAM, BY_PROGRAM, DONE, SAID], "no tool output"),
         ([PROGRAM_OUTPUT], "no tool call"),
         ([BY_PROGRAM, DONE], "called by a program that is not there"),
         ([PROGRAM, PROGRAM_OUTPUT, BY_PROGRAM, DONE], "called by a program that is not there"),
@@ -302,8 +356,11 @@ def test_servers_that_speak_chat_may_demand_more():
     thought = deepcopy(CHAT)
     thought["messages"][1]["reasoning_content"] = "hm"
     assert problem("chat", thought, SEAL, demands={"reasoning_content"}) == ""
-    ended = {"messages": [*CHAT["messages"], {"role": "user", "content": "so"}]}
+    ended = deepcopy({"messages": [*thought["messages"], {"role": "user", "content": "so"}]})
+    ended["messages"][1]["reasoning_content"] = ""
     assert problem("chat", ended, SEAL, demands={"reasoning_content"}) == ""
+    del ended["messages"][1]["reasoning_content"]
+    assert "reasoning_content is missing" in problem("chat", ended, SEAL, demands={"reasoning_content"})
 
 
 def gemini(*parts: dict[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,17 @@ class ScriptedModel(GenericFakeChatModel):
         return super()._generate(messages, *rest, **named)
 
 
+class AnthropicModel(ScriptedModel):
+    """Says of itself what LangChain's model for Anthropic does."""
+
+    thinking: Any = {"type": "adaptive"}  # noqa: RUF012 - a field of pydantic's
+    betas: Any = ["b1"]  # noqa: RUF012
+
+    @property
+    def _llm_type(self) -> str:
+        return "anthropic-chat"
+
+
 class SummaryModel(ScriptedModel):
     """Makes every summary alike, and finds no standing rule."""
 
@@ -57,8 +68,10 @@ class Sent(AgentMiddleware):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[list[BaseMessage], list[BaseMessage]]] = []
+        self.requests: list[Any] = []
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        self.requests.append(request)
         self.calls.append((list(request.messages), list(request.state["messages"])))
         return handler(request)
 

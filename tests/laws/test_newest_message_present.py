@@ -167,7 +167,7 @@ async def test_every_interleaving_of_three_calls_shows_its_newest_message(dialec
                 for at, message in enumerate(log, 1):
                     await context.add_message(message)
                     before, view = view, await context.get_messages_for_request()
-                    fitted = fit_rows(view).rows
+                    fitted, _ = fit_rows(view)
                     last, sent = sent, [row for row in fitted if row["content"] != NOT_YET]
                     wrong = problems(newest_episode(view), log[:at], requested=True)
                     wrong += rewritten(before, view) + rewritten(last, sent)

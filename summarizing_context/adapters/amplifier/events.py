@@ -6,32 +6,20 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from summarizing_context.errors import BudgetError
 from summarizing_context.summarizers.host import in_summary
 
-ANNOUNCED = (
-    "context:pre_compact",
-    "context:post_compact",
-    "context:compaction",
-    "context:summary_started",
-    "context:summary_ready",
-    "context:summary_failed",
-    "context:stand_in_used",
-    "context:include",
-    "context:memory_stored",
-    "context:memory_replaced",
-    "context:budget_changed",
-    "context:usage_calibrated",
-    "context:degraded",
-    "context:message_added:debug",
+_NOTICES = (
+    *("pre_compact", "post_compact", "compaction", "summary_started", "summary_ready", "summary_failed"),
+    *("stand_in_used", "include", "memory_stored", "memory_replaced", "budget_changed", "usage_calibrated"),
+    *("degraded", "message_added:debug"),
 )
+ANNOUNCED = tuple(f"context:{name}" for name in _NOTICES)
 
 _MOST_WAITING = 256
 _SEND_WITHIN = 5.0  # seconds
@@ -41,34 +29,26 @@ _LONGEST_TEXT = 300  # characters
 logger = logging.getLogger(__name__)
 
 
-def budget_error(
-    required: int, budget: int, rows: Iterable[tuple[int, int]] = (), what: str = "leading system rows"
-) -> BudgetError:
-    """Return a `BudgetError`; where amplifier-core is installed, it is its `ContextLengthError` too."""
-    return _error_class()(required, budget, tuple(rows), what)
-
-
 @contextmanager
 def as_host_error() -> Iterator[None]:
-    """Let a `BudgetError` out as the host's error too."""
+    """Let a `BudgetError` out as amplifier-core's `ContextLengthError` too, where that is installed."""
     try:
         yield
     except BudgetError as error:
-        raise budget_error(error.required_tokens, error.budget_tokens, error.rows, error.what) from error
+        raise _host_error(error.required_tokens, error.budget_tokens, error.rows, error.what) from error
 
 
-@cache
-def _error_class() -> type[BudgetError]:
+def _host_error(*arguments: Any) -> BudgetError:
     try:
         from amplifier_core import ContextLengthError
     except ImportError:
-        return BudgetError
+        return BudgetError(*arguments)
 
     class HostBudgetError(BudgetError, ContextLengthError):  # type: ignore[misc]
         def __reduce__(self) -> tuple[Any, ...]:
-            return budget_error, (self.required_tokens, self.budget_tokens, self.rows, self.what)
+            return _host_error, arguments
 
-    return HostBudgetError
+    return HostBudgetError(*arguments)
 
 
 class HostEvents:
@@ -84,13 +64,13 @@ class HostEvents:
         """Queue a notice; return at once, whatever the hooks do."""
         if self._closed or (name.endswith(":debug") and len(self._waiting) > _MOST_WAITING // 2):
             return
-        self._waiting.extend(translated(name, data))
+        self._waiting.extend(_translated(name, data))
         if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send(), name="context events")
 
     async def announce(self, data: Mapping[str, Any]) -> None:
         """Have the hooks act before a compaction: return when they have, or after five seconds."""
-        for event, payload in translated("pre_compact", data):
+        for event, payload in _translated("pre_compact", data):
             await self._hand_over(event, payload)
 
     async def close(self) -> None:
@@ -114,13 +94,14 @@ class HostEvents:
             logger.debug("an event was not taken", extra={"event": event, "cause": type(error).__name__})
 
 
-def translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a notice under the names, and with the fields, that the host's documents give; never a text."""
     facts: dict[str, Any] = {}
     for key, value in data.items():  # as the host's JSON takes it
-        is_plain = value is None or isinstance(value, bool | int)
-        number = value if isinstance(value, float) and math.isfinite(value) else None
-        facts[str(key)] = value if is_plain else number if isinstance(value, float) else str(value)[:_LONGEST_TEXT]
+        if isinstance(value, float):
+            facts[str(key)] = value if math.isfinite(value) else None
+        else:
+            facts[str(key)] = value if value is None or isinstance(value, int) else str(value)[:_LONGEST_TEXT]
     tokens = facts.get("tokens" if name == "pre_compact" else "tokens_after")
     counts = {"message_count": facts.get("messages"), "tokens": tokens, "token_count": tokens}
     if name == "pre_compact":
@@ -138,12 +119,11 @@ def translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[s
         yield f"context:{name}", facts
 
 
-@dataclass(slots=True, eq=False)
 class _Ask:
     """A view that was handed out, and the call that sends it."""
 
     request_id: Any = None
-    is_answered: bool = False
+    is_answered = False
 
 
 _asked: ContextVar[_Ask | None] = ContextVar("view_asked_for", default=None)
@@ -161,8 +141,7 @@ class UsageMeter:
         """Register with the host's hooks."""
         for event, handler in (("llm:request", self._on_request), ("llm:response", self._on_response)):
             end = register(event, handler, 0, f"context-summarizing {event}")
-            if callable(end):
-                self._ends.append(end)
+            self._ends += [end] if callable(end) else []
 
     def close(self) -> None:
         """Hear nothing any longer. May be called twice."""

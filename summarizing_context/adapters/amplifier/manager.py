@@ -17,10 +17,10 @@ from functools import partial
 from typing import Any
 
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
-from summarizing_context.adapters.amplifier.messages import Fitted, as_json, fit_rows, stamped
+from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows, stamped
 from summarizing_context.adapters.amplifier.options import choose_provider, read_options
 from summarizing_context.adapters.amplifier.storage import may_be_missing, open_session, take_transcript
-from summarizing_context.adapters.open_sessions import session_id_from
+from summarizing_context.adapters.open_sessions import as_json, session_id_from
 from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
@@ -122,8 +122,8 @@ class SummarizingContextManager:
         async def remember(name: str, arguments: object) -> str:
             return await (await self.opened()).call_memory_tool(name, arguments)
 
-        schemas = memory_tool_schemas() if self._plan.memory_tools else []
         tools = [AmplifierTool(recall_tool_schema(), self.call_recall_tool)] if self._plan.recall_tool else []
+        schemas = memory_tool_schemas() if self._plan.memory_tools else []
         return tools + [AmplifierTool(schema, partial(remember, schema["name"])) for schema in schemas]
 
     @property
@@ -146,7 +146,16 @@ class SummarizingContextManager:
             self._options = replace(self._options, events=self._events, announce=announce)
         if callable(register := getattr(hooks, "register", None)):
             self._meter.listen(register)
-        self._use_summarizer(getattr(coordinator, "cancellation", None))
+        if self._plan.settings.summarizer == "host" and self._options.summarizer is None:
+            cancellation = getattr(coordinator, "cancellation", None)
+            summarizer = HostSummarizer(
+                lambda: self._provider(self._plan.summary_provider),
+                model=self._plan.settings.model,
+                is_cancelled=lambda: getattr(cancellation, "is_immediate", False) is True,
+            )
+            if callable(on_cancel := getattr(cancellation, "on_cancel", None)):
+                on_cancel(summarizer.cancel)
+            self._options = replace(self._options, summarizer=summarizer)
 
     def use_providers(self, mounted: Callable[[], Any]) -> None:
         """Where to find the host's providers, for requests that name none and for summaries."""
@@ -163,10 +172,10 @@ class SummarizingContextManager:
         context = await self.opened()
         message = stamped(message, datetime.now(UTC).isoformat(timespec="milliseconds"))
         try:
-            await context.add_message(message)
+            await context.add_message(as_logged(message))
         except MessageError:
             message = as_json(message)
-            await context.add_message(message)
+            await context.add_message(as_logged(message))
         self._resuming = self._resuming and may_be_missing(message)
         if self._options.events is not None:
             content = message.get("content")
@@ -184,7 +193,7 @@ class SummarizingContextManager:
         context = await self.opened()
         system: Any = self._system_prompt_factory() if self._system_prompt_factory is not None else None
         system = await system if inspect.isawaitable(system) else system
-        system = system if system is None or isinstance(system, str) else str(system)
+        system = None if system is None else str(system)
         if provider is None and token_budget is None:
             provider = self._provider()
         with as_host_error():
@@ -198,7 +207,7 @@ class SummarizingContextManager:
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received."""
-        return await (await self.opened()).get_messages()
+        return [as_given(row) for row in await (await self.opened()).get_messages()]
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log, or follow a transcript of it, as `storage` says."""
@@ -249,30 +258,30 @@ class SummarizingContextManager:
         its caller is cancelled."""
         self._closed = True
         self._meter.close()
-        if self._opening is not None:
-            self._check_loop(self._opening)
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._close(self._opening))
-        await asyncio.shield(self._closing)
+        opening = self._opening
+        if opening is not None:
+            self._check_loop(opening)
 
-    async def _close(self, opening: asyncio.Task[SummarizingContext] | None) -> None:
-        try:
-            if opening is not None:
-                await asyncio.wait({opening})
-                if not opening.cancelled() and opening.exception() is None:
-                    await opening.result().close()
-        finally:
-            self._opening = None
-            if self._events is not None:
-                await self._events.close()
+        async def end() -> None:
+            try:
+                if opening is not None:
+                    await asyncio.wait({opening})
+                    if not opening.cancelled() and opening.exception() is None:
+                        await opening.result().close()
+            finally:
+                self._opening = None
+                if self._events is not None:
+                    await self._events.close()
+
+        if self._closing is None:
+            self._closing = asyncio.create_task(end())
+        await asyncio.shield(self._closing)
 
     async def opened(self) -> SummarizingContext:
         """The session itself, for all that the host's contract has no name for: pins, ledger, checkpoints, search."""
         if self._closed:
             raise ContextClosedError("the context manager was cleaned up with its session; mount it again")
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._open())
-        opening = self._opening
+        opening = self._opening = self._opening or asyncio.create_task(self._open())
         self._check_loop(opening)
         try:
             return await asyncio.shield(opening)
@@ -282,18 +291,18 @@ class SummarizingContextManager:
             raise
 
     async def _open(self) -> SummarizingContext:
-        context = await open_session(self._plan, self._options, self._degrade)
+        def degrade(reason: str) -> None:
+            self._degraded = f"in memory only: {reason}"
+            if self._options.events is not None:
+                self._options.events.emit("degraded", {"reason": reason})
+
+        context = await open_session(self._plan, self._options, degrade)
         self._loaded = self._resuming = len(context) > 0
         return context
 
     def _check_loop(self, opening: asyncio.Task[SummarizingContext]) -> None:
         if opening.get_loop() is not asyncio.get_running_loop():
             raise WrongEventLoopError("this context manager is used in another event loop; mount one for each loop")
-
-    def _degrade(self, reason: str) -> None:
-        self._degraded = f"in memory only: {reason}"
-        if self._options.events is not None:
-            self._options.events.emit("degraded", {"reason": reason})
 
     async def _rows(
         self, context: SummarizingContext, token_budget: int | None, provider: Any, system: str | None
@@ -311,35 +320,20 @@ class SummarizingContextManager:
                 logger.warning("a mounted tool cannot be counted", extra={"cause": type(error).__name__})
         bound = bound_thinking(read_provider(provider or self._provider()).model)  # the host's providers set the fields
 
-        async def fitted_to(budget: int | None) -> Fitted:
+        async def fitted_to(budget: int | None) -> tuple[list[Message], int]:
             view = await context.next_view(budget, provider, system=system, tools=tools, bound_thinking=bound)
             return fit_rows(view.messages)
 
-        fitted = await fitted_to(token_budget)
+        rows, extra = await fitted_to(token_budget)
         budget = view_budget = context.budget().max_tokens
-        while fitted.extra and (view := context.last_view) is not None:
-            if view.tokens + view.fixed_tokens + fitted.extra <= budget:
-                break
-            view_budget = max(budget - fitted.extra, view_budget // 2) if view_budget == budget else view_budget // 2
+        while extra and (view := context.last_view) is not None and view.tokens + view.fixed_tokens + extra > budget:
+            view_budget = max(budget - extra, view_budget // 2) if view_budget == budget else view_budget // 2
             try:
-                fitted = await fitted_to(view_budget)
+                rows, extra = await fitted_to(view_budget)
             except BudgetError as error:  # the least that is shown at all
-                fitted = await fitted_to(error.required_tokens)
+                rows, _ = await fitted_to(error.required_tokens)
                 break
-        return fitted.rows
-
-    def _use_summarizer(self, cancellation: Any) -> None:
-        """Where the options ask for the host's own provider: summaries through it, ended when the host cancels."""
-        if self._plan.settings.summarizer != "host" or self._options.summarizer is not None:
-            return
-        summarizer = HostSummarizer(
-            lambda: self._provider(self._plan.summary_provider),
-            model=self._plan.settings.model,
-            is_cancelled=lambda: getattr(cancellation, "is_immediate", False) is True,
-        )
-        if callable(on_cancel := getattr(cancellation, "on_cancel", None)):
-            on_cancel(summarizer.cancel)
-        self._options = replace(self._options, summarizer=summarizer)
+        return rows
 
     async def _observe(self, fresh: int, read: int, written: int) -> None:
         if self._opening is not None and self._opening.done() and not self._closed:

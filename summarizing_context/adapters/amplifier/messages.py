@@ -6,21 +6,20 @@ Pure. What a row becomes depends on the rows before it only, so that a view goes
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
-from summarizing_context.errors import MessageError
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, budget_tokens
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import call_id, is_result
+from summarizing_context.messages.provider_bindings import without_wire_content
 from summarizing_context.messages.reading import content_texts, message_text_parts
 from summarizing_context.messages.validation import Message, canonical_json, encodable
 
-_TEXTS = frozenset({"input_text", "output_text", "summary_text", "reasoning_text"})
+_TEXTS = ("input_text", "output_text", "summary_text", "reasoning_text")
 
 _FIELDS: dict[str, dict[str, type]] = {  # what a block of each type must have
     "text": {"text": str},
@@ -38,40 +37,37 @@ _OPTIONAL: dict[str, type] = {"signature": str, "content": list}  # of thinking
 def as_block(block: Any) -> Any:
     """Return the block as the host knows it; itself where it does already. Anything unknown becomes text."""
     kind = block.get("type") if isinstance(block, dict) else None
-    if isinstance(kind, str):
-        if block.get("visibility") not in (None, "internal", "developer", "user"):
-            block = without(block, "visibility")
-        for form in (block, _translated(block, kind)):
-            fields = _FIELDS.get(form["type"]) if form is not None else None
-            if form is None or fields is None:
-                continue
-            if form["type"] == "thinking":
-                fields = fields | {name: of for name, of in _OPTIONAL.items() if form.get(name) is not None}
-            if all(name in form and isinstance(form[name], of) for name, of in fields.items()):
-                return form
+    form: dict[str, Any] = block if isinstance(kind, str) else {}
+    if form.get("visibility") not in (None, "internal", "developer", "user"):
+        form = without(form, "visibility")
+    if not _is_known(form):  # it may be of the providers' own kinds
+        image = form.get("image_url") if kind in ("image_url", "input_image") else None
+        url = image.get("url") if isinstance(image, dict) else image
+        if kind in _TEXTS:
+            form = {"type": "text", "text": form.get("text")}
+        elif kind in ("tool_use", "tool_call"):
+            arguments = _as_arguments(form.get("input", form.get("arguments", {})))
+            form = {**without(form, "arguments"), "type": "tool_call", "input": arguments}
+        elif kind == "tool_result":
+            said = {"output": form.get("output", form.get("content", ""))}
+            said["tool_call_id"] = form.get("tool_call_id", form.get("tool_use_id"))
+            form = {**without(form, "tool_use_id", "content"), **said}
+        elif isinstance(url, str):
+            head, comma, data = url.partition(";base64,")
+            source = {"type": "url", "url": url}
+            if comma and head.startswith("data:"):
+                source = {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+            form = {"type": "image", "source": source}
+    if _is_known(form):
+        return form
     return {"type": "text", "text": "\n".join(content_texts([block])) or f"[{kind or 'empty'}]"}
 
 
-def _translated(block: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """Return a block of the providers' own kinds in the host's terms."""
-    if kind in _TEXTS:
-        return {"type": "text", "text": block.get("text")}
-    if kind in ("tool_use", "tool_call"):
-        call = block.get("input", block.get("arguments", {}))
-        return {**without(block, "arguments"), "type": "tool_call", "input": as_arguments(call)}
-    if kind == "tool_result":
-        output = block.get("output", block.get("content", ""))
-        rest = without(block, "tool_use_id", "content")
-        return {**rest, "tool_call_id": block.get("tool_call_id", block.get("tool_use_id")), "output": output}
-    image = block.get("image_url") if kind in ("image_url", "input_image") else None
-    url = image.get("url") if isinstance(image, dict) else image
-    if not isinstance(url, str):
-        return None
-    head, comma, data = url.partition(";base64,")
-    source = {"type": "url", "url": url}
-    if comma and head.startswith("data:"):
-        source = {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
-    return {"type": "image", "source": source}
+def _is_known(block: dict[str, Any]) -> bool:
+    fields = _FIELDS.get(str(block.get("type")), {})
+    if block.get("type") == "thinking":
+        fields = fields | {name: of for name, of in _OPTIONAL.items() if block.get(name) is not None}
+    return bool(fields) and all(name in block and isinstance(block[name], of) for name, of in fields.items())
 
 
 def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -79,7 +75,7 @@ def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in block.items() if name not in names}
 
 
-def as_arguments(value: Any) -> dict[str, Any]:
+def _as_arguments(value: Any) -> dict[str, Any]:
     """Return the arguments of a call as an object, which is the only form that the host knows."""
     parsed = value
     if isinstance(value, str):
@@ -89,45 +85,64 @@ def as_arguments(value: Any) -> dict[str, Any]:
 
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
-_DEEPEST = 100
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
-
-
-def as_json(value: Any, depth: int = 0) -> Any:
-    """The value with everything that JSON has no form for written down: models as mappings, the rest as text."""
-    if isinstance(value, str):
-        return _PAIR.sub(lambda halves: halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    if value is None or isinstance(value, int | float):
-        return value
-    if depth > _DEEPEST:
-        raise MessageError(f"the message is nested more than {_DEEPEST} levels deep")
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, set | frozenset):
-        return [as_json(item, depth + 1) for item in sorted(value, key=repr)]
-    if isinstance(value, list | tuple):
-        return [as_json(item, depth + 1) for item in value]
-    dump = getattr(value, "model_dump", None)  # the host's own messages and blocks
-    return as_json(dump(), depth + 1) if callable(dump) and not isinstance(value, type) else repr(value)
 
 
 def stamped(message: Any, moment: str) -> Any:
     """The message with `metadata.timestamp`, unless it has one or is none that could be given one."""
-    if not isinstance(message, Mapping):
-        return message
-    metadata = message.get("metadata")
-    if metadata is None:
-        return {**message, "metadata": {"timestamp": moment}}
+    metadata = (message.get("metadata") or {}) if isinstance(message, Mapping) else None
     if not isinstance(metadata, Mapping) or metadata.get("timestamp") is not None:
         return message
     return {**message, "metadata": {**metadata, "timestamp": moment}}
 
 
+_GIVEN = "_amplifier"  # what the host gave of a row whose content is the exact copy; never sent and never counted
+
+
+def as_logged(message: Any) -> Any:
+    """Return the message as the log has it. The host's provider for Anthropic keeps an exact copy of what the model
+    said, and sends that: where the copy has blocks that the content lacks, such as tools of the server, it is the
+    content, so that they are counted, and stay together."""
+    copy = _copy_of(message)
+    if all(map(_is_hosts, copy)):
+        return message
+    given = {key: message[key] for key in ("content", "tool_calls", "metadata") if key in message}
+    kept = without_wire_content(without(message, "tool_calls"))
+    return {**kept, "content": copy, _GIVEN: given}
+
+
+def as_given(row: Message) -> Message:
+    """Return a row of the log as the host gave it."""
+    return {**without(row, _GIVEN), **row[_GIVEN]} if _GIVEN in row else row
+
+
+def _is_hosts(block: Any) -> bool:
+    """Return whether the content of a row has such a block of the copy too."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind in ("text", "thinking", "redacted_thinking", "tool_use")
+
+
+def _copy_of(message: Any) -> list[Any]:
+    for key in ("metadata", "anthropic", "wire_content"):
+        message = message.get(key) if isinstance(message, Mapping) else None
+    return message if isinstance(message, list) else []
+
+
+def _with_copy(row: Message) -> Message:
+    """Return a row of a view with the exact copy beside its content again, with what the view has left of it."""
+    blocks = row["content"]
+    if blocks == _copy_of(row[_GIVEN]):
+        return as_given(row)
+    kept = list(filter(_is_hosts, blocks)) if isinstance(blocks, list) else blocks
+    if len(kept) == len(blocks):
+        return without(row, _GIVEN)
+    metadata = row.get("metadata") or {}
+    copies = {**(metadata.get("anthropic") or {}), "wire_content": blocks}
+    return {**without(row, _GIVEN), "content": kept, "metadata": {**metadata, "anthropic": copies}}
+
+
 def as_row(message: Message) -> Message:
     """The message as the host's `Message` accepts it; nearly always itself."""
-    row = message
+    row = message = _with_copy(message) if _GIVEN in message else message
     if message["role"] not in _ROLES:
         row = {**row, "role": "user"}
     content = message.get("content")
@@ -151,15 +166,8 @@ _GOOD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BAD = re.compile(r"[^A-Za-z0-9_-]")
 
 
-class Fitted(NamedTuple):
-    """The rows of a request, and how many tokens they cost beyond the view that they were made from, about."""
-
-    rows: list[Message]
-    extra: int
-
-
-def fit_rows(view: Iterable[Message]) -> Fitted:
-    """The messages of a view as rows of a request."""
+def fit_rows(view: Iterable[Message]) -> tuple[list[Message], int]:
+    """Return a view as rows of a request, and how many tokens these cost beyond it, about."""
     fitter = _Fitter()
     rows: list[Message] = []
     extra, begun = 0, False
@@ -174,7 +182,7 @@ def fit_rows(view: Iterable[Message]) -> Fitted:
         rows += made
     waiting = [wire for ours in fitter.open.values() for wire in ours if wire is not None]
     in_flight = [{"role": "tool", "tool_call_id": wire, "content": NOT_YET} for wire in waiting]
-    return Fitted(rows + in_flight, extra + sum(map(_cost, in_flight)))
+    return rows + in_flight, extra + sum(map(_cost, in_flight))
 
 
 class _Fitter:
@@ -223,7 +231,7 @@ class _Fitter:
                 {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
                 for block in [*text, *blocks, *added]
             ]
-            row = {**without(row, "tool_calls"), "content": blocks}
+            row = {**without(without_wire_content(row), "tool_calls"), "content": blocks}
             if wired:
                 row["tool_calls"] = [  # under the names of all who read them
                     {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
@@ -283,7 +291,7 @@ def _call_of(call: dict[str, Any]) -> dict[str, Any]:
     inner = inner if isinstance(inner, dict) else call
     arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
     name = inner.get("name") or inner.get("tool") or "tool"
-    return {"type": "tool_call", "id": call_id(call.get("id")), "name": str(name), "input": as_arguments(arguments)}
+    return {"type": "tool_call", "id": call_id(call.get("id")), "name": str(name), "input": _as_arguments(arguments)}
 
 
 def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:

@@ -10,16 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.rules import (
-    KEY_ALIASES,
-    REMOVED,
-    WHY_REMOVED,
-    Source,
-    accepted,
-    declared,
-    flattened,
-    shown,
-)
+from summarizing_context.settings import rules
 from summarizing_context.settings.values import Settings, ToolTable
 
 MEMORY = ":memory:"
@@ -29,7 +20,7 @@ _SAME_AS = {
     "compact_threshold": "high_water",
     "compaction_threshold": "high_water",
     "storage_path": "store",
-    **KEY_ALIASES,
+    **rules.KEY_ALIASES,
 }
 
 _ProviderName = Annotated[str, Meta(pattern=r"\S", title="the name of a mounted provider")]
@@ -57,7 +48,7 @@ class _Persistence:
     retain_days: Annotated[int, Meta(ge=1, le=36_500)] | None = None
 
 
-_NAMES = [*declared(Settings), *_SAME_AS, *declared(_Own), "persistence"]
+_NAMES = [*rules.declared(Settings), *_SAME_AS, *rules.declared(_Own), "persistence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,33 +65,36 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     """Return the options in `config`. Raise `SettingsError` that tells everything that is wrong with them."""
     if config is not None and not isinstance(config, Mapping):
         raise SettingsError(f"the options of a mount plan are a mapping, not {type(config).__name__}")
-    flat = flattened(config or {})
+    flat = rules.flattened(config or {})
     problems = list(flat.problems)
 
     def checked(cls: type, values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
         """Return the values of `cls`, with its defaults for those that are missing or null."""
         given = {name: value for name, value in values.items() if value is not None}
-        kept = {name: one.default for name, one in declared(cls).items()}
+        kept = {name: one.default for name, one in rules.declared(cls).items()}
         try:
-            return kept | accepted(declared(cls), [Source(given, label=lambda name: f"{where}{name}")])
+            return kept | rules.accepted(
+                rules.declared(cls), [rules.Source(given, label=lambda name: f"{where}{name}")]
+            )
         except SettingsError as error:
             problems.extend(error.problems)
             return kept
 
     # options that are empty, as the host's documents have them, are not said; null for `idle_after` means never
     given: dict[str, Any] = {}
+    nullable = [name for name, setting in rules.declared(Settings).items() if setting.optional]
     for key, value in flat.values.items():
         if not isinstance(key, str) or key not in _NAMES:
             problems.append(_unknown(key, value, _NAMES))
-        elif (value is not None or _is_nullable(key)) and not (key == "storage_path" and value == ""):
+        elif (value is not None or key in nullable) and not (key == "storage_path" and value == ""):
             given[key] = value
-    own = checked(_Own, {name: given.pop(name) for name in declared(_Own) if name in given})
+    own = checked(_Own, {name: given.pop(name) for name in rules.declared(_Own) if name in given})
     if own["summary_provider"] is not None and given.get("summarizer") != "host":
         problems.append("summary_provider needs summarizer = 'host'")
 
     # where the log is
     persistence = given.pop("persistence", None)
-    kept_in, allowed = checked(_Persistence, {}), list(declared(_Persistence))
+    kept_in, allowed = checked(_Persistence, {}), list(rules.declared(_Persistence))
     store: Any = None
     if isinstance(persistence, Mapping):
         strange = [key for key in persistence if key not in allowed]
@@ -112,7 +106,9 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
         elif kept_in["path"] is not None or not {"store", "storage_path"} & given.keys():
             store = kept_in["path"] or _DEFAULT_FILE
     elif persistence is not None:
-        problems.append(f"persistence = {shown(persistence)} is refused; allowed: a mapping of {', '.join(allowed)}")
+        problems.append(
+            f"persistence = {rules.shown(persistence)} is refused; allowed: a mapping of {', '.join(allowed)}"
+        )
 
     # the settings, under whichever of their names they are given
     values: dict[str, Any] = {} if store is None else {"store": store}
@@ -125,8 +121,8 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
             problems.append(f"{key} is given twice, as {called[name]} too; leave one out")
         values[name], called[name] = value, key
     try:
-        source = Source(values, label=lambda name: called.get(name, name))
-        settings = Settings(**accepted(declared(Settings), [source]))
+        source = rules.Source(values, label=lambda name: called.get(name, name))
+        settings = Settings(**rules.accepted(rules.declared(Settings), [source]))
     except SettingsError as error:
         raise SettingsError([*problems, *error.problems]) from None
     if not own["preserve_system"] and settings.header_role != "user":
@@ -142,33 +138,25 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     )
 
 
-def _is_nullable(key: str) -> bool:
-    setting = declared(Settings).get(key)
-    return setting is not None and setting.optional
-
-
 def _unknown(key: Any, value: Any, names: list[str], where: str = "") -> str:
     if not isinstance(key, str):
-        return f"unknown option {where}({shown(key)}): a name is a string"
+        return f"unknown option {where}({rules.shown(key)}): a name is a string"
     near = difflib.get_close_matches(key[:100], names, n=1, cutoff=0.4)
     hint = f"did you mean {where}{near[0]}?" if near else "the Amplifier page lists all options"
-    hint = WHY_REMOVED if key in REMOVED else hint
-    said = "" if isinstance(value, str | bytes) else f" = {shown(value)}"  # a text may be a misspelt key's
+    hint = rules.WHY_REMOVED if key in rules.REMOVED else hint
+    said = "" if isinstance(value, str | bytes) else f" = {rules.shown(value)}"  # a text may be a misspelt key's
     return f"unknown option {where}{key[:100]}{said}; {hint}"
-
-
-_USUAL_PRIORITY = 100  # of a provider that names none; the lowest comes first
 
 
 def choose_provider(mounted: Any, name: str | None = None) -> Any:
     """Return the provider of that name, or without one that which the host would choose first, or None."""
+
+    def priority(provider: Any) -> float:
+        found = getattr(provider, "priority", None)
+        if found is None and isinstance(config := getattr(provider, "config", None), Mapping):
+            found = config.get("priority")
+        return found if isinstance(found, int | float) and not isinstance(found, bool) else 100
+
     if not isinstance(mounted, Mapping):
         return None
-    return min(mounted.values(), key=_priority, default=None) if name is None else mounted.get(name)
-
-
-def _priority(provider: Any) -> float:
-    found = getattr(provider, "priority", None)
-    if found is None and isinstance(config := getattr(provider, "config", None), Mapping):
-        found = config.get("priority")
-    return found if isinstance(found, int | float) and not isinstance(found, bool) else _USUAL_PRIORITY
+    return min(mounted.values(), key=priority, default=None) if name is None else mounted.get(name)

@@ -23,8 +23,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from summarizing_context.adapters.amplifier.messages import as_json
+from summarizing_context.adapters.amplifier.messages import as_logged
 from summarizing_context.adapters.amplifier.options import MEMORY, MountOptions
+from summarizing_context.adapters.open_sessions import as_json
 from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import (
@@ -38,9 +39,6 @@ from summarizing_context.log.host_history import find_new, may_be_left_out, merg
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.validation import Message, decode_message
 from summarizing_context.settings.addresses import is_address
-from summarizing_context.settings.values import Settings
-
-_LEADING = ("system", "developer")
 
 logger = logging.getLogger(__name__)
 
@@ -54,12 +52,25 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     options = replace(options, ledger_rules=rules, keep_system=plan.preserve_system)
     if plan.settings.store == MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
+
     path = Path(plan.settings.store)
     store, trouble = _store_of(path)
+
+    async def begun_with(messages: list[Any], place: Path | str) -> SummarizingContext:
+        context = await start_context(replace(plan.settings, store=place), options)
+        try:
+            if messages:
+                await context.set_messages(map(as_logged, as_json(messages)))
+                logger.info("messages were taken over", extra={"messages": len(messages)})
+        except BaseException:
+            await context.close()
+            raise
+        return context
+
     try:
         if trouble:
             raise StoreReadOnlyError(f"{path}: {trouble}")
-        context = await _begun_with(await _listed(path, store), replace(plan.settings, store=store), options)
+        context = await begun_with(await _listed(path, store), store)
     except StoreReadOnlyError as error:
         if plan.required:
             raise
@@ -74,7 +85,7 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
                     messages = [decode_message(entry.message) for entry in session.entries] if session else []
                 finally:
                     await kept.close()
-        return await _begun_with(messages, replace(plan.settings, store=MEMORY), options)
+        return await begun_with(messages, MEMORY)
     if plan.retain_days is not None:
         await _forget_older(store, timedelta(days=plan.retain_days))
     return context
@@ -96,27 +107,15 @@ def _store_of(path: Path) -> tuple[Path, str]:
     return path.with_name(f"{path.name}.db") if is_list else path, ""
 
 
-def _is_begun(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
-
-
-async def _begun_with(messages: list[Any], settings: Settings, options: Options) -> SummarizingContext:
-    context = await start_context(settings, options)
-    try:
-        if messages:
-            await context.set_messages(as_json(messages))
-            logger.info("messages were taken over", extra={"messages": len(messages)})
-    except BaseException:
-        await context.close()
-        raise
-    return context
-
-
 async def _listed(path: Path, store: Path) -> list[Any]:
     """Return the messages of a list that is not imported yet, read in a thread that ends with it."""
     if store == path:
         return []
-    if _is_begun(store):
+
+    def is_begun() -> bool:
+        return store.exists() and store.stat().st_size > 0
+
+    if is_begun():
         try:
             opened = await open_store(store)
         except StoreReadOnlyError:
@@ -168,11 +167,12 @@ async def take_transcript(
     the rows that hosts leave out stay where those beside them stay. Raises `MessageError`; then nothing has changed.
     """
     if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
-        messages = list(messages)  # read more than once
+        messages = list(map(as_logged, messages))  # read more than once
     try:
         found = await context.compare_transcript(messages)
     except MessageError:
-        messages = as_json(messages)
+        written = as_json(messages)
+        messages = list(map(as_logged, written)) if isinstance(written, list) else written
         found = await context.compare_transcript(messages)
     rows: list[Message] = list(messages)
     if found.found == "same" and rows:
@@ -181,43 +181,40 @@ async def take_transcript(
         await context.follow(rows)
         return
     log = [row for row in await context.get_messages() if not read_message(row).ephemeral]
-    if resuming:
-        await _resume(context, rows, log)
+    if not resuming:
+        # the rows, after what of the log they begin with, and with the rows of the log that they leave out; where they
+        # lead with system rows of their own, those of the log's beginning go
+        transcript, facts = await context.read_transcript(rows)
+        start, begun = found.log_stop, found.transcript_stop
+        kept = log[:start]
+        if not begun and (not rows or may_be_missing(rows[0])):
+            start = next((at for at, row in enumerate(facts) if not may_be_left_out(row)), len(facts))
+            kept = []
+        merged = await asyncio.to_thread(merge_rows, transcript[begun:], facts[start:])
+        await context.follow([*kept, *(log[start + row.at] if row.of_log else rows[begun + row.at] for row in merged)])
         return
-    # the rows, after what of the log they begin with, and with the rows of the log that they leave out; where they
-    # lead with system rows of their own, those of the log's beginning go
-    transcript, facts = await context.read_transcript(rows)
-    if not found.transcript_stop and (not rows or may_be_missing(rows[0])):
-        start = next((at for at, row in enumerate(facts) if not may_be_left_out(row)), len(facts))
-        begun, kept = 0, []
-    else:
-        start, begun, kept = found.log_stop, found.transcript_stop, log[: found.log_stop]
-    merged = await asyncio.to_thread(merge_rows, transcript[begun:], facts[start:])
-    await context.follow([*kept, *(log[start + row.at] if row.of_log else rows[begun + row.at] for row in merged)])
 
-
-def may_be_missing(message: Any) -> bool:
-    """Return whether a host adds such a row by itself, before it gives back a conversation."""
-    return isinstance(message, Mapping) and message.get("role") in _LEADING
-
-
-async def _resume(context: SummarizingContext, rows: list[Message], log: list[Message]) -> None:
-    """Append what only the rows hold. Their system prompt leads a log that has none, and is no news to one that has."""
+    # what only the rows hold is appended; their system prompt leads a log that has none, and is no news to one that has
     prompt = list(takewhile(may_be_missing, rows))
     if prompt and not (log and may_be_missing(log[0])):
         await context.set_messages([*prompt, *log])
     rows = rows[len(prompt) :]
     found = await context.compare_transcript(rows)
+    new: list[int] = []
     if found.found == "longer_transcript":
         new = list(range(found.transcript_stop, len(rows)))
     elif found.found == "different":
-        transcript, known = await context.read_transcript(rows)
-        if {row.content for row in transcript}.isdisjoint(row.content for row in known):
+        transcript, facts = await context.read_transcript(rows)
+        if {row.content for row in transcript}.isdisjoint(row.content for row in facts):
             await context.checkpoint("before another conversation was appended")
             logger.warning("the host's transcript has no message in common with the log; it is appended")
-        new = await asyncio.to_thread(find_new, transcript, known)  # of long logs this takes a while
-    else:
-        return
-    logger.info("the host's transcript holds more than the log", extra={"appended": len(new)})
+        new = await asyncio.to_thread(find_new, transcript, facts)  # of long logs this takes a while
+    if new:
+        logger.info("the host's transcript holds more than the log", extra={"appended": len(new)})
     for at in new:
         await context.add_message(rows[at])
+
+
+def may_be_missing(message: Any) -> bool:
+    """Return whether a host adds such a row by itself, before it gives back a conversation."""
+    return isinstance(message, Mapping) and message.get("role") in ("system", "developer")

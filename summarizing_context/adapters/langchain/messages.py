@@ -7,7 +7,6 @@ is still the same.
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,13 +14,12 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
-from summarizing_context.adapters.open_sessions import digest_of
+from summarizing_context.adapters.open_sessions import as_json, digest_of
 from summarizing_context.errors import MessageError
 from summarizing_context.messages.validation import Message, canonical_json, check_message, encode_message
 
 KEY = "_langchain"  # of a row; what begins with an underscore is never sent
 _ROLES = {HumanMessage: "user", AIMessage: "assistant", ToolMessage: "tool"}
-_SYSTEM = "developer"  # of system messages of the history: they stay behind the prompt that a request brings
 _CALL_BLOCKS = ("tool_use", "tool_call", "function_call", "invalid_tool_call")
 
 
@@ -29,7 +27,12 @@ class History:
     """A host's messages as rows, and the way back. Raises `MessageError` for what cannot be a row."""
 
     def __init__(self, messages: Sequence[BaseMessage]) -> None:
-        self.rows = [_row_of(message, at) for at, message in enumerate(messages)]
+        self.rows: list[Message] = []
+        for at, message in enumerate(messages):
+            try:
+                self.rows.append(_row_of(message))
+            except MessageError as problem:
+                raise MessageError(f"message {at}: {problem}") from problem
         self.keys: list[str] = [row[KEY] for row in self.rows]
         self._messages = messages
 
@@ -40,12 +43,17 @@ class History:
             places[key].append(at)
         found: list[BaseMessage] = []
         for row in reversed(view):
-            known = places.get(row.get(KEY, ""))
-            if known is None:
+            if (known := places.get(row.get(KEY, ""))) is None:
+                found.append(_new(row))
+                continue
+            place = known.pop() if len(known) > 1 else known[0]
+            message, before = self._messages[place], self.rows[place]
+            if row == before:
+                found.append(message)
+            elif row["role"] != before["role"]:
                 found.append(_new(row))
             else:
-                place = known.pop() if len(known) > 1 else known[0]
-                found.append(self._shown(row, self.rows[place], self._messages[place]))
+                found.append(message.model_copy(update=self._changes(row, message)))
         return found[::-1]
 
     @cached_property
@@ -55,49 +63,41 @@ class History:
         lists = ((row["content"], _said(message)) for row, message in rows if isinstance(row["content"], list))
         return {canonical_json(block): own for content, said in lists for block, own in zip(content, said, strict=True)}
 
-    def _shown(self, row: Message, before: Message, message: BaseMessage) -> BaseMessage:
-        """Return the host's own message, with what a view has changed of its row."""
-        if row == before:
-            return message
-        if row["role"] != before["role"]:
-            return _new(row)
+    def _changes(self, row: Message, message: BaseMessage) -> dict[str, Any]:
+        """Return the fields of the host's message that a view has changed in its row."""
         content = row.get("content") or ""
         if isinstance(content, list):  # the host's own objects for what has stayed
             content = [self._blocks.get(canonical_json(block), block) for block in content]
-        update: dict[str, Any] = {"content": content}
-        if isinstance(message, AIMessage):
-            update |= _calls_of(row)
-            raw = ("tool_calls", "function_call")  # as a provider wrote them
-            update["additional_kwargs"] = {
-                name: value for name, value in message.additional_kwargs.items() if name not in raw
-            }
-            if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
-                args = {call["id"]: call["args"] for call in message.tool_calls}
-                stayed = {call["id"] for call in update["tool_calls"] if args.get(call["id"]) == call["args"]}
-                given: list[Any] = message.content
-                blocks = [
-                    block for block in given if _is_call(block) and block.get("call_id", block.get("id")) in stayed
-                ]
-                if blocks:
-                    texts = (
-                        [{"type": "text", "text": content}] if isinstance(content, str) and content else content or []
-                    )
-                    update["content"] = [*texts, *blocks]
-        return message.model_copy(update=update)
+        if not isinstance(message, AIMessage):
+            return {"content": content}
+        calls = _calls_of(row)
+        if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
+            args = {call["id"]: call["args"] for call in message.tool_calls}
+            stayed = {call["id"] for call in calls["tool_calls"] if args.get(call["id"]) == call["args"]}
+            blocks: list[Any] = [
+                block
+                for block in message.content
+                if isinstance(block, dict) and _is_call(block) and block.get("call_id", block.get("id")) in stayed
+            ]
+            if blocks and isinstance(content, str):
+                content = [{"type": "text", "text": content}] if content else []
+            content = [*content, *blocks] if blocks else content
+        kept = {  # without calls as a provider wrote them
+            name: value
+            for name, value in message.additional_kwargs.items()
+            if name not in ("tool_calls", "function_call")
+        }
+        return {"content": content, **calls, "additional_kwargs": kept}
 
 
-def _row_of(message: BaseMessage, at: int) -> Message:
+def _row_of(message: BaseMessage) -> Message:
     if isinstance(message, SystemMessage) or (isinstance(message, ChatMessage) and message.role == "system"):
-        role: str | None = _SYSTEM
+        role = "developer"  # these stay behind the prompt that a request brings
     elif isinstance(message, ChatMessage):
         role = str(message.role)
-    else:
-        role = next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
-    if role is None:
-        raise MessageError(
-            f"message {at}: {type(message).__name__} cannot be sent to a model; "
-            "an agent's messages are human, AI, system, tool or chat messages"
-        )
+    elif (role := next((role for kind, role in _ROLES.items() if isinstance(message, kind)), "")) == "":
+        said = f"{type(message).__name__} cannot be sent to a model"
+        raise MessageError(f"{said}; an agent's messages are human, AI, system, tool or chat messages")
     row: Message = {"role": role, "content": plain(_said(message))}
     if message.name:
         row["name"] = message.name
@@ -106,67 +106,31 @@ def _row_of(message: BaseMessage, at: int) -> Message:
             (call, json.dumps(call["args"], ensure_ascii=False, default=str)) for call in message.tool_calls
         ]
         listed += [(call, call["args"] or "") for call in message.invalid_tool_calls]  # no JSON, and sent all the same
-        calls = [
-            {
-                "id": call["id"] or "",
-                "type": "function",
-                "function": {"name": call["name"] or "", "arguments": arguments},
-            }
-            for call, arguments in listed
-        ]
-        if calls:
-            row["tool_calls"] = calls
+        for call, arguments in listed:
+            function = {"name": call["name"] or "", "arguments": arguments}
+            row.setdefault("tool_calls", []).append({"id": call["id"] or "", "type": "function", "function": function})
     elif isinstance(message, ToolMessage):
         row["tool_call_id"] = message.tool_call_id
         if message.status == "error":
             row["status"] = "error"
     try:
-        try:
-            encoded = encode_message(row)
-        except (TypeError, ValueError, RecursionError):
-            encoded = encode_message(check_message(row))
-    except MessageError as problem:
-        raise MessageError(f"message {at}: {problem}") from problem
+        encoded = encode_message(row)
+    except (TypeError, ValueError, RecursionError):
+        encoded = encode_message(check_message(row))
     return {**row, KEY: digest_of(encoded)}
 
 
 def plain(content: Any) -> Any:
-    """Return a content as the log can hold it: of bytes a digest, and text for what JSON has no form for.
-
-    What cannot be copied stays, to be refused by its place.
-    """
+    """Return a content as the log can hold it. Raise `MessageError` for what is nested too deep."""
     if isinstance(content, str):
         return content
     blocks = []
-    try:
-        for block in content:
-            found: list[bytes] = []
-            made = _plain(block, found)
-            if found and isinstance(made, dict) and "type" not in made:  # as Bedrock writes pictures and files
-                made = {"type": next(iter(made)), **made}
-            blocks.append(made)
-    except RecursionError:
-        return content
+    for block in content:
+        made = as_json(block)
+        if isinstance(made, dict) and "type" not in made and made != block:  # bytes, as Bedrock writes files
+            made = {"type": next(iter(made)), **made}
+        blocks.append(made)
     return blocks
-
-
-def _plain(value: Any, found: list[bytes]) -> Any:
-    """The value in plain JSON; the bytes in it are `found`."""
-    if isinstance(value, str | int | None):
-        return value
-    if isinstance(value, dict):
-        return {str(key): _plain(item, found) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, found) for item in value]
-    if isinstance(value, bytes | bytearray):
-        found.append(bytes(value))
-        return "digest:" + digest_of(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, set | frozenset):
-        return sorted(map(repr, value))
-    shown = repr(value)
-    return type(value).__name__ if " at 0x" in shown else shown  # an address is another one in each process
 
 
 def _said(message: BaseMessage) -> Any:

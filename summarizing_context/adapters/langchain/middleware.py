@@ -20,14 +20,14 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from summarizing_context.adapters.langchain.messages import KEY, History, plain
+from summarizing_context.adapters.langchain.messages import History, plain
 from summarizing_context.adapters.open_sessions import Sessions, Window, session_id_from
 from summarizing_context.assembly import Options
 from summarizing_context.errors import ContextClosedError, SettingsError, briefly
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.provider_window import bound_thinking
+from summarizing_context.summarizers.provider_window import BINDING_BETA, bound_thinking, dropping
 
 Result = TypeVar("Result")
 
@@ -77,9 +77,6 @@ class LoopThread:
         await self._leave()
 
 
-_CUT_OFF = ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens")
-
-
 class ChatModelSummarizer:
     """Asks the model for each job. Whatever it raises is a failed attempt."""
 
@@ -95,7 +92,8 @@ class ChatModelSummarizer:
             str(reply.text),
             input_tokens=usage.get("input_tokens"),
             output_tokens=usage.get("output_tokens"),
-            truncated=(told.get("finish_reason") or told.get("stop_reason")) in _CUT_OFF,
+            truncated=(told.get("finish_reason") or told.get("stop_reason"))
+            in ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens"),
             cached_tokens=(usage.get("input_token_details") or {}).get("cache_read"),
         )
 
@@ -106,7 +104,6 @@ def model_name(model: BaseChatModel) -> str:
 
 
 _OPTIONS = ("summarizer", "count_tokens", "clock", "redact", "events", "embedder")  # of `open_context`
-_DEFAULT_NAME = "langchain"
 
 
 class SummarizingMiddleware(AgentMiddleware):
@@ -122,9 +119,8 @@ class SummarizingMiddleware(AgentMiddleware):
         if isinstance(open_sessions, bool) or not isinstance(open_sessions, int) or open_sessions < 1:
             raise SettingsError(f"open_sessions is {briefly(open_sessions)}; it is a number of sessions, at least 1")
         if settings is not None and not isinstance(settings, Settings):
-            raise SettingsError(
-                f"settings is {type(settings).__name__}; pass Settings(...), or settings by their names"
-            )
+            said = f"settings is {type(settings).__name__}"
+            raise SettingsError(f"{said}; pass Settings(...), or settings by their names")
         beside = {name: options.pop(name) for name in _OPTIONS if name in options}
         if isinstance(beside.get("summarizer"), str):
             options["summarizer"] = beside.pop("summarizer")
@@ -136,8 +132,8 @@ class SummarizingMiddleware(AgentMiddleware):
         weakref.finalize(self, self._loop.end).atexit = False
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
-        session, view = self._view_of(request)
-        response = handler(request.override(messages=self._loop.submit(view).result()))
+        session, shorten = self._shortened(request)
+        response = handler(self._loop.submit(shorten).result())
         if usage := _usage(response):
             self._loop.submit(lambda: self._observe(session, usage)).result()
         return response
@@ -145,14 +141,14 @@ class SummarizingMiddleware(AgentMiddleware):
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> ModelResponse:
-        session, view = self._view_of(request)
-        response = await handler(request.override(messages=await asyncio.wrap_future(self._loop.submit(view))))
+        session, shorten = self._shortened(request)
+        response = await handler(await asyncio.wrap_future(self._loop.submit(shorten)))
         if usage := _usage(response):
             await asyncio.wrap_future(self._loop.submit(lambda: self._observe(session, usage)))
         return response
 
-    def _view_of(self, request: ModelRequest) -> tuple[str, Callable[[], Coroutine[Any, Any, list[Any]]]]:
-        """Return the session of a request, and what makes its view on the loop of the sessions."""
+    def _shortened(self, request: ModelRequest) -> tuple[str, Callable[[], Coroutine[Any, Any, ModelRequest]]]:
+        """Return the session of a request, and what makes the request with its view on the loop of the sessions."""
         history, model = History(request.messages), request.model
         session = session_id_from(_session_of(request, history, self._settings.session_id))
         prompt: Any = None if request.system_message is None else request.system_message.content
@@ -162,16 +158,26 @@ class SummarizingMiddleware(AgentMiddleware):
         limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
         window = Window(type(model).__name__, model_name(model), *limits)
         tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
-        thinking = (request.model_settings or {}).get("thinking") or getattr(model, "thinking", None)
-        bound = bound_thinking(model_name(model), thinking)
+        settings = request.model_settings or {}
+        thinking = settings.get("thinking") or getattr(model, "thinking", None)
+        is_anthropic = getattr(model, "_llm_type", "") == "anthropic-chat"
+        bound = bound_thinking(model_name(model), thinking, may_ask=is_anthropic)
 
-        async def view() -> list[Any]:
+        async def shorten() -> ModelRequest:
             async with self._sessions.use(session) as context:
                 await context.follow(history.rows, keys=history.keys)
-                shown = await context.next_view(provider=window, system=prompt, tools=tools, bound_thinking=bound)
-            return history.messages_of(shown.messages[bool(prompt) :])  # without the prompt, which the request carries
+                view = await context.next_view(provider=window, system=prompt, tools=tools, bound_thinking=bound)
+            shown = view.messages[bool(prompt) :]  # without the prompt, which the request carries
+            changed: dict[str, Any] = {"messages": history.messages_of(shown)}
+            if bound == "asked" and view.rewritten_prefix:
+                betas = [*(settings.get("betas") or getattr(model, "betas", None) or ())]
+                asked = {"thinking": dropping(thinking), "betas": [*betas, *{BINDING_BETA}.difference(betas)]}
+                changed["model_settings"] = {**settings, **asked}
+                if getattr(model, "thinking", None) is not None:  # which goes over the settings of a request
+                    changed["model"] = model.model_copy(update=asked)
+            return request.override(**changed)
 
-        return session, view
+        return session, shorten
 
     async def _observe(self, session: str, usage: dict[str, int]) -> None:
         async with self._sessions.use(session) as context:
@@ -214,10 +220,9 @@ def _session_of(request: ModelRequest, history: History, name: str) -> str:
     run = getattr(request.runtime, "execution_info", None)
     thread = "" if run is None or run.thread_id is None else str(run.thread_id)
     path = [] if run is None else [step.partition(":")[0] for step in run.checkpoint_ns.split("|")[:-1]]
-    base = _DEFAULT_NAME if name == "default" else name
-    parts = [base, thread, *path]
+    parts = ["langchain" if name == "default" else name, thread, *path]
     if path or not thread:
-        parts.append(history.rows[0][KEY] if history.rows else "")
+        parts.append(history.keys[0] if history.keys else "")
     return ":".join(parts)
 
 

@@ -1,0 +1,541 @@
+"""Play generated sessions through the doors of the package, and count what a strict provider says of each request.
+
+A door is opened for one session. It gives a function from the client's request to the one that arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import operator
+import random
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import httpx2
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from evals.clients.rules import in_force, problem
+from evals.clients.upstream import provided
+from summarizing_context import MessageError, Settings, SettingsError, open_context
+from summarizing_context.proxy.server import ProxySettings, bound_socket, serving
+from summarizing_context.testing import ScriptedSummarizer
+from tests.clients.generated import Row, Session, odd_fields
+
+BUDGETS = (8_000, 8_000, 8_000, 12_000, 20_000, 20_000, 40_000, 80_000, 120_000, 200_000)
+
+_BINDING = "thinking-binding-controls-2026-08-01"
+
+
+class Arrived(NamedTuple):
+    """A request as it arrived."""
+
+    body: Row
+    betas: Sequence[str]
+    activated: bool | None = None  # None where the door does not tell
+    failure: str = ""  # of the door, which let the request pass as it was
+
+
+Send = Callable[[Row], Awaitable[Arrived]]
+
+
+@dataclass
+class Verdict:
+    """What is said of the views of one door. What has to be zero comes first."""
+
+    door: str
+    refused: int = 0
+    broken: int = 0  # views that do not begin with the one before, where no activation was told
+    rules: Counter[str] = field(default_factory=Counter)
+    sessions: int = 0
+    turned_away: int = 0  # sessions that ended with a typed error at the door
+    views: int = 0
+    shortened: int = 0  # of these, with less than the client's request
+    examples: list[str] = field(default_factory=list)
+
+    def asdict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+async def play(verdict: Verdict, session: Session, door: Any, planting: random.Random | None = None) -> None:
+    """Play a session to its end. With `planting` blocks of no known type are put anywhere into its messages."""
+    verdict.sessions += 1
+    before, known = list[str](), list[Row]()
+    planted: list[tuple[Row, Row]] = []  # blocks, each with its row
+    async with door(session) as send:
+        for _ in range(session.steps):
+            goes_on = all(map(operator.is_, known, session.history)) and len(known) <= len(session.history)
+            rows = [row for row in session.history[len(known) :] if isinstance(row.get("content"), list)]
+            if planting is not None and rows and planting.random() < 0.3:
+                row = planting.choice(rows)
+                planted.append((_plant(session, planting, row), row))
+            known = list(session.history)
+            body = session.body()
+            try:
+                arrived = await send(body)
+            except (MessageError, SettingsError) as error:
+                verdict.turned_away += 1
+                verdict.rules[f"at the door: {error}"[:90]] += 1
+                return
+            found = said_of(session, body, arrived) or _parted(planted, _rows(arrived.body))
+            now = [json.dumps(_plain(row), sort_keys=True) for row in _rows(arrived.body)]
+            broken = goes_on and not found and arrived.activated is False and now[: len(before)] != before
+            verdict.refused += bool(found)
+            verdict.broken += broken
+            verdict.views += 1
+            verdict.shortened += len(now) < len(_rows(body))
+            if found := found or ("broken: a view does not begin with the one before" if broken else ""):
+                verdict.rules[rule := rule_of(found)] += 1
+                place = f"{verdict.door} {session.name} --budget {session.budget}, reply {session.number}"
+                verdict.examples += [f"{place}: {found}"] if verdict.rules[rule] <= 2 else []
+            before = now
+            session.answer(arrived.body)
+
+
+def said_of(session: Session, body: Row, arrived: Arrived) -> str:
+    """What a strict provider says of a request that has arrived for this one; empty where it takes it."""
+    if arrived.failure:
+        return f"failure: {arrived.failure}"
+    options: Any = {"betas": arrived.betas, "demands": session.demands, "given": session.given}
+    if found := problem(session.dialect, arrived.body, session.seal, **options):
+        return found
+    if session.as_sent and arrived.body != body:
+        return "as sent: the request was changed"
+    held, holds = in_force(body), in_force(arrived.body)
+    if lost := [name for name in held if held[name] != holds.get(name)]:
+        return f"in force: {lost[0]} was {held[lost[0]]}, is {holds.get(lost[0])}"
+    if _ends(body) != _ends(arrived.body):
+        return "newest: the newest row is not what was said last"
+    return ""
+
+
+def rule_of(words: str) -> str:
+    """The rule that a problem is of: its words without places and names."""
+    words = re.sub(r"^[\w.]*[.\[]\d[\w.\[\]]*: |[\[({].*|\d+|: (toolu|srv|call|rs|fc)\S*", "", words)
+    return words.strip(" :")[:70]
+
+
+def _rows(body: Row) -> list[Row]:
+    return next(list(body[name]) for name in ("messages", "input", "contents") if name in body)
+
+
+def _ends(body: Row) -> Any:
+    last = next((row for row in reversed(_rows(body)) if row.get("role") != "system"), {})
+    return last.get("role"), last.get("type", "message"), last.get("call_id"), last.get("tool_call_id")
+
+
+def _plain(value: Any) -> Any:
+    """A row as a provider's cache compares it: without marks, a text as a block."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    made = {name: _plain(each) for name, each in value.items() if name != "cache_control"}
+    content = made.get("content")
+    return {**made, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else made
+
+
+def _said(row: Mapping[str, Any]) -> Row:
+    """A view's row without what is never sent."""
+    return {name: value for name, value in row.items() if not name.startswith("_") and name != "metadata"}
+
+
+@asynccontextmanager
+async def unchanged(session: Session) -> AsyncIterator[Send]:
+    """No door: what is generated has to be lawful."""
+
+    async def send(body: Row) -> Arrived:
+        return Arrived(body, session.betas, activated=True)
+
+    yield send
+
+
+@asynccontextmanager
+async def library(session: Session) -> AsyncIterator[Send]:
+    """A context, to which messages are added as they come; its views asked for as its documents say."""
+    merges = "alternating" in session.demands or session.dialect == "bedrock"
+    settings = Settings(max_tokens=session.budget, merge_user_rows=merges)
+    known: list[Row] = []
+    drops: list[bool] = []
+    async with open_context(settings, summarizer=ScriptedSummarizer()) as context:
+
+        async def send(body: Row) -> Arrived:
+            rows = session.history
+            if any(one is not other for one, other in zip(known, rows, strict=False)) or len(known) > len(rows):
+                await context.set_messages(rows)
+            else:
+                for row in rows[len(known) :]:
+                    await context.add_message(row)
+            known[:] = rows
+            view = await context.next_view()
+            drops.extend([True] * bool(getattr(view, "rewritten_prefix", False)))
+            shown = [_in_dialect(session.dialect, _said(row)) for row in view.messages]
+            made, betas = {**body, _list(body): shown}, session.betas
+            if drops and "thinking" in body:
+                binding = {"prefix_mismatch_behavior": "drop_block"}
+                made["thinking"], betas = {**body["thinking"], "block_binding": binding}, [*betas, _BINDING]
+            return Arrived(made, betas, view.activation is not None)
+
+        yield send
+
+
+def _list(body: Row) -> str:
+    return next(name for name in ("messages", "input", "contents") if name in body)
+
+
+def _in_dialect(dialect: str, row: Row) -> Row:
+    """A row that the package has made, such as the header, in the words of a protocol."""
+    content = row.get("content")
+    if dialect == "gemini" and "parts" not in row:
+        return {"role": row["role"], "parts": [{"text": content}] if isinstance(content, str) else content}
+    if dialect == "bedrock":
+        blocks = [{"text": content}] if isinstance(content, str) else content or []
+        blocks = [{"text": block["text"]} if block.get("type") == "text" else block for block in blocks]
+        return {**row, "content": blocks}
+    return row
+
+
+_PATHS = {"anthropic": "/v1/messages", "chat": "/v1/chat/completions", "responses": "/v1/responses"}
+
+
+@asynccontextmanager
+async def proxy(session: Session) -> AsyncIterator[Send]:
+    """A proxy on the loopback, in front of a provider that keeps what arrives."""
+    arrived: list[Arrived] = []
+    numbers = [0]  # of the records that were read
+
+    async def upstream(scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive)
+        betas = request.headers.get("anthropic-beta", "").split(",")
+        arrived.append(Arrived(json.loads(await request.body()), [beta.strip() for beta in betas]))
+        told = {"id": "r1", "model": "m", "role": "assistant", "content": [], "output": [], "choices": []}
+        await JSONResponse(told)(scope, receive, send)
+
+    headers = {"x-claude-code-session-id": "s1", "session-id": "s1"}
+    if session.betas:
+        headers["anthropic-beta"] = ",".join(session.betas)
+    settings = Settings(store=":memory:", merge_user_rows="alternating" in session.demands)
+    with bound_socket("127.0.0.1", 0) as listening:
+        async with provided(upstream) as address, httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+            stands = ProxySettings(settings, anthropic=address, openai=f"{address}/v1", budget=session.budget)
+            async with serving(stands, listening) as own:
+
+                async def send(body: Row) -> Arrived:
+                    reply = await client.post(own + _PATHS[session.dialect], json=body, headers=headers)
+                    if reply.status_code != 200:
+                        return Arrived(body, [], failure=f"{reply.status_code} {reply.text[:200]}")
+                    for _ in range(20):  # told when its reply has ended
+                        told = (await client.get(f"{own}/_status?after={numbers[-1]}")).json()
+                        if told["records"]:
+                            break
+                        await asyncio.sleep(0.01)
+                    numbers.append(told["requests"])
+                    activated = any(one["activation"] for one in told["records"])
+                    return arrived[-1]._replace(activated=activated, failure=told["last_failure"] or "")
+
+                yield send
+
+
+# Adapters ----------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def openai_agents(session: Session) -> AsyncIterator[Send]:
+    """The filter of the Agents SDK, called as its runner calls it."""
+    filters = importlib.import_module("summarizing_context.adapters.openai_agents")
+    settings = Settings(max_tokens=session.budget)
+    async with filters.summarizing_filter(settings, summarizer=ScriptedSummarizer()) as shorten:
+
+        async def send(body: Row) -> Arrived:
+            model = SimpleNamespace(input=list(body["input"]), instructions=body["instructions"])
+            agent = SimpleNamespace(name="coder", tools=[])
+            made = await shorten(SimpleNamespace(model_data=model, agent=agent, context=None))
+            return Arrived({**body, "input": list(made.input)}, session.betas)
+
+        yield send
+
+
+@asynccontextmanager
+async def langchain(session: Session) -> AsyncIterator[Send]:
+    """The middleware of LangChain, with messages as its package for Anthropic has them."""
+    messages = importlib.import_module("langchain_core.messages")
+    types = importlib.import_module("langchain.agents.middleware.types")
+    middleware = importlib.import_module("summarizing_context.adapters.langchain").SummarizingMiddleware
+    model = importlib.import_module("langchain_core.language_models.fake_chat_models").FakeListChatModel(
+        responses=["a"]
+    )
+    shorten = middleware(Settings(max_tokens=session.budget), summarizer=ScriptedSummarizer())
+    made: dict[int, tuple[Row, list[Any]]] = {}  # of a row, so that its messages are the same ones again
+
+    def messages_of(row: Row) -> list[Any]:
+        if id(row) not in made:
+            made[id(row)] = row, _to_langchain(messages, row)
+        return made[id(row)][1]
+
+    async def send(body: Row) -> Arrived:
+        seen: list[Any] = []
+        settings: Row = {}
+
+        async def handler(request: Any) -> Any:
+            seen.extend(request.messages)
+            settings.update(request.model_settings)
+            return types.ModelResponse(result=[messages.AIMessage("a")])
+
+        asked = [message for row in session.history for message in messages_of(row)]
+        request = types.ModelRequest(model=model, messages=asked, system_prompt=None, tools=[], state={}, runtime=None)
+        await shorten.awrap_model_call(request, handler)
+        return Arrived({**body, **settings, "messages": _joined(map(_from_langchain, seen))}, session.betas)
+
+    try:
+        yield send
+    finally:
+        await asyncio.to_thread(shorten.close)
+
+
+def _split(row: Row) -> tuple[list[Row], list[Row]]:
+    """The results in a row, and its other blocks."""
+    results = [block for block in row["content"] if block["type"] == "tool_result"]
+    return results, [block for block in row["content"] if block["type"] != "tool_result"]
+
+
+def _joined(rows: Iterable[Row]) -> list[Row]:
+    """Neighbouring rows of the user as one, as hosts send them to Anthropic."""
+    made: list[Row] = []
+    for row in rows:
+        content = row["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if made and made[-1]["role"] == row["role"] == "user":
+            blocks = [*made.pop()["content"], *blocks]
+        made.append({"role": row["role"], "content": blocks})
+    return made
+
+
+def _to_langchain(messages: Any, row: Row) -> list[Any]:
+    if row["role"] == "assistant":
+        used = [block for block in row["content"] if block["type"] == "tool_use"]
+        calls = [{"name": block["name"], "args": block["input"], "id": block["id"]} for block in used]
+        return [messages.AIMessage(row["content"], tool_calls=calls)]
+    results, rest = _split(row)
+    answers = [
+        messages.ToolMessage(result.get("content", ""), tool_call_id=result["tool_use_id"]) for result in results
+    ]
+    return [*answers, *([messages.HumanMessage(rest)] if rest else [])]
+
+
+def _from_langchain(message: Any) -> Row:
+    content = message.content
+    if message.type == "tool":
+        return {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": content}],
+        }
+    if message.type != "ai":
+        return {"role": "user", "content": content}
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) and content else list(content or ())
+    there = [block.get("id") for block in blocks]
+    calls = [call for call in message.tool_calls if call["id"] not in there]
+    used = [{"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]} for call in calls]
+    return {"role": "assistant", "content": [*blocks, *used]}
+
+
+@asynccontextmanager
+async def pydantic_ai(session: Session) -> AsyncIterator[Send]:
+    """The capability of Pydantic AI, in front of its own model for Anthropic."""
+    parts, models = importlib.import_module("pydantic_ai.messages"), importlib.import_module("pydantic_ai.models")
+    anthropic = importlib.import_module("pydantic_ai.models.anthropic")
+    provider = importlib.import_module("pydantic_ai.providers.anthropic").AnthropicProvider(api_key="sk-none")
+    replied = importlib.import_module("anthropic.types.beta").BetaMessage
+    adapter = importlib.import_module("summarizing_context.adapters.pydantic_ai")
+    model, beside = anthropic.AnthropicModel("claude-opus-4-8", provider=provider), models.ModelRequestParameters()
+    made: dict[int, tuple[Row, Any]] = {}
+    names: dict[str, str] = {}
+
+    def message_of(row: Row) -> Any:
+        if row["role"] == "assistant":
+            names.update({block["id"]: block["name"] for block in row["content"] if block["type"] == "tool_use"})
+            told = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": row["content"]}
+            told |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+            return model._process_response(replied.model_validate(told), beside, {})
+        results, rest = _split(row)
+        answers = [(names[one["tool_use_id"]], one.get("content") or "-", one["tool_use_id"]) for one in results]
+        said = [parts.UserPromptPart(block["text"]) for block in rest]
+        return parts.ModelRequest(parts=[*(parts.ToolReturnPart(*answer) for answer in answers), *said])
+
+    async with adapter.SummarizingCapability(
+        Settings(max_tokens=session.budget), summarizer=ScriptedSummarizer()
+    ) as capability:
+
+        async def send(body: Row) -> Arrived:
+            for row in session.history:
+                made.setdefault(id(row), (row, None))
+                if made[id(row)][1] is None:
+                    made[id(row)] = row, message_of(row)
+            messages = [made[id(row)][1] for row in session.history]
+            for row in (await model._map_message(messages, beside, {}))[1]:
+                session.given.add(row["content"])  # as the host itself writes it
+            asked = models.ModelRequestContext(
+                model=model, messages=messages, model_settings=None, model_request_parameters=beside
+            )
+            shown = await capability.prepare_model_request(SimpleNamespace(conversation_id="c1"), asked)
+            _, rows = await model._map_message(shown.messages, beside, {})
+            return Arrived({**body, "messages": rows}, session.betas)
+
+        yield send
+
+
+@asynccontextmanager
+async def amplifier(session: Session) -> AsyncIterator[Send]:
+    """The context manager of Amplifier, with rows as its provider for Anthropic leaves them."""
+    module = importlib.import_module("summarizing_context.adapters.amplifier")
+    options = importlib.import_module("summarizing_context.assembly").Options(summarizer=ScriptedSummarizer())
+    manager = module.SummarizingContextManager({"max_tokens": session.budget}, options)
+    known: list[Row] = []
+
+    async def send(body: Row) -> Arrived:
+        for row in session.history[len(known) :]:
+            for one in _to_amplifier(row):
+                await manager.add_message(one)
+        known[:] = session.history
+        shown = await manager.get_messages_for_request(token_budget=session.budget)
+        return Arrived({**body, "messages": _joined(map(_from_amplifier, shown))}, session.betas)
+
+    try:
+        yield send
+    finally:
+        await manager.close()
+
+
+def _to_amplifier(row: Row) -> list[Row]:
+    if row["role"] == "assistant":
+        used = [block for block in row["content"] if block["type"] == "tool_use"]
+        blocks = [block for block in row["content"] if block["type"] in ("text", "thinking", "redacted_thinking")]
+        calls = [{"type": "tool_call", "id": use["id"], "name": use["name"], "input": use["input"]} for use in used]
+        listed = [{"id": use["id"], "tool": use["name"], "arguments": use["input"]} for use in used]
+        made = {"role": "assistant", "content": [*blocks, *calls], **({"tool_calls": listed} if listed else {})}
+        return [{**made, "metadata": {"anthropic": {"wire_content": row["content"]}}}]
+    results, rest = _split(row)
+    rows: list[Row] = [
+        {"role": "tool", "tool_call_id": one["tool_use_id"], "content": one.get("content", "")} for one in results
+    ]
+    return [*rows, *([{"role": "user", "content": rest}] if rest else [])]
+
+
+def _from_amplifier(row: Row) -> Row:
+    content = row["content"]
+    if row["role"] == "tool":
+        return {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": row["tool_call_id"], "content": content}],
+        }
+    if row["role"] != "assistant" or isinstance(content, str):
+        return {"role": row["role"], "content": content}
+    wire = ((row.get("metadata") or {}).get("anthropic") or {}).get("wire_content")
+    named = [{**block, "type": "tool_use"} if block["type"] == "tool_call" else block for block in content]
+    return {"role": "assistant", "content": wire or named}
+
+
+_NO_FORM = ("system_rows", "thread", "marks", "compaction", "tool_reference")  # in hosts of Anthropic's messages
+
+_ONLY_TEXT = (
+    *("media", "documents", "container_upload", "unknown", "browser_state", "listing", "fallback", "programs"),
+    *("bound", "paused", "tool_search"),  # what its model for Anthropic repairs by itself
+)
+
+DOORS: dict[str, tuple[Any, Sequence[str], Sequence[str]]] = {  # with the dialects and the shapes that it has not
+    "none": (unchanged, ("anthropic", "responses", "chat", "gemini", "bedrock"), ()),
+    "library": (library, ("anthropic", "anthropic", "chat", "gemini", "bedrock"), ("thread",)),
+    "proxy": (proxy, ("anthropic", "responses", "anthropic", "responses", "chat"), ()),
+    "langchain": (langchain, ("anthropic",), _NO_FORM),
+    "pydantic-ai": (pydantic_ai, ("anthropic",), (*_NO_FORM, *_ONLY_TEXT, "null_compaction")),
+    "amplifier": (amplifier, ("anthropic",), (*_NO_FORM, "media", "documents", "container_upload")),
+    "openai-agents": (openai_agents, ("responses",), ("chains", "references")),
+}
+
+
+def there() -> list[str]:
+    """The doors whose packages are installed."""
+    needed = {"langchain": "langchain", "pydantic-ai": "pydantic_ai", "amplifier": "amplifier_core"}
+    needed["openai-agents"] = "agents"
+    return [door for door in DOORS if door != "none" and find_spec(needed.get(door, "json")) is not None]
+
+
+async def run(
+    name: str,
+    sessions: Sequence[int],
+    *,
+    steps: int,
+    budget: int = 0,
+    without: Collection[str] = (),
+    tell: Callable[[str], None] = lambda words: None,
+) -> Verdict:
+    """Play sessions of these seeds through a door, without some shapes. `budget` 0: from 8k to 200k tokens."""
+    door, dialects, missing = DOORS[name]
+    verdict = Verdict(name)
+    for seed in sessions:
+        given = budget or BUDGETS[random.Random(seed).randrange(len(BUDGETS))]
+        session = Session(dialects[seed % len(dialects)], seed, steps=steps, budget=given, without={*missing, *without})
+        tell(f"{name}: {session.name}")
+        await play(verdict, session, door)
+    return verdict
+
+
+_KNOWN = (  # none of them in a trial
+    *("unknown", "thread", "compaction", "chains", "references", "system_rows", "marks", "thinking", "server_tools"),
+    *("paused", "programs", "program", "state", "tool_search", "tool_reference"),
+)
+
+
+async def try_unknown(name: str, trials: Sequence[int], *, tell: Callable[[str], None] = lambda words: None) -> Verdict:
+    """Put blocks of no known type anywhere into messages, and see whether views have them whole or not at all."""
+    door, dialects, without = DOORS[name]
+    kinds = [dialect for dialect in dialects if dialect in ("anthropic", "responses", "chat")]
+    verdict = Verdict(f"{name}, unknown")
+    for seed in trials:
+        dialect = kinds[seed % len(kinds)]
+        session = Session(dialect, seed, steps=24, budget=6_000, without={*without, *_KNOWN})
+        session.demands.clear()
+        tell(f"{verdict.door}: {session.name}")
+        await play(verdict, session, door, random.Random(seed))
+    return verdict
+
+
+def _plant(session: Session, chance: random.Random, row: Row) -> Row:
+    """Put a block anywhere into a row, behind its thinking and the results of calls, or into one of these."""
+    words = f"hologram {chance.randrange(10**12)} " + session.words(0.1)
+    block = {**odd_fields(chance, words), "type": f"hologram_{chance.randrange(99)}", "says": words}
+    session.given.add([block])
+    blocks = row["content"]
+    first = {"tool_result", "thinking", "redacted_thinking"}
+    low = max((at + 1 for at, each in enumerate(blocks) if each.get("type") in first), default=0)
+    results = [each for each in blocks if each.get("type") == "tool_result"]
+    if results and chance.random() < 0.5:
+        result = chance.choice(results)
+        if isinstance(result.get("content"), str):
+            result["content"] = [{"type": "text", "text": result["content"]}]
+        blocks, low = result.setdefault("content", []), 0
+    blocks.insert(chance.randint(low, len(blocks)), block)
+    return block
+
+
+def _parted(planted: Sequence[tuple[Row, Row]], rows: Sequence[Row]) -> str:
+    """Whether a block stands there otherwise than it was said, or its message without it."""
+    shown = [json.dumps(_plain(row), sort_keys=True) for row in rows]
+    for block, row in planted:
+        whole = json.dumps(_plain(block), sort_keys=True)
+        others = [json.dumps(each, sort_keys=True) for each in row["content"] if each.get("type") == "text"]
+        for text in shown:
+            if whole in text or "<history" in text or "<earlier_message" in text:
+                continue  # it is covered, and quoted at most
+            if block["says"] in text:
+                return "unknown: a block was made something else"
+            if any(len(other) > 60 and other in text for other in others):
+                return "unknown: a message without its block"
+    return ""
