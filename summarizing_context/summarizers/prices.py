@@ -21,7 +21,6 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.settings.rules import shown
 
 _HIGHEST = 1_000_000.0  # dollars for a million tokens
-
 _DATED = re.compile(r"(.*?)-(\d{4}-\d{2}-\d{2}|\d{8}|latest)")
 
 

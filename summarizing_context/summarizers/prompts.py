@@ -18,9 +18,7 @@ from pathlib import Path
 from summarizing_context.errors import PromptError
 
 _NAME = re.compile(r"([a-z][a-z0-9_]*)/v([1-9][0-9]{0,5})")
-
 _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
-
 _KEY = re.compile(r"name|version|purpose|placeholders|focus_[1-9]")
 
 

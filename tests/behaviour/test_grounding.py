@@ -43,8 +43,8 @@ HONEST = [
 INVENTED = [
     "src/app/lexer.py was changed as well",
     "the module `src/core/parser.rs` was changed",
-    "it took 1199 ms in the end",
-    "it took 54 KB in the end",
+    "the job `.github.Workflow` was changed as well",
+    *("it took 1199 ms in the end", "it took 54 KB in the end"),
     "es dauerte 2.198 ms am Ende",
     "ポートは７７７７です",
     "all of it was done on 2031-07-19",

@@ -24,7 +24,7 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits, Spent, Ticket
+from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits
 from summarizing_context.summarizers.resilience.retries import describe_failure, needs_a_person, retry_after_of
 from summarizing_context.summarizers.verification.grounding import keeps_enough, verify
 from summarizing_context.summarizers.verification.memories import read_items
@@ -93,16 +93,12 @@ _TERSE = (
     "Your last answer could not be used. Answer with the summary alone, in at most {words} words: "
     "no preamble, no code fence, no copied passages."
 )
-
 _UNSUPPORTED = (
     "Your last answer held values that the record does not: {values}. Write the summary again: copy every path, "
     "number, id, address and quote as it stands in the record, and leave out what does not stand there."
 )
-
 _NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a line, as described, or with [] alone."
-
 _COUNTED_CHARS = 20_000  # a longer reply is estimated, as counting it would hold up the loop
-
 _KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, told apart
 
 
@@ -179,7 +175,8 @@ class ResilientSummarizer:
         held: Callable[[], float] = lambda: 0.0,  # seconds for which `inner` wants no call
         close: Callable[[], Awaitable[None]] | None = None,  # ends `inner`, if it is this one's
     ) -> None:
-        self._inner = inner
+        self._inner, self._limits, self._clock, self._count = inner, limits, clock, count
+        self._sleep, self._held, self._close = sleep, held, close
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
         self.model = declared(inner, "model")  # whose prices count, if it tells
         host = declared(inner, "host")
@@ -187,12 +184,6 @@ class ResilientSummarizer:
         self._name = f"{name} at {host}" if host else name  # in warnings
         self._advice = ". `summarizing-context check` makes one call and says what is wrong" if host else ""
         self.on_trouble: Callable[[str], None] = lambda text: None  # gets each warning, for a session to keep
-        self._limits = limits
-        self._clock = clock
-        self._count = count
-        self._sleep = sleep
-        self._held = held
-        self._close = close
         self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
         self._caps = Caps(limits)
         self._figures = CallStatistics()
@@ -272,8 +263,7 @@ class ResilientSummarizer:
         if now >= run.deadline:
             raise NotAdmitted("the job's time is used up")
         no_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
-        ticket = None if no_probe else self._breaker.begin(now)
-        if ticket is None:
+        if no_probe or (ticket := self._breaker.begin(now)) is None:
             raise NotAdmitted("the breaker is open")
         spent = self._caps.admit(now, self._count(job.prompt))
         self._warn_of_caps(now)
@@ -285,14 +275,25 @@ class ResilientSummarizer:
         output_tokens = 0
         try:
             try:
-                seconds = min(self._limits.call_timeout, run.deadline - now)
-                reply: object = await call_within(seconds, self._ask(job))
+                reply: object = await call_within(min(self._limits.call_timeout, run.deadline - now), self._ask(job))
             except SummarizerRefused:
                 raise
             except BaseException:
                 self._caps.correct(spent, 0)  # input is paid for where a reply came, also one that cannot serve
                 raise
-            output_tokens = self._note_usage(spent, reply)
+
+            # what the call cost, whether or not its reply will do
+            said = plain_reply(reply)
+            if said.input_tokens is not None:
+                self._caps.correct(spent, said.input_tokens)
+                self._warn_of_caps(self._clock.now())
+            if said.output_tokens is not None:
+                output_tokens = said.output_tokens
+            else:
+                output_tokens = self._count(said.text) if len(said.text) <= _COUNTED_CHARS else len(said.text) // 4
+            self._figures.output_tokens += output_tokens
+            self._figures.cached_tokens += said.cached_tokens or 0
+
             # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
             # event loop would have to wait for many of them before its turn comes.
             async with self._checking:
@@ -338,30 +339,20 @@ class ResilientSummarizer:
         backoff = 0.0 if run.refused else wait_random_exponential(multiplier=1, min=0.5, max=8)(state)
         return max(backoff, self._breaker.ready_in(self._clock.now()))
 
-    def _note_usage(self, spent: Spent, reply: object) -> int:
-        """Count what the call cost, whether or not its reply will do, and return the output tokens."""
-        said = plain_reply(reply)
-        self._figures.cached_tokens += said.cached_tokens or 0
-        if said.input_tokens is not None:
-            self._caps.correct(spent, said.input_tokens)
-            self._warn_of_caps(self._clock.now())
-        output_tokens = said.output_tokens
-        if output_tokens is None:
-            output_tokens = self._count(said.text) if len(said.text) <= _COUNTED_CHARS else len(said.text) // 4
-        self._figures.output_tokens += output_tokens
-        return output_tokens
-
-    def _note_failure(self, run: _Run, ticket: Ticket, error: Exception) -> None:
+    def _note_failure(self, run: _Run, ticket: int, error: Exception) -> None:
         refused, is_final = isinstance(error, SummarizerRefused), needs_a_person(error)
         run.failure = error
         run.refused = run.refused or refused
         self._figures.last_error = describe_failure(error)
         if (run.job.kind == "rules" or (refused and run.job.kind == "memory")) and not is_final:
-            return self._breaker.abandoned(ticket)  # no summary waits
+            self._breaker.abandoned(ticket)  # no summary waits
+            return
         if refused and run.salvaged is not None:  # enough of it serves
-            return self._note_success(ticket)
+            self._note_success(ticket)
+            return
         if refused and run.job.range_hash in self._refused_jobs and not self._breaker.tripped:
-            return self._breaker.abandoned(ticket)  # what is refused again says nothing of other contents
+            self._breaker.abandoned(ticket)  # what is refused again says nothing of other contents
+            return
         if refused:
             self._refused_jobs.add(run.job.range_hash)
         wait = retry_after_of(error)
@@ -370,9 +361,8 @@ class ResilientSummarizer:
                 f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked again "
                 f"after {max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
             )
-        return None
 
-    def _note_success(self, ticket: Ticket) -> None:
+    def _note_success(self, ticket: int) -> None:
         self._breaker.succeeded(ticket)
         self._refused_jobs.clear()
 

@@ -24,13 +24,6 @@ class Limits:
     max_input_tokens_per_session: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ticket:
-    """One call under way. `epoch` is the number of times that the breaker had opened when the call began."""
-
-    epoch: int
-
-
 class Breaker:
     """Closed, until `failures` calls in a row fail; then open for `cooldown` seconds; then half-open.
 
@@ -44,9 +37,9 @@ class Breaker:
         self._failures_allowed = failures
         self._cooldown = cooldown
         self._failures = 0
-        self._epoch = 0
+        self._opened = 0  # times; the ticket of a call is what it was when the call began
         self.tripped = False  # it has opened and no probe has closed it since
-        self._probe: Ticket | None = None
+        self._is_probing = False
         self._quiet_until = -inf
 
     def state(self, now: float) -> BreakerState:
@@ -59,48 +52,45 @@ class Breaker:
         """Return the seconds until a job may start; 0.0 is now. While a probe is under way, ask again in a second."""
         if now < self._quiet_until:
             return self._quiet_until - now
-        return 0.0 if self._probe is None else 1.0
+        return 1.0 if self._is_probing else 0.0
 
-    def begin(self, now: float) -> Ticket | None:
+    def begin(self, now: float) -> int | None:
         """Let a call through, or None. Every ticket ends in `succeeded`, `failed` or `abandoned`.
 
         A closed breaker lets the next attempt of a started job through: that job has waited for its own
         `retry_after`, and need not wait for those that other jobs have met since.
         """
-        if self.tripped and (now < self._quiet_until or self._probe is not None):
+        if self.tripped and (now < self._quiet_until or self._is_probing):
             return None
-        ticket = Ticket(self._epoch)
-        if self.tripped:
-            self._probe = ticket
-        return ticket
+        self._is_probing = self.tripped
+        return self._opened
 
-    def succeeded(self, ticket: Ticket) -> None:
+    def succeeded(self, ticket: int) -> None:
         """Note a good call."""
-        if ticket.epoch == self._epoch:
-            self._failures, self.tripped, self._probe = 0, False, None
+        if ticket == self._opened:
+            self._failures, self.tripped, self._is_probing = 0, False, False
 
-    def failed(self, ticket: Ticket, now: float, retry_after: float = 0.0, *, at_once: bool = False) -> bool:
+    def failed(self, ticket: int, now: float, retry_after: float = 0.0, *, at_once: bool = False) -> bool:
         """Note a failed call; `at_once` opens a closed breaker without waiting for more. Return whether a closed
         breaker has opened."""
         self._quiet_until = max(self._quiet_until, now + retry_after)
-        if ticket.epoch != self._epoch:
+        if ticket != self._opened:
             return False
         was_closed = not self.tripped
         self._failures += 1
         if self.tripped or at_once or self._failures >= self._failures_allowed:
-            self.tripped, self._probe, self._failures = True, None, 0
-            self._epoch += 1
+            self.tripped, self._is_probing, self._failures = True, False, 0
+            self._opened += 1
             self._quiet_until = max(self._quiet_until, now + self._cooldown)
         return was_closed and self.tripped
 
-    def abandoned(self, ticket: Ticket) -> None:
+    def abandoned(self, ticket: int) -> None:
         """Note a call that proves nothing, as one that was cancelled from outside; the next probe may go."""
-        if self._probe is ticket:
-            self._probe = None
+        if ticket == self._opened:
+            self._is_probing = False
 
 
 HOUR = 3600.0  # seconds
-
 _WARN_AT = 0.8  # share of a cap
 
 
@@ -129,17 +119,15 @@ class Caps:
         self.calls = 0
         self.tokens = 0
 
-    def ready_in(self, now: float) -> float | None:
-        """Return the seconds until a call may be sent; 0.0 is now, None is never again in this session."""
-        return self.room_in(now, self._held_back)
-
-    def room_in(self, now: float, tokens: int) -> float | None:
-        """Return the seconds until a call with so many input tokens fits; None is never."""
-        tokens = max(tokens, 1)
+    def ready_in(self, now: float, tokens: int | None = None) -> float | None:
+        """Return the seconds until a call may be sent, with so many input tokens; 0.0 is now, None is never again in
+        this session."""
+        tokens = max(self._held_back if tokens is None else tokens, 1)
         hour_calls, hour_tokens, most_calls, most_tokens = (inf if cap is None else cap for cap in self._caps.values())
         if self.calls >= most_calls or self.tokens + tokens > most_tokens or hour_calls < 1 or tokens > hour_tokens:
             return None
-        self._forget_before(now)
+        while self._hour and self._hour[0].at + HOUR <= now:
+            self._hour.popleft()
         calls, used, wait = len(self._hour), sum(spent.tokens for spent in self._hour), 0.0
         for spent in self._hour:  # until enough of the oldest are more than an hour old
             if calls < hour_calls and used + tokens <= hour_tokens:
@@ -149,7 +137,7 @@ class Caps:
 
     def admit(self, now: float, tokens: int) -> Spent | None:
         """Count a call that is about to be sent, or None if it may not be."""
-        if self.room_in(now, tokens) != 0.0:
+        if self.ready_in(now, tokens) != 0.0:
             self._held_back = tokens
             return None
         spent = Spent(now, tokens)
@@ -169,16 +157,11 @@ class Caps:
 
         Each is named once for either.
         """
-        self._forget_before(now)
-        hour_tokens = sum(spent.tokens for spent in self._hour)
-        used_up = (len(self._hour), hour_tokens + self._held_back, self.calls, self.tokens + self._held_back)
+        hour = [spent.tokens for spent in self._hour if spent.at + HOUR > now]
+        used_up = (len(hour), sum(hour) + self._held_back, self.calls, self.tokens + self._held_back)
         new: list[tuple[str, int, int]] = []
         for (name, cap), used in zip(self._caps.items(), used_up, strict=True):
             if cap is not None and used >= _WARN_AT * cap and (name, used >= cap) not in self._warned:
                 self._warned.add((name, used >= cap))
                 new.append((name, used, cap))
         return new
-
-    def _forget_before(self, now: float) -> None:
-        while self._hour and self._hour[0].at + HOUR <= now:
-            self._hour.popleft()

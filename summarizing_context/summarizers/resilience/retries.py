@@ -11,9 +11,7 @@ from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.replies import Refusal
 
 LONGEST_DELAY = 3_600.0  # seconds; a provider that asks for more is asked again after this
-
 _REFUSED_JOBS = 2  # after which a summary is not waited for any longer; it is still asked for, less and less often
-
 _DOUBLINGS = 16  # of the pause before what was refused is asked for again: half a minute becomes three weeks
 
 
