@@ -18,6 +18,7 @@ from summarizing_context.summarizers.prices import PriceTable
 
 _MOST = 500  # records and sessions that are told
 _MOST_NOTICES = 50
+_NEWEST = ("session", "client", "model", "messages", "tokens", "view_tokens")  # of a session's last record
 _MOST_BYTES = 4_000_000  # of a reply, or of one event, that are looked at
 
 logger = logging.getLogger("summarizing_context.proxy")
@@ -95,27 +96,24 @@ class Feed:
         """A request is answered."""
         self._total += 1
         record.at, record.number = time.time(), self._total
-        usage, price = record.usage, self._prices.price_of(record.model)
-        if usage is not None and price is not None:
+        usage, price = record.usage or Usage(), self._prices.price_of(record.model)
+        if record.usage is not None and price is not None:
             record.cost = price.cost(usage.total_input, usage.output, usage.cache_read)
         self._records.append(record)
+        sums = {
+            "requests": 1,
+            "failed": not 200 <= record.status < 300,  # an error of the provider, or nothing
+            "activations": record.activation is not None,
+            "input_tokens": usage.total_input,
+            "cache_read": usage.cache_read,
+            "output_tokens": usage.output,
+            "saved_tokens": max(0, record.tokens - record.view_tokens),
+            "cost": record.cost or 0.0,
+        }
         before = self._sessions.pop(record.session, {})
         self._sessions[record.session] = {
-            "session": record.session,
-            "client": record.client,
-            "model": record.model,
-            "requests": before.get("requests", 0) + 1,
-            "failed": before.get("failed", 0)
-            + (not 200 <= record.status < 300),  # an error of the provider, or nothing
-            "messages": record.messages,
-            "tokens": record.tokens,
-            "view_tokens": record.view_tokens,
-            "activations": before.get("activations", 0) + (record.activation is not None),
-            "input_tokens": before.get("input_tokens", 0) + (usage.total_input if usage else 0),
-            "cache_read": before.get("cache_read", 0) + (usage.cache_read if usage else 0),
-            "output_tokens": before.get("output_tokens", 0) + (usage.output if usage else 0),
-            "saved_tokens": before.get("saved_tokens", 0) + max(0, record.tokens - record.view_tokens),
-            "cost": before.get("cost", 0.0) + (record.cost or 0.0),
+            **{name: getattr(record, name) for name in _NEWEST},
+            **{name: before.get(name, 0) + value for name, value in sums.items()},
             "last_at": record.at,
         }
         if len(self._sessions) > _MOST:

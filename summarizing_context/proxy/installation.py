@@ -183,13 +183,13 @@ def service_of(platform: str, home: Path, environ: Mapping[str, str], command: S
         *("UMask=0077", "NoNewPrivileges=yes", "", "[Install]", "WantedBy=default.target", ""),
     ]
     reload, enable, begin, again, disable = (
-        Command(("systemctl", "--user", *words))
+        Command(("systemctl", "--user", *words.split()))
         for words in (
-            ("daemon-reload",),
-            ("enable", _UNIT),
-            ("start", _UNIT),
-            ("restart", _UNIT),
-            ("disable", "--now", _UNIT),
+            "daemon-reload",
+            f"enable {_UNIT}",
+            f"start {_UNIT}",
+            f"restart {_UNIT}",
+            f"disable --now {_UNIT}",
         )
     )
     return Service(

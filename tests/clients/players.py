@@ -179,9 +179,10 @@ async def library(session: Session) -> AsyncIterator[Send]:
             drops.extend([True] * bool(getattr(view, "rewritten_prefix", False)))
             shown = [_in_dialect(session.dialect, _said(row)) for row in view.messages]
             made, betas = {**body, _list(body): shown}, session.betas
-            if drops and "thinking" in body:
-                binding = {"prefix_mismatch_behavior": "drop_block"}
-                made["thinking"], betas = {**body["thinking"], "block_binding": binding}, [*betas, _BINDING]
+            if drops and session.dialect == "anthropic" and not session.as_sent:
+                thinking = body.get("thinking") or {"type": "adaptive"}
+                asked = {"prefix_mismatch_behavior": "drop_block"}
+                made["thinking"], betas = {**thinking, "block_binding": asked}, [*betas, _BINDING]
             return Arrived(made, betas, view.activation is not None)
 
         yield send

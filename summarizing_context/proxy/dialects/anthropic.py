@@ -13,6 +13,7 @@ be dropped. Dropped blocks are sent all the same: without them the beginning wou
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -88,15 +89,20 @@ class Anthropic:
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
         items: list[Out] = [bare(message) if row is None else row.sent[0] for message, row in shown]
         header = next((items[at] for at, (message, _) in enumerate(shown) if KEY not in message), None)
-        # the opening, with the effort that was set last in what the view leaves out
-        sent = {row.key for _, row in shown if row is not None}
-        efforts = [row.message[_EFFORT] for row in asked.rows if _EFFORT in row.message and row.key not in sent]
+        # the opening, with the effort that holds there: it was set last in what does not stand behind
+        at = next((at for at, (message, _) in enumerate(shown) if message["role"] == "assistant"), len(items))
         said: list[Out] = [row.sent[0] for row in asked.opening]
-        said += [{"role": "system", "content": [], _EFFORT: effort} for effort in efforts[-1:]]
-        if said:
-            at = next((at for at, (message, _) in enumerate(shown) if message["role"] == "assistant"), len(items))
+        behind = Counter(message.get(KEY) for message, _ in shown[at:])
+        efforts = list[Out]()
+        for row in reversed(asked.rows):  # of those that say the same, the newest stand behind
+            behind[row.key] -= 1
+            if _EFFORT in row.message and behind[row.key] < 0:
+                efforts.append({"role": "system", "content": [], _EFFORT: row.message[_EFFORT]})
+                break
+        if said or efforts:
             if at and shown[at - 1][0]["role"] == "system":  # two may not stand beside each other
                 said.append(items.pop(at := at - 1))
+            said += efforts
             items.insert(at, said[0] if len(said) == 1 else _joined(said))
         fields = asked.fields
         if drops_thinking:
@@ -126,13 +132,11 @@ def _row(data: bytes) -> tuple[Row, bool, list[Any]]:
         blocks = [_without_mark(block) if isinstance(block, dict) else block for block in content]
         is_text = len(blocks) == 1 and isinstance(blocks[0], dict) and blocks[0].keys() == {"type", "text"}
         message["content"] = blocks[0]["text"] if is_text else blocks
-    is_compacted = any(
-        block.get("type") == "compaction" and block.get("content") is not None for block in objects(content)
-    )
+    compacted = [block.get("content") for block in objects(content) if block.get("type") == "compaction"]
     if message["role"] == "system":  # a reminder among the messages, which the client wrote by itself
         message["metadata"] = HOOK
     key = digest(msgspec.json.encode(bare(message), order="deterministic"))
-    return Row({**message, KEY: key}, (data,), key), is_compacted, marks
+    return Row({**message, KEY: key}, (data,), key), any(said is not None for said in compacted), marks
 
 
 def _without_mark(block: Message) -> Message:
