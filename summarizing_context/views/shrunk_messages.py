@@ -12,7 +12,6 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from summarizing_context.concurrency import Pace
-from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.fences import within_fence
 from summarizing_context.messages.parts import (
     BESIDE_CONTENT,
@@ -40,6 +39,7 @@ from summarizing_context.messages.reading import (
     unpaid_frame,
     without_odd,
 )
+from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import water_level

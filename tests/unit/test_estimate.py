@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.messages.estimate import budget_tokens, estimate_text, estimates
+from summarizing_context.messages.tokens import budget_tokens, estimate_text, estimates
 from tests.docs.checkout import ROOT
 from tests.exact_counts import exact_counter
 
