@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from operator import mul
 from pathlib import Path
@@ -154,6 +154,10 @@ def budget_tokens(text: str) -> int:
 
 def estimates(text: str) -> tuple[int, int]:
     """Return the estimated tokens of `text`: those that segments are cut by, and those that budgets are kept by."""
+    return _short(text) if len(text) <= 32 else _estimated(text)  # names and types come again and again
+
+
+def _estimated(text: str) -> tuple[int, int]:
     cut = budget = 0
     for start in range(0, len(text), _PIECE):
         data, names, counts = features(text[start : start + _PIECE])
@@ -163,6 +167,9 @@ def estimates(text: str) -> tuple[int, int]:
             scaled -= _repeated(data) * 7_000
         budget += max(counts[-3] + 1, -(-scaled // SCALE))
     return cut, budget
+
+
+_short = lru_cache(4_096)(_estimated)
 
 
 def features(piece: str) -> tuple[bytes, bytes, tuple[int, ...]]:
@@ -213,7 +220,7 @@ def _cut_tokens(data: bytes, names: bytes, counts: tuple[int, ...]) -> int:
     A longer text never costs less: another letter takes no more from it than the letter costs by itself.
     """
     letters, numbers, ends, rare, changes = counts[0], counts[2], *counts[-3:]
-    scaled = sum(map(mul, _CUT_WEIGHTS, counts))
+    scaled: int = sum(map(mul, _CUT_WEIGHTS, counts))
 
     # Letters and digits cost more where they make no words; so much of it may stand in any words.
     by_pair = rare * 12_000 - letters * 1_764
