@@ -24,8 +24,8 @@ from summarizing_context.log.entries import Intake, RuleReader
 from summarizing_context.log.ledger import CallReader, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
-from summarizing_context.messages.counters import choose_counter
 from summarizing_context.messages.redaction import Redaction
+from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder, check_embedder
 from summarizing_context.retrieval.memory_extraction import (
     MemoryExtractor,

@@ -19,8 +19,8 @@ from summarizing_context.log.message_log import BoundThinking, OpenCall
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
-from summarizing_context.messages.counters import usage_total
 from summarizing_context.messages.redaction import Redact
+from summarizing_context.messages.tokens import usage_total
 from summarizing_context.messages.validation import Message
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.memory import Memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.messages.counters import TiktokenCounter, load_offline
+from summarizing_context.messages.tokens import TiktokenCounter, load_offline
 
 
 def exact_counter() -> TiktokenCounter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from summarizing_context import SummaryJob
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.verification.replies import SMALL_SOURCE
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "joint", "knoll", "lemon")

@@ -30,7 +30,7 @@ from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.log.entries import make_entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits
-from summarizing_context.messages.estimate import ESTIMATE, estimate_text
+from summarizing_context.messages.tokens import ESTIMATE, estimate_text
 from summarizing_context.messages.validation import check_message
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 

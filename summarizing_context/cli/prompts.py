@@ -29,7 +29,7 @@ from summarizing_context.cli.output import InputError, Status, dim, plain, show_
 from summarizing_context.cli.sessions import find_session
 
 if TYPE_CHECKING:
-    from summarizing_context.messages.counters import TokenCounter
+    from summarizing_context.messages.tokens import TokenCounter
     from summarizing_context.summarizers.prompts import Prompt
 
 
@@ -231,7 +231,7 @@ def _root(folder: Path | None) -> Any:
 
 
 def _counter() -> TokenCounter:
-    from summarizing_context.messages.counters import choose_counter
+    from summarizing_context.messages.tokens import choose_counter
 
     return anyio.run(choose_counter, "auto")
 

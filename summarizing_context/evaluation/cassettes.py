@@ -35,9 +35,9 @@ from summarizing_context.errors import (
     SummarizerRefused,
 )
 from summarizing_context.evaluation.replay import assumed_summary
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.redaction import Redact, Redaction, load_redaction, redact_message
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings

@@ -18,8 +18,8 @@ from typing import Any
 
 from summarizing_context.errors import SettingsError, TranscriptError
 from summarizing_context.extraction.values import exact_values
-from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 
 Message = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 from summarizing_context.assembly import open_context
 from summarizing_context.errors import PromptError, SettingsError
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES

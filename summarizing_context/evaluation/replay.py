@@ -19,9 +19,8 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.evaluation.outcomes import for_each
-from summarizing_context.messages.counters import choose_counter
-from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.reading import charged_texts, read_message
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter, estimate_text
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.stores.base import Store, SummaryKey

@@ -34,9 +34,9 @@ from summarizing_context.evaluation.probes import (
     dataset_session,
     read_session,
 )
-from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.reading import is_reminder, message_text_parts, read_message
 from summarizing_context.messages.search_terms import query_terms
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.validation import check_message
 from summarizing_context.settings.values import Settings
 from summarizing_context.transcripts import AUTO, find_transcripts, read

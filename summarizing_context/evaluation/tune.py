@@ -23,7 +23,7 @@ from summarizing_context.evaluation.outcomes import Interval, difference, mean_o
 from summarizing_context.evaluation.probes import Text
 from summarizing_context.evaluation.prompt_inspection import check_prompt
 from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, feed, open_arm, run_log
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
 from summarizing_context.summarizers.prompts import Prompt, latest, names, write_prompt

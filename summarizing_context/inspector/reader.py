@@ -18,9 +18,9 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import NodeNotFoundError
 from summarizing_context.evaluation.view_parts import view_parts
 from summarizing_context.log.tree import HeaderNode
-from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text, estimate_texts
 from summarizing_context.messages.reading import message_text_parts, read_message
 from summarizing_context.messages.shapes import blocks_of, shape_of
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
 from summarizing_context.sessions.activations import undo_outlook
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings

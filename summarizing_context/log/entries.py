@@ -19,10 +19,9 @@ import msgspec
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
-from summarizing_context.messages.counters import TokenCounter
-from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
 from summarizing_context.messages.reading import Reading, read_message, unpaid_frame
+from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_texts, estimates
 from summarizing_context.messages.validation import (
     LONG_TEXT,
     Message,

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 
 Count = Callable[[str], int]
 SHORT_MARK_TOKENS = 6  # reserved for a cut that is a number alone

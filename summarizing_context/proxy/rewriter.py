@@ -18,7 +18,7 @@ import msgspec
 from summarizing_context.adapters.open_sessions import Sessions, Window
 from summarizing_context.assembly import Options, open_store
 from summarizing_context.errors import BudgetError, StoreError, briefly
-from summarizing_context.messages.estimate import estimate_text, estimate_texts
+from summarizing_context.messages.tokens import estimate_text, estimate_texts
 from summarizing_context.proxy.dialects.base import (
     KEY,
     Asked,

@@ -23,9 +23,9 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment, Sources
 from summarizing_context.log.tree import Node
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.search_terms import stems
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import cut_results
 from summarizing_context.retrieval.definitions import bare_subject, definitions, normal_subject
 from summarizing_context.stores.base import (

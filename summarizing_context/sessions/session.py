@@ -31,7 +31,7 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
-from summarizing_context.messages.counters import TokenCounter
+from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.messages.validation import Message, check_message
 from summarizing_context.sessions.activations import ActivationHistory, last_to_undo, stored_form, usable_state
 from summarizing_context.sessions.announcements import Announce, Announced, Announcements, Notify

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import SettingsError
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer, SummaryReply

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.messages.counters import Calibration
+from summarizing_context.messages.tokens import Calibration
 from summarizing_context.settings.values import HEADER_TARGET, Settings
 from summarizing_context.summarizers.provider_window import ProviderWindow
 

@@ -12,7 +12,6 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from summarizing_context.concurrency import Pace
-from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.fences import within_fence
 from summarizing_context.messages.reading import (
     Part,
@@ -41,6 +40,7 @@ from summarizing_context.messages.shapes import (
     without_loaded_tools,
     without_wire_content,
 )
+from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import water_level

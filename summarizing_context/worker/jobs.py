@@ -15,9 +15,9 @@ from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Sources, render_entries
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, Want
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import CUTTING_VERSION
 from summarizing_context.settings.values import DEFAULT_CAPS, FIRST_CAP, Settings, summary_sizes
 from summarizing_context.stores.base import Store, SummaryKey

@@ -27,9 +27,9 @@ from summarizing_context.extraction.rules import Rule
 from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.rules import StandingRule
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.validation import encodable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey

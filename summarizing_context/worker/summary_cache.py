@@ -14,8 +14,8 @@ from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import render_entries
 from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText, stand_ins
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import KEY_LINES, cut_results
 from summarizing_context.settings.values import SummarySizes
 from summarizing_context.summarizers.extractive.summarizer import Extracts

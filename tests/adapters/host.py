@@ -15,7 +15,7 @@ from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, Message,
 from amplifier_core.message_models import ThinkingBlock, ToolCall, ToolCallBlock, Usage
 
 from summarizing_context import message_text_parts
-from summarizing_context.messages.estimate import budget_tokens
+from summarizing_context.messages.tokens import budget_tokens
 from tests.adapters.validity import anthropic_refusals, openai_refusals
 
 Row = dict[str, Any]

@@ -14,8 +14,8 @@ import pytest
 
 from summarizing_context import BudgetError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.messages.estimate import budget_tokens
 from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.tokens import budget_tokens
 from tests.adapters.converting import Row, host_rows, read_rows
 from tests.adapters.validity import refusals
 

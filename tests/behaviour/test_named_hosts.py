@@ -32,7 +32,7 @@ CLIENTS = {  # what opens connections, in which module, and where these may go
     "cli/proxy.py": {"build_opener"},  # --listen, the proxy of this machine
     "stores/postgres/connection.py": {"connect"},  # the store's address
     "stores/chroma.py": {"PersistentClient"},  # a folder, its telemetry off
-    "messages/counters.py": {"get_encoding"},  # tiktoken's table of ranks, with allow_download alone
+    "messages/tokens.py": {"get_encoding"},  # tiktoken's table of ranks, with allow_download alone
 }
 NAMES = {
     *("OpenAI", "AsyncOpenAI", "Anthropic", "AsyncAnthropic", "AzureOpenAI", "AsyncAzureOpenAI", "Client"),

@@ -35,7 +35,7 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path):
     assert ran.err == "Replaying 2 files at 1,000, 2,000, 4,000 tokens.\n"
 
 
-@pytest.mark.parametrize(("asked", "name"), [("estimate", "estimate/2"), ("auto", "tiktoken/o200k_base")])
+@pytest.mark.parametrize(("asked", "name"), [("estimate", "estimate/3"), ("auto", "tiktoken/o200k_base")])
 def test_a_replay_says_which_counter_it_uses(run: Runner, tmp_path, monkeypatch, asked: str, name: str):
     if asked == "auto":
         exact_counter()

@@ -36,7 +36,7 @@ HOMES = {
     "sqlite3": ("stores/sqlite/", "transcripts/parts.py"),
     "starlette": ("inspector/", "proxy/"),
     "tenacity": ("summarizers/resilience/caller.py",),
-    "tiktoken": ("messages/counters.py",),
+    "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
     "uvicorn": ("adapters/mcp.py", "inspector/server.py", "proxy/"),
 }

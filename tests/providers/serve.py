@@ -20,7 +20,7 @@ import openai
 from anyio.from_thread import start_blocking_portal
 
 from summarizing_context.cli import main as run_command
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 
 from .protocols import KEY, MODEL, PROTOCOLS, Json, Protocol, spoken_at, system_text, user_text

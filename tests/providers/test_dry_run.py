@@ -9,7 +9,7 @@ import pytest
 
 from summarizing_context import Settings
 from summarizing_context.evaluation.replay import Plan, forecast_log, replay_log
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.transcripts import Transcript
 from tests.laws.builders import session
 from tests.laws.judge import SMALL

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import latest, names, write_prompt
 from tests.evaluation.sessions import write

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.messages import counters as tokens
-from summarizing_context.messages.counters import (
+from summarizing_context.messages import tokens
+from summarizing_context.messages.tokens import (
     RANKS_CACHE_NAME,
     Calibration,
     TiktokenCounter,
+    budget_tokens,
     choose_counter,
     load_offline,
 )
-from summarizing_context.messages.estimate import budget_tokens
 from tests.exact_counts import exact_counter
 
 
@@ -54,10 +54,10 @@ async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_t
     caplog: pytest.LogCaptureFixture,
 ):
     tokens._tell_of_estimate.cache_clear()
-    assert (await choose_counter("estimate")).name == "estimate/2"
+    assert (await choose_counter("estimate")).name == "estimate/3"
     assert caplog.messages == [], "it was chosen"
     for _ in range(2):
-        assert (await choose_counter("auto")).name == "estimate/2"
+        assert (await choose_counter("auto")).name == "estimate/3"
     (told,) = caplog.messages
     assert "pip install 'summarizing-context[offline-tokens]'" in told
 
@@ -71,7 +71,7 @@ async def test_tiktoken_without_ranks_is_refused_and_says_what_to_do():
 
 @pytest.mark.usefixtures("nothing_here")
 async def test_a_failed_download_leads_to_the_estimate_or_to_an_error(caplog: pytest.LogCaptureFixture):
-    assert (await choose_counter("auto", allow_download=True)).name == "estimate/2"
+    assert (await choose_counter("auto", allow_download=True)).name == "estimate/3"
     ours = [record for record in caplog.records if record.name.startswith("summarizing_context")]
     assert [record.cause for record in ours] == ["ConnectionError"]  # type: ignore[attr-defined]
     with pytest.raises(SettingsError, match="nor could be downloaded"):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.fences import fence
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.views.shrunk_messages import Price, shrink_message, shrink_note
 from tests.laws.builders import assistant, call, result, user
 

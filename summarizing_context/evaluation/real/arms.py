@@ -39,7 +39,7 @@ from summarizing_context.evaluation.real.rendering import (
     tokens_of,
 )
 from summarizing_context.log.tree import HeaderNode
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import latest, load

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 
 Message = dict[str, Any]
 RESULT, CALLS, THINKS = "tool result", "assistant calls", "assistant thinks"

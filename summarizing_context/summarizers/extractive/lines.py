@@ -17,7 +17,6 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from summarizing_context.extraction.tool_calls import error_lines
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.text import (
     LINES_TABLE,
     LONGEST,
@@ -28,6 +27,7 @@ from summarizing_context.messages.text import (
     split_lines,
     words_of,
 )
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.extractive.sections import Count, Line
 
 PROSE = frozenset(("user", "assistant", "thinks"))

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.sections import (

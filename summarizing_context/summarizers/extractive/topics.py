@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.text import cleaned, lower_words, shown, split_lines, words_of
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.extractive.lines import STOP_WORDS
 from summarizing_context.summarizers.extractive.sections import Count
 
