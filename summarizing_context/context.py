@@ -124,7 +124,8 @@ class SummarizingContext:
         """Like `get_messages_for_request`, but return a `View`. `View.shared` is not copied; do not modify it.
 
         `bound_thinking` says what is done about signed thinking behind a rewritten beginning: it is `kept` until its
-        turn ends; the request has the provider drop it (`asked`); or views leave it out (`left_out`)."""
+        turn ends; the request has the provider drop it (`asked`); or views leave it out (`left_out`). It is
+        `free` where the provider takes calls without it: then a message is shown without it where it is long."""
         self._check()
         window = NO_PROVIDER if provider is None else read_provider(provider)
         budget = self._budgets.choose(token_budget, window)

@@ -20,6 +20,7 @@ from summarizing_context.evaluation.view_parts import view_parts
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text, estimate_texts
 from summarizing_context.messages.reading import message_text_parts, read_message
+from summarizing_context.messages.shapes import blocks_of, shape_of
 from summarizing_context.sessions.activations import undo_outlook
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings
@@ -242,9 +243,8 @@ def _bins(log: Sequence[Json], sizes: Sequence[int]) -> list[Json]:
 
 def _kind(message: Json) -> str:
     """Return who speaks: user, assistant, system, or tool for a result."""
-    role, content = str(message.get("role")), message.get("content")
-    blocks = content if isinstance(content, list) else []
-    if role == "tool" or any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks):
+    role = str(message.get("role"))
+    if role == "tool" or any(shape_of(block).kind == "result" for block in blocks_of(message)):
         return "tool"
     return {"developer": "system"}.get(role, role if role in ("user", "assistant", "system") else "tool")
 

@@ -97,7 +97,7 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_VERSION = f"facts/1 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
+_VERSION = f"facts/2 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
 
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
@@ -125,6 +125,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     files: bool = False  # may hold instruction files
     traits: Traits = NO_TRAITS  # what makes it important
     human: bool = False  # holds words that a person typed
+    held: tuple[str, ...] = ()  # of the calls, those that no host answers
+    state: tuple[str, ...] = ()  # names of what holds from there on
 
 
 class StoredFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -133,6 +135,13 @@ class StoredFacts(msgspec.Struct, frozen=True, array_like=True):
     counter: str
     facts: Facts
     version: str
+
+
+class Bounds(NamedTuple):
+    """How much of the log was said under a beginning that has been rewritten since."""
+
+    rewritten: int = 0  # entries before it
+    settled: int = 0  # entries before it stand in finished turns as well; never more than `rewritten`
 
 
 class PlacedMessage(NamedTuple):
@@ -202,6 +211,8 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         content=content_digest(reading),
         traits=read_traits(reading),
         human=reading.human,
+        held=reading.held,
+        state=reading.state,
         files=reading.role in FILE_ROLES and may_hold_files(data),
     )
     typed_length = sum(map(len, reading.typed)) if facts.human and len(data) > LONG_TEXT else None

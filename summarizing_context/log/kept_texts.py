@@ -12,7 +12,7 @@ from typing import NamedTuple
 from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.instruction_files import instruction_files
-from summarizing_context.messages.parts import Part
+from summarizing_context.messages.reading import Part
 from summarizing_context.settings.ledger_rules import PlanTools
 
 

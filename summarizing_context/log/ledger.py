@@ -31,8 +31,7 @@ from summarizing_context.extraction.tool_calls import (
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import OpenCalls
-from summarizing_context.messages.parts import Part
-from summarizing_context.messages.reading import Reading
+from summarizing_context.messages.reading import Part, Reading
 from summarizing_context.settings.ledger_rules import ANY, COMMAND_KEYS, TOOL, LedgerRule, LedgerRules
 
 _LONGEST: Mapping[str, int] = {"path": 400, "command": 300, "url": 400, "identifier": 64}  # characters of a value

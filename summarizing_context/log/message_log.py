@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 from summarizing_context.extraction.importance import ImportanceIndex
 from summarizing_context.log.entries import (
+    Bounds,
     Entry,
     PlacedMessage,
     Role,
@@ -39,7 +41,7 @@ from summarizing_context.log.segments import (
     Sources,
     render_entries,
 )
-from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.messages.shapes import result_message
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.ledger_rules import PlanTools
 from summarizing_context.stores.base import StoredRules
@@ -66,14 +68,12 @@ class OpenCall:
 
     def result(self, content: str | list[Any]) -> Message:
         """Return the message that answers the call, in the shape in which the call was made, for `add_message`."""
-        if self.block == "tool_use":
-            return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": self.id, "content": content}]}
-        return {"role": "tool", "tool_call_id": self.id, "content": content}
+        return result_message(self.block, self.id, self.name, content)
 
 
 # What becomes of signed thinking of the open turn once its beginning is rewritten: it stays until the turn ends; it
-# stays and the request asks the provider to drop it; or it is left out at once.
-BoundThinking = Literal["kept", "asked", "left_out"]
+# stays and the request asks the provider to drop it; or it is left out at once. Where it is free, no message needs it.
+BoundThinking = Literal["kept", "asked", "left_out", "free"]
 
 
 class MessageLog:
@@ -113,6 +113,7 @@ class MessageLog:
         self._steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
         self._criticals: list[int] = []
+        self._states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
         self.kept_texts = KeptTexts(plans)
         self.importance = ImportanceIndex()
@@ -153,6 +154,16 @@ class MessageLog:
         at = bisect_right(self.group_starts, index)
         return self.group_starts[at - 1] if at else index
 
+    @property
+    def newest_step(self) -> int:
+        """The newest assistant row, or the first of several in a row; -1 for none."""
+        return self._steps[-1] if self._steps else -1
+
+    @property
+    def thinking_from(self) -> float:
+        """The message that an answer goes on from, whose thinking a provider may want back; none where it is free."""
+        return inf if self.bound_thinking == "free" else self.newest_step
+
     def bounds(self) -> Bounds:
         """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;
         the newest may still go on."""
@@ -174,7 +185,7 @@ class MessageLog:
             self.leading_count = self.closed_groups_stop = stop = index + 1
             self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
             return
-        step = self._groups.add(facts.calls, facts.answers, turn=facts.turn)
+        step = self._groups.add(facts.calls, facts.answers, turn=facts.turn, held=facts.held)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
         self.kept_texts.add(index, entry)
         if facts.human:
@@ -186,6 +197,8 @@ class MessageLog:
             self._systems.append(index)
         if facts.critical:
             self._criticals.append(index)
+        for name in facts.state:
+            self._states.setdefault(name, []).append(index)
         for start, stop in step.closed:
             members = self.entries[start:stop]
             self.group_starts.append(start)
@@ -320,7 +333,7 @@ class MessageLog:
         found: list[OpenCall] = []
         for index, ordinal in self._waiting():
             reading = self.read(index)[0].reading
-            part = [part for part in reading.parts if part.kind == "call" and part.id in reading.calls][ordinal]
+            part = [part for part in reading.parts if part.half == "call" and part.id in reading.calls][ordinal]
             arguments: Any = part.texts[0] if part.texts else ""
             with suppress(ValueError, RecursionError):
                 arguments = json.loads(arguments)
@@ -328,13 +341,13 @@ class MessageLog:
         return found
 
     def _waiting(self) -> list[tuple[int, int]]:
-        """The same: for each its message, and which of the calls of that it is."""
+        """The same: for each its message, and which of the calls of that it is. Those that no host answers are none."""
         waiting, made = OpenCalls(), list[tuple[int, int]]()
         for index in range(self.closed_groups_stop, len(self.entries)):
             facts = self.entries[index].facts
             made += [(index, at) for at in range(len(facts.calls))]
-            waiting.take(facts.calls, facts.answers)
-        return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
+            waiting.take(facts.calls, facts.answers, facts.held)
+        return [made[ordinal] for ordinal in sorted(waiting.unanswered(held=False))]
 
     def interrupt(self) -> None:
         """A request is due: have views give up open calls that it cannot wait for. These are calls of an earlier
@@ -377,11 +390,13 @@ class MessageLog:
         rows = ((index, self.entries[index].facts) for index in range(self.leading_count, stop))
         opening = [index for index, facts in rows if facts.role == Role.USER and not facts.answers]
         pinned = [index for index in self.pinned.indexes[::-1] if index < cut]
+        state = {places[at - 1] for places in self._states.values() if (at := bisect_left(places, cut))}
         return Candidates(
             opening or list(humans[:1]),
             humans[::-1],
             self._systems[: bisect_left(self._systems, cut)][::-1],
             [*pinned, *self._criticals[: bisect_left(self._criticals, cut)][::-1]],
+            [self.group_start(index) for index in sorted(state, reverse=True)],
         )
 
     def staying(self, start: int, stop: int) -> set[int]:
@@ -405,6 +420,9 @@ class MessageLog:
         del self.group_starts[bisect_left(self.group_starts, stop) :]
         del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
         del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
+        self._states = {
+            name: kept for name, places in self._states.items() if (kept := places[: bisect_left(places, stop)])
+        }
         self.rules.forget(stop)
         self.kept_texts.forget(stop)
         self.importance.forget(len(self.group_starts))

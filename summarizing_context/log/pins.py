@@ -92,3 +92,4 @@ class Candidates(NamedTuple):
     humans: Sequence[int]  # what humans wrote, newest first
     system: Sequence[int]  # mid-log system and developer rows, newest first
     critical: Sequence[int]  # pinned by a call, then marked ones, newest first; before the others where they compete
+    state: Sequence[int] = ()  # first entries of the groups that hold from there on, newest first; before all others

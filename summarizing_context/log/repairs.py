@@ -4,6 +4,7 @@ Pure. A group is shown with each result right after its call. Calls abandoned wi
 result; a result that came too late, or for no call at all, is a fenced note; a message that answers calls of
 several messages is shown split. Split call lines behind one that waits are held back until a result comes. An
 ephemeral message, and an interruption, give up the calls that are open where they stand, in the view only.
+Of a pair that no host makes, both halves are shown as they came, in the order of the log, or neither.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.segments import GroupCutter, OpenCalls
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.parts import Part, is_result
+from summarizing_context.messages.reading import Part, read_message, texts_to_quote
+from summarizing_context.messages.shapes import SHAPES, blocks_of, content_key, is_result, is_untyped, result_message
 from summarizing_context.messages.validation import Message, encodable
 
 Repair = Literal[
@@ -28,10 +30,13 @@ Repair = Literal[
     "surrogates_replaced",
     "thinking_dropped",
     "chain_dropped",
+    "pair_dropped",
     "pin_note",
 ]
 
 NOTES: frozenset[Repair] = frozenset({"late_result_note", "pin_note"})  # fenced texts
+
+_PAIR_LEFT_OUT = "[a call without its result is left out]"
 
 NO_RESULT = "[no result of this call was recorded]"
 
@@ -69,11 +74,17 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
         return [_whole(group[0])]
     if closed and group and _needs_no_repair(group):
         return list(map(_whole, group))
+    if closed and (alone := _alone(group)):
+        left = [_without(read, alone) for read in group]
+        cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
+        pieces = show_group(left, closed=True)
+        return [each._replace(repairs=(*each.repairs, "pair_dropped")) if each.seq in cut else each for each in pieces]
     open_calls, units, deferred = OpenCalls(), list[_Unit](), list[Piece]()
+    in_order = any(read.reading.held for read in group)
     for read in group:
-        _place(read, open_calls, units, deferred)
+        _place(read, open_calls, units, deferred, in_order)
     shown: list[Piece] = []
-    waiting = open_calls.unanswered()
+    waiting = open_calls.unanswered(held=False)
     lost = waiting | open_calls.given_up
     for unit in units:
         shown += [*unit.before, unit.piece, *unit.results]
@@ -101,7 +112,7 @@ def show_interrupted(
 def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
     """Results that no call waits for, as a message that anybody may send."""
     chosen = [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]
-    said = "\n".join(text for part in chosen for text in part.texts)
+    said = "\n".join(text for part in chosen for text in texts_to_quote(read.message, part))
     ids = ("".join(char for char in part.id if char.isalnum() or char in "-_.:")[:64] for part in chosen)
     text = fence("late_result", said, call=" ".join(ids))
     return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
@@ -110,7 +121,7 @@ def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
 def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
     """The message as every provider accepts it: its content never missing, never null, its texts valid Unicode."""
     repairs: tuple[Repair, ...] = ()
-    if message.get("content") is None:
+    if message.get("content") is None and content_key(message) == "content":
         message, repairs = {**message, "content": ""}, ("content_none",)
     shown: Message = encodable(message)
     return (message, repairs) if shown is message else (shown, (*repairs, "surrogates_replaced"))
@@ -119,7 +130,9 @@ def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
 def _show_groups(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of what came behind an ephemeral message: of the groups that it makes by itself."""
     cutter = GroupCutter()
-    ranges = [each for read in group for each in cutter.add(read.reading.calls, read.reading.answers).closed]
+    ranges: list[tuple[int, int]] = []
+    for read in group:
+        ranges += cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held).closed
     shown = [piece for at, stop in ranges for piece in show_group(group[at:stop], closed=True)]
     rest = group[ranges[-1][1] if ranges else 0 :]
     return shown + show_group(rest, closed=closed)
@@ -134,7 +147,9 @@ def _needs_no_repair(group: Sequence[PlacedMessage]) -> bool:
         and len(set(answered)) == len(answered) == len(calls.calls)
         and set(answered) == set(calls.calls)
         and all(read.reading.answers and not read.reading.calls for read in results)
-        and all(part.kind in ("result", "extra") for read in results for part in read.reading.parts)
+        and (
+            bool(calls.held) or all(part.kind in ("result", "extra") for read in results for part in read.reading.parts)
+        )
     )
 
 
@@ -142,14 +157,47 @@ def _whole(read: PlacedMessage) -> Piece:
     return Piece(read.seq, *present(read.message))
 
 
-def _place(read: PlacedMessage, open_calls: OpenCalls, units: list[_Unit], deferred: list[Piece]) -> None:
-    """Put one message of a group where the view will show it."""
+def _alone(group: Sequence[PlacedMessage]) -> set[str]:
+    """The ids of the halves whose other half the group lacks, of pairs that no host makes, and of the calls that were
+    made from within these."""
+    parts = [part for read in group for part in read.reading.parts if part.half and part.shape in SHAPES and part.whole]
+    calls, results = ({part.id for part in parts if part.half == half} for half in ("call", "result"))
+    alone = (calls ^ results) & {part.id for part in parts if part.kind == "opaque"}
+    for read in group if alone else ():
+        for block in [*blocks_of(read.message), *(read.message.get("tool_calls") or ())]:
+            caller = block.get("caller") if isinstance(block, dict) else None
+            if isinstance(caller, dict) and alone & {caller.get("tool_id"), caller.get("caller_id")}:
+                alone.add(block.get("call_id") or block.get("id"))
+    return alone
+
+
+def _without(read: PlacedMessage, ids: set[str]) -> PlacedMessage:
+    """The message without the calls and results of these ids."""
+    places = {part.block for part in read.reading.parts if part.half and part.id in ids}
+    if not places:
+        return read
+    message = dict(read.message)
+    if isinstance(listed := message.get("tool_calls"), list):
+        message["tool_calls"] = [call for call in listed if not isinstance(call, dict) or call.get("id") not in ids]
+    left_out = {"text": _PAIR_LEFT_OUT} if is_untyped(message) else {"type": "text", "text": _PAIR_LEFT_OUT}
+    if -1 in places and is_result(message):
+        message = {"role": "user", "content": _PAIR_LEFT_OUT}
+    elif blocks := blocks_of(message):
+        message[content_key(message)] = [b for at, b in enumerate(blocks) if at not in places] or [left_out]
+    return PlacedMessage(read.seq, message, read_message(message))
+
+
+def _place(
+    read: PlacedMessage, open_calls: OpenCalls, units: list[_Unit], deferred: list[Piece], in_order: bool
+) -> None:
+    """Put one message of a group where the view will show it; `in_order` where a pair is shown that no host makes."""
     parts = [part for part in read.reading.parts if part.kind != "extra"]  # these go with what they stand beside
     answers, made = set(read.reading.answers), set(read.reading.calls)
-    results = [part for part in parts if part.kind == "result" and part.id in answers]
-    calls = [part for part in parts if part.kind == "call" and part.id in made]
-    first, places = open_calls.take([part.id for part in calls], [part.id for part in results])
-    found = list(zip(results, places, strict=True))
+    results = [part for part in parts if part.half == "result" and part.id in answers]
+    calls = [part for part in parts if part.half == "call" and part.id in made]
+    first, places = open_calls.take([part.id for part in calls], [part.id for part in results], read.reading.held)
+    found = [(part, at) for part, at in zip(results, places, strict=True) if part.kind == "result"]
+    results = [part for part in results if part.kind == "result"]
     answered = sorted({place[0] for _, place in found if place is not None})
     orphans = [part for part, place in found if place is None]
     rest = any(part.kind != "result" for part in parts) or bool(read.reading.calls)
@@ -167,7 +215,7 @@ def _place(read: PlacedMessage, open_calls: OpenCalls, units: list[_Unit], defer
     else:
         deferred += late
         return
-    if calls:
+    if calls or in_order:
         units.append(_Unit(read, remainder, {first + n: part for n, part in enumerate(calls)}, late))
     else:
         deferred += [*late, remainder]
@@ -178,24 +226,26 @@ def _split(read: PlacedMessage, blocks: set[int], *, calls: bool = True) -> Piec
     message, repairs = present(read.message)
     if not calls and "tool_calls" in message:
         message = {key: value for key, value in message.items() if key != "tool_calls"}
-    content = message["content"]
-    if not isinstance(content, list) or is_result(message):
+    content, key = blocks_of(message), content_key(message)
+    if not content or is_result(message):
         return Piece(read.seq, message, repairs)
     chosen = [block for at, block in enumerate(content) if at in blocks]
-    return Piece(read.seq, {**message, "content": chosen}, ("split_results",))
+    return Piece(read.seq, {**message, key: chosen}, ("split_results",))
 
 
 def _stand_ins(index: int, missing: Sequence[Part]) -> list[Piece]:
-    """Results for calls that never got one, in the shape in which the calls were made."""
-    blocks: list[dict[str, Any]] = []
+    """Results for calls that never got one, in the shape in which the calls were made: those in blocks as one
+    message."""
     pieces: list[Piece] = []
+    blocks: dict[str, Message] = {}
     for part in missing:
-        if part.shape == "tool_use":
-            blocks.append({"type": "tool_result", "tool_use_id": part.id, "content": NO_RESULT, "is_error": True})
+        answer = result_message(part.shape, part.id, part.name, NO_RESULT, failed=True)
+        key = content_key(answer)
+        if answer["role"] == "tool":
+            pieces.append(Piece(index, answer, ("stand_in_result",)))
+        elif part.shape in blocks:
+            blocks[part.shape][key] += answer[key]
         else:
-            message = {"role": "tool", "tool_call_id": part.id, "content": NO_RESULT}
-            pieces.append(Piece(index, message, ("stand_in_result",)))
-    if blocks:
-        repairs: tuple[Repair, ...] = tuple("stand_in_result" for _ in blocks)
-        pieces.append(Piece(index, {"role": "user", "content": blocks}, repairs))
-    return pieces
+            blocks[part.shape] = answer
+    lost: Repair = "stand_in_result"
+    return pieces + [Piece(index, answer, (lost,) * len(answer[content_key(answer)])) for answer in blocks.values()]

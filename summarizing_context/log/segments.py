@@ -4,6 +4,8 @@ Pure. A group is one message, or a message with calls and everything up to its l
 call rows one after the other before any result, are one group of up to `MAX_HELD` rows. A result gives up the calls of
 earlier lines, for it can be shown only behind them. Whatever is no result of an open call gives up all of them: a
 message, a further call once a result has come, a result that nobody waits for, words of the user's beside a result.
+A call that no host answers, as of a tool that runs at the provider, is held open until its result comes, or until the
+assistant's turn ends: what comes meanwhile, up to `MAX_TURN` rows, belongs to its group.
 
 Segments are decided by content alone, looking back only: the segments of a prefix of the log are a prefix of the
 segments of the log, and after an edit the cuts fall back into step within a few segments (content-defined chunking).
@@ -24,6 +26,7 @@ from summarizing_context.messages.truncation import cut_evenly
 from summarizing_context.messages.validation import encodable
 
 MAX_HELD = 24  # split call lines that wait together, beside the first
+MAX_TURN = 96  # rows of a group while a call is held open
 
 Place = tuple[int, int]  # of a call in its group: its message among those with calls, its ordinal
 
@@ -48,6 +51,7 @@ class OpenCalls:
         self.given_up: set[int] = set()  # ordinals of the calls that no result may answer any more
         self.answered = False  # whether a result has come since the first of the calls that are open
         self._open: dict[str, list[Place]] = {}  # by id, oldest first
+        self._held: set[str] = set()  # ids of calls that no host answers
         self._left: list[int] = []  # unanswered calls of each unit
         self._kept = 0  # units before this one have no open call
 
@@ -56,8 +60,16 @@ class OpenCalls:
         """Every call has its result, or is given up."""
         return not self._open
 
-    def take(self, calls: Sequence[str], answers: Sequence[str]) -> tuple[int, list[Place | None]]:
+    @property
+    def holds(self) -> bool:
+        """A call that no host answers waits for its result."""
+        return not self._held.isdisjoint(self._open)
+
+    def take(
+        self, calls: Sequence[str], answers: Sequence[str], held: Sequence[str] = ()
+    ) -> tuple[int, list[Place | None]]:
         """Note a message: the ordinal of its first call, and the calls that its results answer."""
+        self._held.update(held)
         found = [self.answer(id) for id in answers]
         last = max((place[0] for place in found if place is not None), default=-1)
         if last >= 0:
@@ -96,18 +108,19 @@ class OpenCalls:
         """All calls of a unit are answered."""
         return self._left[unit] == 0
 
-    def unanswered(self) -> set[int]:
-        """Ordinals of the calls that wait for a result."""
-        return {ordinal for waiting in self._open.values() for _, ordinal in waiting}
+    def unanswered(self, *, held: bool = True) -> set[int]:
+        """Ordinals of the calls that wait for a result; without those that no host answers if not `held`."""
+        left_out = set() if held else self._held
+        return {ordinal for id, waiting in self._open.items() if id not in left_out for _, ordinal in waiting}
 
     def _give_up(self, before: int) -> None:
         """No result will be taken any more for calls of the units before this one."""
         if any(self._left[self._kept : before]):
             calls = [(id, *place) for id, waiting in self._open.items() for place in waiting]
-            self.given_up.update(ordinal for _, unit, ordinal in calls if unit < before)
+            self.given_up.update(ordinal for id, unit, ordinal in calls if unit < before and id not in self._held)
             self._open = {}
             for id, unit, ordinal in calls:
-                if unit >= before:
+                if unit >= before or id in self._held:
                     self._open.setdefault(id, []).append((unit, ordinal))
         self._kept = max(self._kept, before)
 
@@ -121,17 +134,19 @@ class GroupCutter:
         self._open_calls: OpenCalls | None = None
         self._run = position  # where a second message with calls joined the open group
 
-    def add(self, calls: Sequence[str], answers: Sequence[str], *, turn: bool = False) -> Step:
-        """Take the next message, given the ids of the calls that it makes and answers, and whether it begins
-        a turn of the user's."""
+    def add(
+        self, calls: Sequence[str], answers: Sequence[str], *, turn: bool = False, held: Sequence[str] = ()
+    ) -> Step:
+        """Take the next message, given the ids of the calls that it makes and answers, those of them that no host
+        answers, and whether it begins a turn of the user's."""
         closed: tuple[tuple[int, int], ...] = ()
-        if self._open_calls is not None and not self._joins(self._open_calls, calls, answers):
+        if self._open_calls is not None and not self._joins(self._open_calls, calls, answers, turn):
             closed = ((self.start, self.position),)
             self._open_calls = None
         if self._open_calls is None:
             self.start, self._open_calls = self.position, OpenCalls()
         open_calls = self._open_calls
-        first_call, found = open_calls.take(calls, answers)
+        first_call, found = open_calls.take(calls, answers, held)
         if open_calls.units == 1 or (calls and open_calls.units == 2):
             self._run = self.position
         self.position += 1
@@ -140,8 +155,11 @@ class GroupCutter:
             self._open_calls = None
         return Step(closed, first_call, tuple(-1 if place is None else place[1] for place in found))
 
-    def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str]) -> bool:
-        """Whether a message belongs to the open group: it answers a call, or is one more of the split call lines."""
+    def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str], turn: bool) -> bool:
+        """Whether a message belongs to the open group: it answers a call, is one more of the split call lines, or comes
+        while a call is held open."""
+        if open_calls.holds:
+            return self.position - self.start < MAX_TURN and (not turn or open_calls.waits_for(answers))
         if calls and open_calls.units > 1 and self.position - self._run >= MAX_HELD:
             return False
         return open_calls.waits_for(answers) or (bool(calls) and not answers and not open_calls.answered)

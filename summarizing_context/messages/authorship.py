@@ -26,7 +26,6 @@ _BESIDE = (_REMINDER | _ATTACHED).union(
 _NAMES = OURS | _ATTACHED | {"skill", "instructions", "permissions"}
 _MARKS = ("isMeta", "isCompactSummary", "synthetic")
 _LATER_MARKS = ("isVisibleInTranscriptOnly", "isSynthetic", "isSidechain", "bashExecution")  # no key knows of these
-
 _BEGINNINGS = (  # folded, of texts that hosts write without a tag
     "base directory for this skill:",
     "this session is being continued from ",
@@ -73,7 +72,6 @@ _INSTRUCTIONS = re.compile(  # what files of instructions, and those of skills, 
 )
 
 _BRACKET = re.compile(r"&(?:(lt|#0*60|#x0*3c)|gt|#0*62|#x0*3e);", re.IGNORECASE)
-
 _FILES = re.compile(  # around files that Gemini puts beside a person's words
     r"^--- (?:(End of )content|Content from referenced files|(End of )?Context from: [^\n]{1,160}?) ---[^\S\n]*$",
     re.MULTILINE,

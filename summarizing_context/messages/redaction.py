@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.reading import Reading, read_message, typed_texts
+from summarizing_context.messages.shapes import ID_FIELDS
 from summarizing_context.messages.validation import Message
 
 Redact = Callable[[str], str]
 LEFT_OUT = "[texts are left out here: a secret may span these texts]"
-_UNCHANGED = frozenset({"role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "signature"})  # they bind
+_UNCHANGED = ID_FIELDS | {"role", "type", "id", "signature"}  # they bind
 _SAME = 4  # characters alike that end a change
 _MARK = 128  # characters of what stands in a secret's place
 _FARTHEST = 2**15  # characters of a secret; where a longer one ends is not looked for

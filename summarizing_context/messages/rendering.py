@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.authorship import split_pieces, split_words
-from summarizing_context.messages.parts import Part
-from summarizing_context.messages.reading import Reading, is_reminder
+from summarizing_context.messages.reading import Part, Reading, is_reminder
 
 RENDERER_VERSION = "1"
 TYPED = "user"  # the label of what a human typed

@@ -21,7 +21,6 @@ _AT_ONCE = 10_000  # characters: spaces between the letters of megabytes, made a
 _WORD = re.compile(r"[^\W_]+")
 _STEM = 4  # letters after which the end of a word may differ
 _WIDE = 4  # times a snippet: of a text, what is shown of it without its spaces
-
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # kana, Chinese characters

@@ -15,7 +15,6 @@ _EMPTY_LINES = re.compile(r"\n{3,}")
 _UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _BULLET = re.compile(r"(?:(?:[-*+•>]|\\{0,9}#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+){1,3}")
-
 _SENTENCE_END = re.compile(
     r"[.!?][\"'”’)\]`*_]{0,3}\s{1,9}(?=[\"'“‘(\[`*_]{0,3}[A-Z0-9/~À-ÖØ-ÞΑ-ΩА-Я\u3040-\uffff])|[。！？]"
 )
@@ -143,7 +142,6 @@ def _pieces(line: str) -> Iterator[str]:
 
 Words = list[bytes]
 _KEPT = b"abcdefghijklmnopqrstuvwxyz0123456789_"
-
 _TABLE = bytes(
     byte if byte >= 128 or byte in _KEPT else byte + 32 if 65 <= byte <= 90 else 32  # others part the words
     for byte in range(256)

@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from summarizing_context.errors import StoreError, UndoError
-from summarizing_context.log.entries import Entry, decode_entry
+from summarizing_context.log.entries import Bounds, Entry, decode_entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text, estimate_texts
-from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.reading import read_message
 from summarizing_context.stores.base import NewActivation, SessionStore, StoredActivation
 from summarizing_context.views.activation import ActivationRecord

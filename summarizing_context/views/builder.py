@@ -227,6 +227,8 @@ class Viewer:
 
         # decide
         tail, skipped = self._fed(provider_view, room)
+        if provider_view.tail.is_stale:
+            provider_view.pending = provider_view.pending or "restored"
         asked = ViewRequest(reason, focus, request, tuple(memories))
         system, looks = self.system_rows.name, self.only_looks
         now = NextView(self._sources, self._sections, provider_view, tail, room, asked, system, skipped, looks)
@@ -295,7 +297,7 @@ class Viewer:
             )
         bounds = self._log.bounds() if shape.rebinds else before.bounds
         tail = provider_view.tail
-        if bounds != tail.bounds:  # shown anew within them
+        if bounds != tail.bounds or tail.is_stale:  # shown anew within them
             was, room = tail, tail.room
             tail = self.pace.once(
                 ("within", was, len(self._log), bounds),

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from summarizing_context.extraction.importance import Ranked
-from summarizing_context.log.entries import PlacedMessage
+from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.pins import Candidates
 from summarizing_context.log.repairs import Piece, Repair, present
-from summarizing_context.messages.fences import fence
-from summarizing_context.messages.provider_bindings import Bounds, has_signed_thinking, loaded_tools, without_thinking
+from summarizing_context.messages.shapes import (
+    blocks_of,
+    has_signed_thinking,
+    loaded_tools,
+    shape_of,
+    state_names,
+    without_thinking,
+)
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room
 from summarizing_context.views.shrunk_messages import Price, says_nothing
-from summarizing_context.views.tail import MessageReader, Tail, TailItem, shown_within
+from summarizing_context.views.tail import MessageReader, Tail, TailItem, shown_within, told_of
 
 _OPENING_ROWS = 8  # of the first human message that are shown though they are not critical
 
@@ -56,6 +62,8 @@ class Pins(NamedTuple):
     rules_left_out: int = 0  # standing rules and pinned texts
 
 
+_GOES_ON: Message = {"role": "assistant", "content": [{"type": "text", "text": "[…]"}]}
+
 NO_PINS = Pins((), (), 0, ())
 
 
@@ -69,7 +77,21 @@ def choose_staying(candidates: Candidates, source: MessageReader, room: Room, be
     left_out: list[int] = []
     said = set[str]()
     left = room.staying_cap - beside
+    log = source.log
+    bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
+    for start in dict.fromkeys(candidates.state):
+        reads, costs = source.group_at(start)
+        tail = Tail(start, room, price, bounds)
+        tail.take(reads, costs, closed=True, thinking_from=log.thinking_from)
+        if tail.tokens <= left:
+            items += tail.items
+            left -= tail.tokens
+        else:
+            left_out.append(start)
+    held = {item.seq for item in items}
     for index in dict.fromkeys((*candidates.critical, *candidates.system)):
+        if index in held:
+            continue
         if len(left_out) >= _MISSES and source.cost(index) > left:
             left_out.append(index)
             continue
@@ -107,14 +129,16 @@ def choose_pins(
     for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
         cap = left // (len(rows) - done)
         if cap >= room.least_cap // 4:
-            others.append(shown_within(piece, cost, cap, price))
-            left -= others[-1].tokens
+            pin = shown_within(piece, cost, cap, price)
+            others += [pin] if _fits(pin, cap) else []
+            left -= pin.tokens if _fits(pin, cap) else 0
 
     # the latest human message
     latest = next(iter(candidates.humans), None)
     if latest is not None and latest not in {*held, *candidates.first}:
         pin = shown_within(*_piece(*source.read(latest), price), room.pin_cap, price)
-        others += [pin] if canonical_json(pin.message) not in staying.said else []
+        is_new = canonical_json(pin.message) not in staying.said
+        others += [pin] if is_new and _fits(pin, room.pin_cap) else []
 
     # what humans wrote before
     if humans_cap:
@@ -134,12 +158,36 @@ def choose_pins(
                 humans_cap -= pin.tokens
 
     pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
+    if system := _as_one_row([pin.message for pin in pins if pin.message["role"] == "system"], price):
+        pins = [pin for pin in pins if pin.message["role"] != "system"]
     first = set(candidates.first)
     split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in first), default=0)
     whole = {pin.seq for pin in others if not pin.left_out}
     unshown = {*staying.left_out, *(pin.seq for pin in staying.items if pin.left_out)} - whole
     opening_stop = pins[split - 1].seq + 1 if split else 0
-    return Pinned(tuple(pins[:split]), tuple(pins[split:]), tuple(sorted(unshown)), opening_stop)
+    before, after = (*pins[:split], *(system if split else ())), (*(() if split else system), *pins[split:])
+    return Pinned(before, after, tuple(sorted(unshown)), opening_stop)
+
+
+def _as_one_row(rows: Sequence[Message], price: Price) -> tuple[TailItem, ...]:
+    """System rows where messages are made of blocks, as in Anthropic's protocol: at most one may follow a row of the
+    user's, and an answer has to follow it. Nothing for none, and where any may stand anywhere."""
+    if not any("output_config" in row or isinstance(row["content"], list) for row in rows):
+        return ()
+    blocks: dict[str, Any] = {}
+    joined: Message = {}
+    for row in rows:
+        content = row["content"]
+        is_over = row.get("clear_at") == "next_user_message"
+        for block in content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []:
+            changes = list(state_names(block))
+            if changes or not is_over:
+                name = changes[0] if changes else canonical_json(block)
+                blocks = {key: value for key, value in blocks.items() if key != name} | {name: block}
+        joined |= {**row, "output_config": {**joined.get("output_config", {}), **row.get("output_config", {})}}
+    joined = {key: value for key, value in joined.items() if key != "clear_at" and value != {}}
+    shown = {**joined, "content": list(blocks.values())}
+    return tuple(TailItem(-1, row, price.message(row), 0, ()) for row in (shown, _GOES_ON))
 
 
 def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
@@ -149,9 +197,7 @@ def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
     if (tools := loaded_tools(read.message)) is not None:
         message, repairs, tokens = tools, ("pin_note",), price.message(tools)
     elif read.reading.calls or read.reading.answers:  # alone it would ask for, or answer, what is not there
-        text = fence("earlier_message", "\n".join(read.reading.texts), role=read.reading.role)
-        message = {"role": "user", "content": text}
-        repairs = ("pin_note",)
+        _, message, repairs = told_of(read.seq, read.reading)
         tokens = price.message(message)
     else:
         message, repairs = present(read.message)
@@ -159,6 +205,11 @@ def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
             message, repairs = without_thinking(message), (*repairs, "thinking_dropped")
             tokens = price.message(message)
     return Piece(read.seq, message, repairs), tokens
+
+
+def _fits(pin: TailItem, cap: int) -> bool:
+    """Whether a pin is not too large for what travels whole in it."""
+    return pin.tokens <= cap or not any(shape_of(block).is_whole for block in blocks_of(pin.message))
 
 
 _KEEPING_MISSES = 16  # groups without room after which no smaller one is looked for

@@ -6,39 +6,40 @@ Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Collection, Sequence
+from functools import lru_cache, partial
 from math import ceil
 from typing import Any, NamedTuple
 
 from summarizing_context.concurrency import Pace
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.fences import within_fence
-from summarizing_context.messages.parts import (
-    BESIDE_CONTENT,
+from summarizing_context.messages.reading import (
     Part,
+    Reading,
+    is_wordless_media,
+    long_frame,
+    long_word,
+    read_content,
+    unpaid_frame,
+    without_extras,
+)
+from summarizing_context.messages.shapes import (
+    BESIDE_CONTENT,
+    THINKING_FIELDS,
+    Block,
+    as_typed,
+    as_untyped,
     call_id,
     content_key,
     is_result,
-    known_fields,
-    known_keys,
-    long_frame,
-    long_word,
-)
-from summarizing_context.messages.provider_bindings import (
-    THINKING_FIELDS,
+    is_untyped,
+    kind_of,
+    read_block,
+    shape_of,
+    with_arguments,
     without_loaded_tools,
     without_wire_content,
-)
-from summarizing_context.messages.reading import (
-    Reading,
-    as_blocks,
-    as_parts,
-    bare_call,
-    is_wordless_media,
-    read_content,
-    unpaid_frame,
-    without_odd,
 )
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.validation import Message, canonical_json
@@ -103,8 +104,11 @@ class Price(NamedTuple):
         return MESSAGE_TOKENS + sum(map(self.count, unpaid_frame(message)))
 
 
-def shrink_message(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
-    """Return `message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow.
+def shrink_message(
+    message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
+) -> Shrunk:
+    """Return `message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow,
+    and what travels whole; with `thinking` its thinking does, else that is cut or goes.
 
     Its texts are cut each where it stands; those too many for that, as one. To `mute` it is to leave none where even
     the heads of texts are too much.
@@ -113,36 +117,38 @@ def shrink_message(message: Message, tokens: int, cap: int, price: Price, *, mut
         return Shrunk(message, tokens)
     lists = [value for value in message.values() if isinstance(value, list)]
     if price.pace is None or not (tokens > _LONG or sum(map(len, lists)) > _MANY):
-        return _shrunk(message, tokens, cap, price, mute=mute)
+        return _shrunk(message, tokens, cap, price, mute, thinking)
     # known by its values, which are kept with what is made of them
-    name = ("shrunk", cap, mute, *((key, id(value)) for key, value in message.items()))
-    return price.pace.once_apart(name, lambda: (message, _shrunk(message, tokens, cap, price, mute=mute)))[1]
+    name = ("shrunk", cap, mute, thinking, *((key, id(value)) for key, value in message.items()))
+    return price.pace.once_apart(name, lambda: (message, _shrunk(message, tokens, cap, price, mute, thinking)))[1]
 
 
-def _shrunk(message: Message, tokens: int, cap: int, price: Price, *, mute: bool) -> Shrunk:
-    if content_key(message) == "parts":
-        shown, cost = _shrunk_blocks(as_blocks(message), tokens, cap, price, mute=mute)
-        return Shrunk(as_parts(shown), cost)
-    return _shrunk_blocks(message, tokens, cap, price, mute=mute)
+def _shrunk(message: Message, tokens: int, cap: int, price: Price, mute: bool, thinking: bool) -> Shrunk:
+    key = content_key(message)
+    if key == "parts" or is_untyped(message):
+        shown, cost = _shrunk_typed(as_typed(message), tokens, cap, price, mute, thinking)
+        return Shrunk(as_untyped(shown, key), cost)
+    return _shrunk_typed(message, tokens, cap, price, mute, thinking)
 
 
-def _shrunk_blocks(message: Message, tokens: int, cap: int, price: Price, *, mute: bool) -> Shrunk:
-    reading = read_content(message)
+def _shrunk_typed(message: Message, tokens: int, cap: int, price: Price, mute: bool, thinking: bool) -> Shrunk:
+    reading = _fixed(read_content(message), thinking)
     words = tokens - price.image_tokens * reading.media
     one = _joined(message, reading, silent=False)
     is_one = one == message
-    in_one = _measure(message, reading, tokens, price) if is_one else _measure(one, read_content(one), words, price)
+    of_one = reading if is_one else _fixed(read_content(one), thinking)
+    in_one = _measure(one, of_one, tokens if is_one else words, price)
     heads = _rebuild(in_one, 0, price) or one
     least = Shrunk(heads, price.message(heads))  # the head of its text alone
     if least.tokens < cap:
         measured = in_one if is_one else _measure(message, reading, tokens, price)
         if 2 * measured.extras > cap:
-            bare = _without_extras(message)
-            if not read_content(bare).parts:
+            bare = without_extras(message)
+            if not (of_bare := read_content(bare)).parts:
                 bare = {**bare, "content": _NO_WORD.format(measured.extras)}
             if (cost := price.message(bare)) <= cap:
                 return Shrunk(bare, cost)
-            measured = _measure(bare, read_content(bare), tokens, price)
+            measured = _measure(bare, _fixed(of_bare, thinking), tokens, price)
         cut = _cut_to(measured, cap, price)
         if cut is None or cut.tokens > cap:
             cut = _cut_to(in_one, cap, price)
@@ -156,11 +162,20 @@ def _shrunk_blocks(message: Message, tokens: int, cap: int, price: Price, *, mut
     return least if least.tokens < tokens else Shrunk(message, tokens)
 
 
+def _fixed(reading: Reading, thinking: bool) -> Reading:
+    """The reading of a message whose `thinking` is to travel whole, if it is."""
+    if not thinking:
+        return reading
+    parts = [part._replace(whole=True) if part.kind == "thinking" else part for part in reading.parts]
+    return reading._replace(parts=tuple(parts))
+
+
 class _Measured(NamedTuple):
     """The parts of a message that costs `tokens`, and what they cost, whatever the cap."""
 
     message: Message
-    parts: list[Part]  # without thinking and extras
+    parts: list[Part]  # without thinking, extras and what travels whole
+    keeps_thinking: bool
     sizes: list[float]  # tokens of each, about
     thoughts: tuple[str, ...]
     has_thinking: bool
@@ -172,10 +187,12 @@ class _Measured(NamedTuple):
 
 
 def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _Measured:
-    read = [part for part in reading.parts if part.kind != "extra"]
+    read = [part for part in reading.parts if part.kind != "extra" and not part.whole]
     parts = [part for part in read if part.kind != "thinking"]
     thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
+    whole = [part for part in reading.parts if part.whole]
     named = sum(price.count(text) for part in parts for text in _frame_of(part))
+    named += sum(price.count(text) for part in whole for text in part.sent)
     frames = named + sum(map(price.count, unpaid_frame(message)))
     images = price.image_tokens * sum(len(part.media) for part in parts)
     words = max(1, tokens - MESSAGE_TOKENS - frames - images)
@@ -185,28 +202,26 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     crowd = sum(min(size, least) for size in sizes) if sum(part.kind in _JOINED for part in parts) > 1 else 0.0
     extras = sum(price.count(text) for part in reading.parts if part.kind == "extra" for text in part.sent)
     has_thinking = len(parts) < len(read)
-    kept = named + sum(map(price.count, unpaid_frame(_with_results_joined(message))))
-    unread = (*thoughts, *reading.again)
-    return _Measured(message, parts, sizes, unread, has_thinking, extras, kept, images, frames - kept, crowd)
+    joined = _with_results_joined(message, {part.block for part in whole})
+    kept = named + sum(map(price.count, unpaid_frame(joined)))
+    keeps = any(part.kind == "thinking" for part in whole)
+    unread = (*thoughts, *(() if keeps else reading.again))
+    return _Measured(message, parts, keeps, sizes, unread, has_thinking, extras, kept, images, frames - kept, crowd)
 
 
-def _with_results_joined(message: Message) -> Message:
-    """The message without what its results hold: cut, each of them is one text, and the frames of its blocks go."""
+def _with_results_joined(message: Message, whole: Collection[int]) -> Message:
+    """The message without what its results hold, but for those that travel whole: cut, each of them is one text, and
+    the frames of its blocks go."""
     content = message.get("content")
-    if not isinstance(content, list):
+    if not isinstance(content, list) or (is_result(message) and -1 in whole):
         return message
     if is_result(message):
         return {**message, "content": ""}
-    keys = ("content", "output")
     joined = [
-        {key: value for key, value in block.items() if key not in keys} if _holds_result(block) else block
-        for block in content
+        read_block(block).saying("") if at not in whole and shape_of(block).kind == "result" else block
+        for at, block in enumerate(content)
     ]
     return {**message, "content": joined}
-
-
-def _holds_result(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "tool_result"
 
 
 def _frame_of(part: Part) -> tuple[str, ...]:
@@ -242,7 +257,7 @@ def _rebuild(measured: _Measured, share: int, price: Price) -> Message | None:
     """The message without thinking, its texts within `share` tokens together; None where it has several and hardly a
     word of each could stay."""
     thinking = price.within(measured.thoughts, share // 2) if measured.has_thinking else None
-    keep_thinking = thinking is not None
+    keep_thinking = thinking is not None or measured.keeps_thinking
     share -= (thinking or 0) + measured.extras
     keep_media = share - measured.frames >= 2 * measured.images
     media = measured.images if keep_media else 0
@@ -266,8 +281,8 @@ class _Rewriter:
         self._count = count
 
     def rewrite(self, plan: list[tuple[Part, float, int]]) -> Message:
-        for key in () if self._keep_thinking else THINKING_FIELDS:
-            self._message.pop(key, None)
+        if not self._keep_thinking:
+            self._message = _without_thinking_fields(self._message)
         content = self._message.get("content")
         listed = iter([(size, cap) for part, size, cap in plan if part.kind == "call" and part.block < 0])
         plan = self._beside_content(plan)
@@ -294,7 +309,7 @@ class _Rewriter:
             if isinstance(value, str):
                 self._message[key] = self._cut(value, size, cap)
             elif key == "function_call" and isinstance(value, dict):
-                self._message[key] = self._with_arguments(value, size, cap)
+                self._message[key] = with_arguments(value, partial(self._arguments, size=size, cap=cap))
             else:
                 del self._message[key]
         return plan[:first]
@@ -302,6 +317,8 @@ class _Rewriter:
     def _plain(self, content: object, plan: list[tuple[Part, float, int]]) -> Any:
         """Content that is one text, or a tool's result. Whatever else `tool_calls` lists is not content."""
         texts = [(part, size, cap) for part, size, cap in plan if part.kind != "call" and part.block < 0]
+        if not texts and is_result(self._message):
+            return content
         short = "".join(self._cut("\n".join(part.texts), size, cap) for part, size, cap in texts[:1]) if content else ""
         if not isinstance(content, list):
             return short
@@ -315,7 +332,7 @@ class _Rewriter:
         rebuilt = [
             self._block(block, *by_block[at]) if at in by_block else block
             for at, block in enumerate(content)
-            if at in by_block or self._keep_thinking
+            if at in by_block or self._keep_thinking or shape_of(block).kind != "thinking"
         ]
         return [block for block in rebuilt if block is not None] or [dict(_LEFT_OUT)]
 
@@ -323,37 +340,26 @@ class _Rewriter:
         if size <= cap and (self._keep_media or not part.media):
             return block
         short = self._cut("\n".join(part.texts), size, cap)
-        if part.kind == "call":
-            key = "input" if "input" in block or "arguments" not in block else "arguments"
-            return {**block, key: self._arguments(block.get(key, {}), size, cap)}
-        if part.kind == "result":
-            key = "output" if "output" in block and "content" not in block else "content"
-            inner = block.get(key)
-            media = self._media_of(inner) if isinstance(inner, list) else []
+        known = read_block(block) if isinstance(block, dict) else None
+        if known is not None and part.kind == "call":
+            return known.saying(self._arguments({} if known.said is None else known.said, size, cap))
+        if known is not None and part.kind == "result":
+            media = self._media_of(known.said) if isinstance(known.said, list) else []
             if not self._keep_media:
                 short = "\n".join([text for text in (short, *_media_left_out([part])) if text])
-            return {**block, key: [{"type": "text", "text": short}, *media] if isinstance(inner, list) else short}
+            return known.saying(_as_result(known, short, media))
         if part.kind == "media" and self._keep_media:
             return block
-        if part.kind == "media":
-            short = f"[{block.get('type')} left out]" + (f" {short}" if short else "")
-        if part.kind == "text" and isinstance(block, dict):
-            return {**block, "refusal" if block.get("type") == "refusal" else "text": short}
+        if known is not None and part.kind == "media":
+            short = f"[{known.field or kind_of(block)} left out]" + (f" {short}" if short else "")
+        if known is not None and part.kind == "text":
+            return known.saying(short)
         return {"type": "text", "text": short}
 
     def _listed_call(self, call: dict[str, Any], shown: set[str], caps: dict[str, Any], listed: Any) -> Any:
         id = call_id(call.get("id"))
         size, cap = caps[id] if id in shown else next(listed, (0.0, 0))
-        if size <= cap:
-            return call
-        for holder in ("function", "custom"):
-            if isinstance(inner := call.get(holder), dict):
-                return {**call, holder: self._with_arguments(inner, size, cap)}
-        return self._with_arguments(call, size, cap)
-
-    def _with_arguments(self, holder: dict[str, Any], size: float, cap: int) -> dict[str, Any]:
-        key = next((key for key in ("arguments", "input", "args") if key in holder), "arguments")
-        return {**holder, key: self._arguments(holder.get(key, {}), size, cap)}
+        return call if size <= cap else with_arguments(call, partial(self._arguments, size=size, cap=cap))
 
     def _arguments(self, arguments: Any, size: float, cap: int) -> Any:
         """Arguments keep their form: an object stays an object, JSON text stays JSON text."""
@@ -413,20 +419,22 @@ def says_nothing(message: Message) -> bool:
     return content == _LEFT_OUT["text"] or (content.startswith(before) and content.endswith(after))
 
 
-def _without_extras(message: Message) -> Message:
-    """The message without its extras, wherever they stand."""
-    key = content_key(message)
-    bare = without_odd(message, known_fields(message))
-    if isinstance(content := message.get(key), list) and not is_result(message):
-        bare[key] = [without_odd(block, known_keys(block)) if isinstance(block, dict) else block for block in content]
-    if isinstance(calls := message.get("tool_calls"), list):
-        bare["tool_calls"] = [bare_call(call) if isinstance(call, dict) else call for call in calls]
-    return bare
+def _without_thinking_fields(message: Message) -> Message:
+    """The message without what it thinks beside its content. Where servers want that of a message with calls, an
+    ellipsis stands for it."""
+    kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
+    if message.get("reasoning_content") and message.get("tool_calls"):
+        kept["reasoning_content"] = _LEFT_OUT["text"]
+    return kept
 
 
-_ARGUMENTS = ("arguments", "input", "args")
-
-_GONE = frozenset({*THINKING_FIELDS, *BESIDE_CONTENT})
+def _as_result(block: Block, said: str, media: Sequence[Any] = ()) -> Any:
+    """A text in the form that the result in this block has."""
+    if block.field == "functionResponse":
+        return {"output": said}
+    if not isinstance(block.said, list):
+        return said
+    return [{"text": said} if block.field else {"type": "text", "text": said}, *media]
 
 
 def _joined(message: Message, reading: Reading, *, silent: bool) -> Message:
@@ -434,16 +442,20 @@ def _joined(message: Message, reading: Reading, *, silent: bool) -> Message:
     parts = reading.parts
     content = message.get("content")
     has_extras = any(part.kind == "extra" for part in parts)
-    frame = without_loaded_tools(without_wire_content(_without_extras(message) if has_extras else message))
-    made: Message = {key: value for key, value in frame.items() if key not in _GONE}
+    frame = without_loaded_tools(without_wire_content(without_extras(message) if has_extras else message))
+    is_thought = any(part.kind == "thinking" and part.whole for part in parts)
+    frame = frame if is_thought and not silent else _without_thinking_fields(frame)
+    made: Message = {key: value for key, value in frame.items() if key not in BESIDE_CONTENT}
     if is_result(message):
-        said = _said(parts[:1], silent)
-        made["content"] = [{"type": "text", "text": said}] if isinstance(content, list) else said
+        if not parts[0].whole or silent:
+            said = _said(parts[:1], silent)
+            made["content"] = [{"type": "text", "text": said}] if isinstance(content, list) else said
     else:
-        words = _said([part for part in parts if part.kind in _JOINED], silent)
+        words = _said([part for part in parts if part.kind in _JOINED and not part.whole], silent)
         made["content"] = _blocks(made["content"], parts, words, silent) if isinstance(content, list) else words
     if isinstance(listed := made.get("tool_calls"), list):
-        made["tool_calls"] = [_framed(call, silent) for call in listed if isinstance(call, dict)]
+        calls = [call for call in listed if isinstance(call, dict)]
+        made["tool_calls"] = [with_arguments(call, _emptied) for call in calls] if silent else calls
         if not content and made["tool_calls"] and made["content"] == _LEFT_OUT["text"]:
             made["content"] = ""
     return made
@@ -470,25 +482,20 @@ def _blocks(content: list[Any], parts: Sequence[Part], words: str, silent: bool)
     has_words = False
     for at, block in enumerate(content):
         part = kinds[at]
-        if part.kind == "call":
-            made.append(_framed(block, silent))
+        if part.whole and not silent:
+            made.append(block)
+        elif part.kind == "call":
+            known = read_block(block)
+            made.append(known.saying(_emptied(known.said)) if silent else block)
         elif part.kind == "result":
-            made.append({**block, "content" if "content" in block else "output": _said([part], silent)})
+            known = read_block(block)
+            said = _said([part], silent)
+            made.append(known.saying(_as_result(known, said) if known.field else said))
         elif part.kind != "thinking" and not has_words:
             has_words = True
             frame = block if part.kind == "text" and isinstance(block, dict) and "text" in block else {"type": "text"}
             made.append({**frame, "text": words})
     return made or [dict(_LEFT_OUT)]
-
-
-def _framed(call: dict[str, Any], silent: bool) -> dict[str, Any]:
-    """A call with its id and name; its arguments are emptied where nothing may be said."""
-    if not silent:
-        return call
-    for holder in ("function", "custom"):
-        if isinstance(inner := call.get(holder), dict):
-            return {**call, holder: _framed(inner, silent)}
-    return {key: _emptied(value) if key in _ARGUMENTS else value for key, value in call.items()}
 
 
 def _emptied(arguments: Any) -> Any:

@@ -10,20 +10,22 @@ from math import inf
 from typing import NamedTuple
 
 from summarizing_context.concurrency import Pace
-from summarizing_context.log.entries import PlacedMessage
+from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.repairs import NOTES, Passing, Piece, Repair, note, present, show_interrupted
-from summarizing_context.messages.fences import within_fence
-from summarizing_context.messages.provider_bindings import (
-    Bounds,
+from summarizing_context.messages.fences import fence, within_fence
+from summarizing_context.messages.reading import Reading, read_content
+from summarizing_context.messages.shapes import (
+    blocks_of,
     has_chain,
     has_signed_thinking,
-    is_bound,
+    needs_thinking,
+    shape_of,
     without_chain,
     without_thinking,
 )
 from summarizing_context.messages.validation import Message
-from summarizing_context.views.budget import TIGHT, Room
+from summarizing_context.views.budget import AMPLE_SHARE, TIGHT, Room
 from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, Price, shrink_message, shrink_note
 
 _SAME_PRICE = frozenset({"content_none", "chain_dropped"})
@@ -49,12 +51,17 @@ class TailItem(NamedTuple):
     repairs: tuple[Repair, ...]
 
 
-def shown_within(piece: Piece, cost: int, cap: int, price: Price, *, mute: bool = False) -> TailItem:
-    """Return a piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger; to nothing if it is `mute`."""
+def shown_within(
+    piece: Piece, cost: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
+) -> TailItem:
+    """Return a piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger; to nothing if it is `mute`.
+    With `thinking` its thinking stays whole."""
     if cost <= cap:
         return TailItem(piece.seq, piece.message, cost, 0, piece.repairs)
-    shrink = shrink_message if NOTES.isdisjoint(piece.repairs) else shrink_note
-    message, tokens = shrink(piece.message, cost, cap, price, mute=mute)
+    if NOTES.isdisjoint(piece.repairs):
+        message, tokens = shrink_message(piece.message, cost, cap, price, mute=mute, thinking=thinking)
+    else:
+        message, tokens = shrink_note(piece.message, cost, cap, price, mute=mute)
     repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if tokens < cost else piece.repairs
     return TailItem(piece.seq, message, tokens, cost - tokens, repairs)
 
@@ -90,6 +97,7 @@ class Tail:
         self.since = since
         self.whole_log = whole_log
         self.is_eased = False  # it shows a message whole that a tail behind covered messages would cut
+        self.is_stale = False  # it shows a call that waited, and is given up by now
         self.next = start  # first entry whose group is not wholly shown
         self.items: list[TailItem] = []
         self.tokens = 0
@@ -97,6 +105,7 @@ class Tail:
         self.bound: list[tuple[int, TailItem]] = []  # shown with thinking or a chain, and where: counted as in marks
         self.ephemeral_count = 0  # ephemeral messages of the log that were shown or passed by
         self._price = price
+        self._thinking_from = inf
         self._open_items = 0
         self._open_tokens = 0
         self._open_staying = 0  # of what is shown of the open group, what must stay
@@ -114,6 +123,7 @@ class Tail:
         passing: Sequence[Passing] = (),
         most: float = inf,
         pace: Pace | None = None,
+        thinking_from: float = inf,
     ) -> None:
         """Show a group, or what is new of an open one.
 
@@ -124,9 +134,12 @@ class Tail:
             staying: log entries that must stay whole.
             passing: ephemeral messages and interruptions that came between or behind them.
             most: stop once the tail costs more tokens.
+            thinking_from: the message that an answer goes on from. In the open turn, thinking that a provider wants
+                back stays whole; where everything is tighter than tight, from this entry on.
             pace: may pause; given the group again, the tail goes on from there.
         """
         name = (group[0].seq, len(group), len(passing), closed)
+        self._thinking_from = thinking_from
         if self._taking is None or self._taking[0] != name:
             if self.since != WHOLE_GROUPS and group[0].seq == self.start:
                 alone = [_alone(read) for read in group if read.seq >= self.since]
@@ -135,6 +148,8 @@ class Tail:
                 self._taking = name, show_interrupted(group, passing, closed=closed)
             if pace is not None and (work := sum(1 + len(read.reading.parts) for read in group) // _PARTS):
                 pace.spend(work)
+            dropped = (isinstance(each, Piece) and "pair_dropped" in each.repairs for each in self._taking[1])
+            self.is_stale = self.is_stale or any(islice(dropped, self._open_items))
         costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
         work = 0
         for piece in islice(self._taking[1], self._open_items, None):
@@ -187,7 +202,7 @@ class Tail:
         since = self.since if stop == self.start else WHOLE_GROUPS
         whole_log = self.whole_log and stop == self.start
         rest = Tail(stop, self.room, self._price, bounds, since=since, whole_log=whole_log)
-        rest.is_eased = self.is_eased and whole_log
+        rest.is_eased, rest.is_stale = self.is_eased, self.is_stale
         rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
         rest._open_staying = self._open_staying
         rest.items = self.items[mark.items - self._base_items :]
@@ -212,18 +227,44 @@ class Tail:
             self._open_staying += self._append(piece, cost, cost)
             return
         cap = self.room.message_cap(self._open_tokens)
-        if cost > cap and self.whole_log and self.tokens + cost <= self.room.ample and _is_of_user(piece.message):
-            cap, self.is_eased = cost, True
-        self._open_tokens += self._append(piece, cost, cap)
+        if cost <= cap or self.room.is_bare or not NOTES.isdisjoint(piece.repairs):
+            self._open_tokens += self._append(piece, cost, cap)
+            return
+        if self.whole_log and self.tokens + cost <= self.room.ample and _is_of_user(piece.message):
+            self.is_eased = True
+            self._open_tokens += self._append(piece, cost, cost)
+            return
+
+        # What travels whole is shown beside what else the message may take, and so is thinking that is wanted back.
+        # Where everything is tight, a message that could not be cut enough is told of.
+        reading = read_content(piece.message)
+        first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self._thinking_from)
+        thinks = self._thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
+        whole = sum(self._price.count(text) for part in reading.parts if part.whole for text in part.sent)
+        thought = [text for part in reading.parts if thinks and part.kind == "thinking" for text in part.sent]
+        thoughts = sum(map(self._price.count, thought))
+        if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
+            whole += thoughts
+        self.is_eased = self.is_eased or thinks
+        if self.room.squeeze and whole > cap and all(part.kind not in ("call", "result") for part in reading.parts):
+            if any(part.texts and not part.whole for part in reading.parts):
+                piece = told_of(piece.seq, reading)
+            else:
+                silent = {"role": reading.role, "content": [{"type": "text", "text": "…"}]}
+                piece = Piece(piece.seq, silent, (*piece.repairs, "shrunk"))
+            whole = 0
+            cost = self._price.message(piece.message)
+        tokens = self._append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
+        self._open_tokens += min(tokens, max(cap, tokens - whole))
 
     def _pass(self, passing: Passing) -> int:
         assert passing.message is not None
         message, repairs = present(passing.message)
         return self._append(Piece(passing.before, message, repairs), passing.tokens, self.room.message_cap(0))
 
-    def _append(self, piece: Piece, cost: int, cap: int) -> int:
-        item = shown_within(piece, cost, cap, self._price, mute=self.room.is_bare)
-        if is_bound(item.message):
+    def _append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
+        item = shown_within(piece, cost, cap, self._price, mute=self.room.is_bare, thinking=thinking)
+        if has_signed_thinking(item.message) or has_chain(item.message):
             self.bound.append((self._base_items + len(self.items), item))
         self.items.append(item)
         self.tokens += item.tokens
@@ -242,9 +283,14 @@ def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple
 
 def _is_of_user(message: Message) -> bool:
     """Whether a message is words of the user, and answers no call."""
-    content = message.get("content")
-    is_text = isinstance(content, str) or all(block.get("type") == "text" for block in content or ())
-    return message["role"] == "user" and is_text
+    return message["role"] == "user" and all(shape_of(block).kind == "text" for block in blocks_of(message))
+
+
+def told_of(seq: int, reading: Reading) -> Piece:
+    """What a message says, as a note: for one that cannot be shown as it is. What would travel whole is left out."""
+    texts = [text for part in reading.parts if not part.whole for text in (part.name, *part.texts)]
+    said = "\n".join(filter(None, texts)) or "[left out]"
+    return Piece(seq, {"role": "user", "content": fence("earlier_message", said, role=reading.role)}, ("pin_note",))
 
 
 def _alone(read: PlacedMessage) -> Piece:
@@ -293,6 +339,10 @@ class MessageReader:
         """Return the messages of a closed group, read, and their costs."""
         return self.between(*self.log.group_range(number))
 
+    def group_at(self, start: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
+        """Return the messages of the closed group that begins there, read, and their costs."""
+        return self.group(bisect_left(self.log.group_starts, start))
+
     def between(self, start: int, stop: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
         """Return log entries, read, and their costs."""
 
@@ -313,7 +363,16 @@ def extend_tail(reader: MessageReader, tail: Tail, most: float = inf) -> None:
     def take(start: int, stop: int, *, closed: bool) -> None:
         group, costs = reader.between(start, stop)
         passing, staying = log.passing_within(tail.ephemeral_count, start, stop), log.staying(start, stop)
-        tail.take(group, costs, closed=closed, staying=staying, passing=passing, most=most, pace=reader.pace)
+        tail.take(
+            group,
+            costs,
+            closed=closed,
+            staying=staying,
+            passing=passing,
+            most=most,
+            pace=reader.pace,
+            thinking_from=log.thinking_from,
+        )
 
     for number in range(bisect_left(log.group_starts, tail.next), len(log.group_starts)):
         _feed_ephemeral(log, tail)

@@ -146,7 +146,7 @@ async def test_no_part_of_a_secret_leaves_by_any_way(seed: int):
     options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": redact}
     async with open_context(settings, **options) as context:
         await context.memory.store(f"the key of the host is {KEY} as ever")
-        for message in log(dice, sizes):
+        for message in [*log(dice, sizes), *log(dice, [3_000] * 3)]:
             await context.add_message(message)
             await context.get_messages_for_request()
         await context.wait_idle()

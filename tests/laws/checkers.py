@@ -134,7 +134,20 @@ def tail_problems(
     problems += [problem for row in blocks for problem in rule_problems(row, log)]
     problems += [f"{len(blocks)} blocks of standing rules"] * (len(blocks) > 1)
     rest = [row for row in head if not _is_rule_block(row) and not (keeps and _is_made_for_a_group(row))]
+    if GOES_ON in rest:  # system rows of the past as one, and an answer behind it
+        at = rest.index(GOES_ON)
+        said = canonical_once([row.get("content") for row in log if row.get("role") == "system"])
+        if rest[at - 1].get("role") == "system" and all(canonical_once(b)[1:-1] in said for b in _of(rest[at - 1])):
+            rest = rest[: at - 1] + rest[at + 1 :]
     return problems + _head_problems(rest, log, tail.log_start, headers_allowed, keeps)
+
+
+GOES_ON = {"role": "assistant", "content": [{"type": "text", "text": "[…]"}]}
+
+
+def _of(row: Message) -> list[object]:
+    """What stands in a row: its blocks, or the texts that have become blocks."""
+    return [block["text"] if block.get("type") == "text" else block for block in row["content"]]
 
 
 def _is_made_for_a_group(row: Message) -> bool:

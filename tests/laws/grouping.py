@@ -142,6 +142,9 @@ class _Reader:
             self.runs.append((self.began, index))
             self.waiting, self.began = [], None
         last = self._pair(index, message, calls, answers)
+        if '"tool_reference"' in canonical_once(message):  # what it loads may stay, with its calls
+            loads = [group.call for group in self.groups.values() if group.results and group.results[-1][0] == index]
+            self.places.of_pins[:] = sorted({*self.places.of_pins, *loads})
         self.waiting = [group for group in self.waiting if group.waiting and not group.abandoned]
         self.answered = (self.answered or last >= 0) and not calls
         if calls:

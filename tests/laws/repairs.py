@@ -29,7 +29,8 @@ from .shapes import (
 
 SHRUNK, STAND_IN, LATE_NOTE = "shrunk", "stand_in_result", "late_result_note"
 SPLIT, CONTENT_NONE, THINKING = "split_results", "content_none", "thinking_dropped"
-ALL_REPAIRS = frozenset({SHRUNK, STAND_IN, LATE_NOTE, SPLIT, CONTENT_NONE, THINKING})
+PAIR = "pair_dropped"
+ALL_REPAIRS = frozenset({SHRUNK, STAND_IN, LATE_NOTE, SPLIT, CONTENT_NONE, THINKING, PAIR})
 LONGEST_CUT_NOTE = 240  # characters between the kept head and the kept tail
 NO_ROOM = 40  # characters of a whole message below which no number need be told
 
@@ -69,6 +70,10 @@ def _explained(shown: Message, entry: Message) -> frozenset[str] | None:
     if wanted.get("content") is None and shown.get("content") == "":
         found.add(CONTENT_NONE)
         wanted["content"] = ""
+    if "server_tool_use" in canonical_once(entry) and "server_tool_use" not in canonical_once(shown):  # no result came
+        found.add(PAIR)
+        left = [block for block in blocks(wanted) if block.get("type") != "server_tool_use"]
+        wanted["content"] = left or [{"type": "text", "text": "[a call without its result is left out]"}]
     if found and canonical(shown) == canonical(wanted):
         return frozenset(found)
     if _is_shrunk_message(shown, wanted) or _is_shrunk_to_nothing(shown, wanted):

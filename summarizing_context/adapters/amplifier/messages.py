@@ -14,9 +14,8 @@ from typing import Any
 
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, budget_tokens
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.parts import call_id, is_result
-from summarizing_context.messages.provider_bindings import without_wire_content
 from summarizing_context.messages.reading import content_texts, message_text_parts
+from summarizing_context.messages.shapes import call_id, is_result, without_wire_content
 from summarizing_context.messages.validation import Message, canonical_json, encodable
 
 _TEXTS = ("input_text", "output_text", "summary_text", "reasoning_text")

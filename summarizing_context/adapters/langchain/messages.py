@@ -16,11 +16,11 @@ from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMe
 
 from summarizing_context.adapters.open_sessions import as_json, digest_of
 from summarizing_context.errors import MessageError
+from summarizing_context.messages.shapes import kind_of, shape_of
 from summarizing_context.messages.validation import Message, canonical_json, check_message, encode_message
 
 KEY = "_langchain"  # of a row; what begins with an underscore is never sent
 _ROLES = {HumanMessage: "user", AIMessage: "assistant", ToolMessage: "tool"}
-_CALL_BLOCKS = ("tool_use", "tool_call", "function_call", "invalid_tool_call")
 
 
 class History:
@@ -142,7 +142,10 @@ def _said(message: BaseMessage) -> Any:
 
 def _is_call(block: object) -> bool:
     """Whether a block says once more what stands in `tool_calls`."""
-    return isinstance(block, dict) and block.get("type") in _CALL_BLOCKS
+    if not isinstance(block, dict):
+        return False
+    shape = shape_of(block)
+    return (shape.kind, shape.bound) == ("call", "host") or kind_of(block) == "invalid_tool_call"
 
 
 def _new(row: Message) -> BaseMessage:

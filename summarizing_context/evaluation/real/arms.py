@@ -192,10 +192,10 @@ async def _view_at_cut(context: SummarizingContext, messages: Sequence[Message],
     for message in messages:
         if message.get("role") == "assistant":
             await context.wait_idle()
-            await context.get_messages_for_request(token_budget=budget)
+            await context.next_view(budget, bound_thinking="free")
         await context.add_message(message)
     await context.wait_idle()
-    return await context.get_messages_for_request(token_budget=budget)
+    return (await context.next_view(budget, bound_thinking="free")).messages
 
 
 def _settings(case: Case, own: Settings | None) -> Settings:

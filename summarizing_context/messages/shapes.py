@@ -1,0 +1,371 @@
+"""The table of shapes: what every block and item of a message is, in every protocol, and what it is bound to.
+
+Pure, and the only module that knows names of types. `SHAPES` has those that say their `type` (Anthropic, OpenAI Chat
+and Responses, Amplifier, LangChain), `UNTYPED` those that are told by the field that holds them (Bedrock, Gemini).
+Where a type is in neither, its ending says whether it is half of a pair; otherwise it is opaque, and travels whole or
+not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from summarizing_context.messages.validation import Message, canonical_json
+
+
+class Shape(NamedTuple):
+    """What a block is.
+
+    Attributes:
+        kind: what it is; a state holds from there on.
+        says: the fields of its text, its arguments or its result, of which the first that is there counts.
+        id: the fields of the id that a call and its result share.
+        bound: what it may not be parted from: its other half, which the `host` makes or which comes as it is (`pair`);
+            the items of its `turn`; all that stands before it (`prefix`).
+    """
+
+    kind: Literal["text", "call", "result", "thinking", "media", "state", "opaque"]
+    says: tuple[str, ...] = ()
+    id: tuple[str, ...] = ()
+    bound: Literal["nothing", "host", "pair", "turn", "prefix"] = "nothing"
+
+    @property
+    def is_whole(self) -> bool:
+        """It is never cut, nor turned into text."""
+        return self.kind == "state" or self.bound == "pair" or (self.kind == "opaque" and not self.says)
+
+
+OPAQUE, STATE, TEXT, MEDIA = Shape("opaque"), Shape("state"), Shape("text", ("text",)), Shape("media")
+_SIGNED = Shape("thinking", bound="prefix")
+_CALL = Shape("call", ("input", "arguments", "args"), ("id",), "host")
+_RESULT = Shape("result", ("content", "output"), ("tool_use_id", "tool_call_id"), "host")
+_ITEM_CALL = Shape("call", ("arguments", "input"), ("call_id",), "host")
+_ITEM_RESULT = Shape("result", ("output",), ("call_id",), "host")
+_ASKED, _GIVEN = Shape("call", (), ("id",), "pair"), Shape("result", (), ("tool_use_id", "tool_call_id"), "pair")
+_ITEM_ASKED, _ITEM_GIVEN = Shape("call", (), ("call_id",), "pair"), Shape("result", (), ("call_id",), "pair")
+
+SHAPES: dict[str, Shape] = {
+    **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "reasoning_text"), TEXT),
+    "refusal": Shape("text", ("refusal",)),
+    **dict.fromkeys(("tool_use", "tool_call"), _CALL),
+    "tool_result": _RESULT,
+    **dict.fromkeys(("function_call", "custom_tool_call"), _ITEM_CALL),
+    **dict.fromkeys(("function_call_output", "custom_tool_call_output"), _ITEM_RESULT),
+    # pairs that a provider makes, or reads as they are
+    **dict.fromkeys(("server_tool_use", "mcp_tool_use", "server_tool_call"), _ASKED),
+    **dict.fromkeys(("mcp_tool_result", "server_tool_result", "web_search_tool_result"), _GIVEN),
+    **dict.fromkeys(("web_fetch_tool_result", "tool_search_tool_result", "advisor_tool_result"), _GIVEN),
+    **dict.fromkeys(("code_execution_tool_result", "bash_code_execution_tool_result"), _GIVEN),
+    "text_editor_code_execution_tool_result": _GIVEN,
+    **dict.fromkeys(("program", "computer_call", "shell_call", "local_shell_call", "apply_patch_call"), _ITEM_ASKED),
+    **dict.fromkeys(("program_output", "computer_call_output", "shell_call_output"), _ITEM_GIVEN),
+    **dict.fromkeys(("local_shell_call_output", "apply_patch_call_output"), _ITEM_GIVEN),
+    "tool_search_call": _ITEM_ASKED,
+    "mcp_approval_request": _ASKED,
+    "mcp_approval_response": Shape("result", (), ("approval_request_id",), "pair"),
+    # what holds from there on
+    **dict.fromkeys(("tool_reference", "tool_addition", "tool_removal"), STATE),
+    **dict.fromkeys(("additional_tools", "configuration_update"), STATE),
+    "tool_search_output": Shape("state", (), ("call_id",), "pair"),
+    **dict.fromkeys(("thinking", "redacted_thinking"), _SIGNED),
+    "reasoning": Shape("thinking", bound="turn"),
+    **dict.fromkeys(("image", "image_url", "input_image", "audio", "input_audio", "video", "video_url"), MEDIA),
+    **dict.fromkeys(("document", "file", "input_file"), MEDIA),
+    "search_result": Shape("opaque", ("content",)),  # words of a source, which may be cut
+}
+
+UNTYPED: dict[str, Shape] = {
+    # Bedrock
+    "toolUse": Shape("call", ("input",), ("toolUseId",), "host"),
+    "toolResult": Shape("result", ("content",), ("toolUseId",), "host"),
+    "reasoningContent": _SIGNED,
+    **dict.fromkeys(("image", "document", "video", "audio"), MEDIA),
+    # Gemini
+    "functionCall": Shape("call", ("args",), ("id", "name"), "host"),
+    "functionResponse": Shape("result", ("response",), ("id", "name"), "host"),
+    "toolCall": _ASKED,
+    "toolResponse": Shape("result", (), ("id",), "pair"),
+}
+
+_THOUGHT = Shape("thinking")  # Gemini's, told by a flag
+_ENDINGS = {"_tool_use": _ASKED, "_tool_result": _GIVEN, "_call": _ITEM_ASKED, "_call_output": _ITEM_GIVEN}
+
+# Fields beside the content: of thinking, in the order in which they are read, and of what a model reads after all else.
+THINKING_FIELDS = (
+    *("reasoning_content", "thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_details"),
+)
+BESIDE_CONTENT = ("refusal", "function_call", "audio")
+SEALS = frozenset({"signature", "data", "encrypted_content", "thoughtSignature"})  # fields that nobody reads
+ID_FIELDS = frozenset(name for shape in (*SHAPES.values(), *UNTYPED.values()) for name in shape.id) - {"name"}
+
+LOADED_TOOLS = "openai:tool_search_items"  # in metadata; without it calls of these tools are unknown
+_CHAIN = "openai:response_id"  # in metadata
+
+
+class Block(NamedTuple):
+    """A content block as the table knows it."""
+
+    shape: Shape
+    whole: Mapping[str, Any]
+    field: str = ""  # that holds what it is; empty where it stands in its own fields
+
+    @property
+    def inner(self) -> Mapping[str, Any]:
+        """The fields of what it is."""
+        return self.whole[self.field] if self.field else self.whole
+
+    @property
+    def said_in(self) -> str:
+        """The field of what it says; empty where it is not read."""
+        names = self.shape.says
+        return next((name for name in names if name in self.inner), names[0] if names else "")
+
+    @property
+    def said(self) -> Any:
+        """Its text, its arguments or its result; nothing where it has none."""
+        return self.inner.get(self.said_in)
+
+    @property
+    def id(self) -> str:
+        """The id that it shares with its other half; empty where it has none."""
+        inner = self.inner
+        return call_id(next((inner[name] for name in self.shape.id if inner.get(name) is not None), None))
+
+    @property
+    def half(self) -> Literal["call", "result", ""]:
+        """Which half of a pair it is."""
+        kind, bound = self.shape.kind, self.shape.bound
+        if bound == "host" or (bound == "pair" and self.id):
+            return "call" if kind == "call" else "result"
+        return ""
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The fields of `inner` that are read of it; all of them, but for texts, calls and results."""
+        if self.shape.kind == "text":
+            return frozenset({self.said_in})
+        if self.shape.bound != "host":
+            return frozenset(self.inner)
+        id = next((name for name in self.shape.id if name in self.inner), "")
+        is_named = self.shape.kind == "call" or "name" in self.shape.id
+        return frozenset({id, self.said_in, "name"} if is_named else {id, self.said_in})
+
+    def saying(self, said: Any) -> Message:
+        """Return the block with another text, other arguments or another result."""
+        inner = {**self.inner, self.said_in: said}
+        return {**self.whole, self.field: inner} if self.field else inner
+
+
+def read_block(block: Mapping[str, Any]) -> Block:
+    """Look a block up in the table."""
+    if "type" in block:
+        kind = kind_of(block)
+        shape = SHAPES.get(kind)
+        if shape is None:
+            shape = next((shape for ending, shape in _ENDINGS.items() if kind.endswith(ending)), OPAQUE)
+        is_odd = shape.kind == "text" and not isinstance(block.get(shape.says[0]), str)
+        return Block(OPAQUE if is_odd else shape, block)
+    if isinstance(block.get("text"), str):
+        return Block(_THOUGHT if block.get("thought") is True else TEXT, block)
+    field = next((field for field, value in block.items() if field in UNTYPED and isinstance(value, dict)), "")
+    return Block(UNTYPED[field] if field else OPAQUE, block, field)
+
+
+def kind_of(block: object) -> str:
+    """Return the type of a block as it says it; empty where it says none."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def shape_of(block: object) -> Shape:
+    """Return the shape of whatever stands in a content."""
+    return TEXT if isinstance(block, str) else read_block(block).shape if isinstance(block, dict) else OPAQUE
+
+
+def call_id(value: object) -> str:
+    """Return the id of a call as text, whatever JSON value it is."""
+    return value if isinstance(value, str) else "" if value is None else canonical_json(value)
+
+
+def call_places(call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str, str]:
+    """Return where a listed call says what it says, whatever its shape: the field that holds it, empty where it
+    stands by itself, and what that holds; and the fields of its name and its arguments in there."""
+    holder = next((key for key in ("function", "custom") if call.get(key) and isinstance(call[key], dict)), "")
+    inner = call[holder] if holder else call
+    arguments = next((key for key in ("arguments", "input", "args") if key in inner), "arguments")
+    return holder, inner, "name" if inner.get("name") else "tool", arguments
+
+
+def with_arguments(call: Mapping[str, Any], change: Callable[[Any], Any]) -> Message:
+    """Return a listed call with its arguments changed."""
+    holder, inner, _, field = call_places(call)
+    changed = {**inner, field: change(inner.get(field, {}))}
+    return {**call, holder: changed} if holder else changed
+
+
+def is_result(message: Message) -> bool:
+    """Return whether the whole content of a message is the result of one call."""
+    return message["role"] == "tool" or ("tool_call_id" in message and message["role"] != "assistant")
+
+
+def content_key(message: Message) -> Literal["content", "parts"]:
+    """Return the field that a message's content stands in; Gemini's own is `parts`."""
+    return "parts" if not message.get("content") and isinstance(message.get("parts"), list) else "content"
+
+
+def blocks_of(message: Message) -> list[Any]:
+    """Return the blocks of a message's content; none where it is a text."""
+    content = message.get(content_key(message))
+    return content if isinstance(content, list) else []
+
+
+def result_message(shape: str, id: str, name: str, content: Any, *, failed: bool = False) -> Message:
+    """Return the message that answers a call, in the shape in which the call was made: the type or the field of its
+    block, or nothing for a call in `tool_calls`."""
+    if shape == "tool_use":
+        block = {"type": "tool_result", "tool_use_id": id, "content": content}
+        return {"role": "user", "content": [{**block, "is_error": True} if failed else block]}
+    if shape == "toolUse":
+        said = [{"text": content}] if isinstance(content, str) else content
+        result = {"toolUseId": id, "content": said, "status": "error" if failed else "success"}
+        return {"role": "user", "content": [{"toolResult": result}]}
+    if shape == "functionCall":
+        named = {"name": name} if id == name else {"id": id, "name": name}
+        response = {**named, "response": {"error" if failed else "output": content}}
+        return {"role": "user", "parts": [{"functionResponse": response}]}
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def is_untyped(message: Message) -> bool:
+    """Return whether the blocks of a message say no types, as in Bedrock's and Gemini's protocols."""
+    blocks = blocks_of(message)
+    is_plain = all(isinstance(block, dict) and "type" not in block for block in blocks)
+    return is_plain and any(shape_of(block) is not OPAQUE for block in blocks)
+
+
+def as_typed(message: Message) -> Message:
+    """Return an untyped message with typed texts as `content`."""
+    blocks = [{"type": "text", **block} if shape_of(block) is TEXT else block for block in blocks_of(message)]
+    return {key: value for key, value in message.items() if key != "parts"} | {"content": blocks}
+
+
+def as_untyped(message: Message, key: str) -> Message:
+    """Return what `as_typed` has made as it was: its texts without types, its content in this field."""
+    content = message["content"]
+    blocks = [{"text": content}] if isinstance(content, str) else content
+    plain = [
+        {name: value for name, value in block.items() if name != "type"} if shape_of(block) is TEXT else block
+        for block in blocks
+    ]
+    return {name: value for name, value in message.items() if name != "content"} | {key: plain}
+
+
+def state_names(block: object) -> Iterator[str]:
+    """Yield what a block changes from there on: the tools that it makes known or takes away, the settings that it
+    sets."""
+    if isinstance(block, list):
+        for each in block:
+            yield from state_names(each)
+    if not isinstance(block, dict):
+        return
+    kind, shape = kind_of(block), shape_of(block)
+    if shape.kind != "state":
+        if shape.kind in ("result", "opaque"):
+            for name in ("content", "output", "tool_references", "tool_changes"):
+                yield from state_names(block.get(name))
+        return
+    tools = block.get("tools", [block.get("tool", block)])
+    for tool in tools if isinstance(tools, list) else []:
+        named = tool.get("definition", tool) if isinstance(tool, dict) else {}
+        called = named.get("tool_name", named.get("name")) if isinstance(named, dict) else None
+        if isinstance(called, str):
+            yield called
+    if kind == "configuration_update":
+        yield from (f"{kind}.{name}" for name in block if name not in ("type", "id"))
+
+
+def has_signed_thinking(message: Message) -> bool:
+    """Return whether a provider has signed, or encrypted, thinking of this message. OpenAI's state, which no prefix
+    binds, has neither a signature nor that type."""
+    held = list(blocks_of(message))
+    for field in map(message.get, THINKING_FIELDS):
+        held += field if isinstance(field, list) else [field]
+    for block in held:
+        if not isinstance(block, dict):
+            continue
+        if block.get("type") == "redacted_thinking" or (isinstance(block.get("signature"), str) and block["signature"]):
+            return True
+        if "reasoningContent" in block and shape_of(block).bound == "prefix":
+            return True
+    return False
+
+
+def needs_thinking(message: Message) -> bool:
+    """Return whether a provider wants the thinking of this message back, as long as its turn goes on: a message that
+    calls and begins with what was signed, and one with a field of which servers say that calls need it."""
+    blocks = blocks_of(message)
+    is_first = any(shape_of(block).kind == "call" for block in blocks) and _is_signed(blocks[0])
+    return is_first or bool(message.get("tool_calls") and message.get("reasoning_content"))
+
+
+def without_thinking(message: Message) -> Message:
+    """Return the message without its thinking, wherever a host keeps it; never without any content."""
+    kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
+    place = content_key(kept)
+    if isinstance(content := kept.get(place), list):
+        left_out = {"text": "[thinking left out]"}
+        left_out = left_out if is_untyped(kept) else {"type": "text", **left_out}
+        kept[place] = [block for block in content if not _is_signed(block)] or [left_out]
+    return _with_wire_content(kept, lambda blocks: [block for block in blocks if not _is_signed(block)])
+
+
+def without_wire_content(message: Message) -> Message:
+    """Return the message without the exact copy of its blocks that a host may keep beside them, and would send
+    instead."""
+    return _with_wire_content(message, None)
+
+
+def has_chain(message: Message) -> bool:
+    """Return whether the next request could go on from the response that this message was."""
+    metadata = message.get("metadata")
+    return isinstance(metadata, Mapping) and _CHAIN in metadata
+
+
+def without_chain(message: Message) -> Message:
+    """Return the message as one that no chain goes on from."""
+    return {**message, "metadata": {key: value for key, value in message["metadata"].items() if key != _CHAIN}}
+
+
+def loaded_tools(message: Message) -> Message | None:
+    """Return what is left of a covered message that loaded tools: a row that still loads them. None for other
+    messages."""
+    metadata = message.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get(LOADED_TOOLS):
+        return None
+    loaded = {LOADED_TOOLS: metadata[LOADED_TOOLS]}
+    return {"role": "assistant", "content": "[tools were loaded here]", "metadata": loaded}
+
+
+def without_loaded_tools(message: Message) -> Message:
+    """Return the message without the tools that it loads."""
+    metadata = message.get("metadata")
+    if not isinstance(metadata, dict) or LOADED_TOOLS not in metadata:
+        return message
+    return {**message, "metadata": {key: value for key, value in metadata.items() if key != LOADED_TOOLS}}
+
+
+def _with_wire_content(message: Message, change: Any) -> Message:
+    """Return the message with its copy changed, or without it where `change` is None."""
+    metadata = message.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    ours = metadata.get("anthropic")
+    if not isinstance(ours, dict) or not isinstance(ours.get("wire_content"), list):
+        return message
+    rest = {key: value for key, value in ours.items() if key != "wire_content"}
+    changed = rest if change is None else {**rest, "wire_content": change(ours["wire_content"])}
+    return {**message, "metadata": {**metadata, "anthropic": changed}}
+
+
+def _is_signed(block: object) -> bool:
+    return isinstance(block, dict) and shape_of(block).bound == "prefix"
