@@ -246,7 +246,7 @@ class Tail:
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
             whole += thoughts
         self.is_eased = self.is_eased or thinks
-        if self.room.squeeze and whole > cap and all(part.kind not in ("call", "result") for part in reading.parts):
+        if self.room.squeeze and whole > cap and not any(part.half for part in reading.parts):
             if any(part.texts and not part.whole for part in reading.parts):
                 piece = told_of(piece.seq, reading)
             else:
