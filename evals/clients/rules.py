@@ -532,11 +532,9 @@ def _reasoned(items: Sequence[Body]) -> None:
     """What came with reasoning goes with it: `fc_7_0` with `rs_7`."""
     there = {item["id"] for item in items if item.get("type") in ("reasoning", "item_reference")}
     for item in items:
-        if found := re.match(r"[a-z]+_(\d+)_", str(item.get("id"))):
-            needed = f"rs_{found[1]}"
-            _must(
-                needed in there, f"item {item['id']!r} was provided without its required 'reasoning' item: {needed!r}"
-            )
+        found = re.match(r"[a-z]+_(\d+)_", str(item.get("id"))) if item.get("type") in SHAPES["items"] else None
+        words = f"item {item.get('id')!r} was provided without its required 'reasoning' item"
+        _must(found is None or f"rs_{found[1]}" in there, words)
 
 
 def _known_tools(items: Sequence[Body], tools: Sequence[Body]) -> None:

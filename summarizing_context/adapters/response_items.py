@@ -23,6 +23,10 @@ _IN_FORCE = (*COMPACTED, "additional_tools", "configuration_update")  # from whe
 _TEXTUAL = {"function_call": "arguments", "custom_tool_call": "input"}  # calls whose results are text; what they say
 _TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal", None)
 _LOADING = ("tool_search_call", "tool_search_output")
+_PROGRAM = (
+    "program",
+    "program_output",
+)  # what it calls, and the results, stand between them, also in rows of their own
 
 
 class Row(NamedTuple):
@@ -33,11 +37,11 @@ class Row(NamedTuple):
 
 
 def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: make()) -> Iterator[Row]:
-    """Yield the rows: what a model gave between two inputs is one message, and each input is one. A program that calls
-    tools is one with all that it calls, and so is any other call, with its output, that is no text.
+    """Yield the rows: what a model gave between two inputs is one message, and each input is one. A call with an output
+    that is no text is one with it, and the output of a program is one by itself.
 
-    `made(make, start, stop, halves)` may remember what `make()` returns for the items from `start` to `stop`, of which
-    `halves` are ids that have both a call and an output. Raise `MessageError` for what is no item.
+    `made(make, start, stop)` may remember what `make()` returns for the items from `start` to `stop`. Raise
+    `MessageError` for what is no item.
     """
     for at, item in enumerate(items):
         if not isinstance(item, Mapping) or not isinstance(item.get("type", item.get("role")), str):
@@ -51,15 +55,15 @@ def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: ma
         def make() -> Row:  # with a name made of the items: the same in every process, whatever stands before
             return Row({**_message(own), NAME: digest_of(canonical_json(own).encode())}, own)
 
-        return made(make, start, stop, tuple(id for id, _ in halves[start:stop] if id in paired))
+        return made(make, start, stop)
 
     begin, waiting, holds = 0, set[str](), False
     for at, item in enumerate(items):
         kind, (id, is_output) = _kind(item), halves[at]
         is_textual = kind.removesuffix("_output") in _TEXTUAL
-        answers = is_output and (is_textual or id in paired)
-        holds = holds or kind == "program" or (id in paired and not is_textual)
-        if not is_output and id and (id in paired or kind == "program"):
+        answers = is_output and (is_textual or id in paired or kind == "program_output")
+        holds = holds or (id in paired and not is_textual)
+        if not is_output and id in paired:
             waiting.add(id)
         if holds and answers:  # its row ends where nothing waits any longer
             waiting.discard(id)
@@ -114,7 +118,7 @@ def _pieces(items: Sequence[Item]) -> Iterator[tuple[Message, Sequence[Item]]]:
 
     Text may be cut. Whatever else a provider has made is opaque, with the reasoning that it came with.
     """
-    holds, has_program = _holds(items), any(_kind(item) == "program" for item in items)
+    holds = _holds(items)
     thoughts: list[Item] = []
     for item in items:
         kind = _kind(item)
@@ -134,24 +138,23 @@ def _pieces(items: Sequence[Item]) -> Iterator[tuple[Message, Sequence[Item]]]:
             if kind in _LOADING:
                 names = [str(tool.get("name")) for tool in item.get("tools") or () if isinstance(tool, Mapping)]
                 block = {"type": "text", "text": f"loaded: {', '.join(names)}"}
-            elif has_program or _cut_of(item):  # a program that goes on is in every view, however small
-                block = {"type": "text", "text": _cut_of(item) or canonical_json(item)}
-        yield from (({}, [thought]) for thought in thoughts)
+            elif kind in _PROGRAM:
+                block = {**item, "items": list(map(dict, own[:-1]))}
+            elif text := _cut_of(item):
+                block = {"type": "text", "text": text}
         yield block, own
-        thoughts = []
     yield from (({}, [thought]) for thought in thoughts)
 
 
 def _holds(items: Sequence[Item]) -> bool:
-    """Return whether items are one for what is called in them: a program, or calls whose outputs are no text."""
+    """Return whether items are one for calls in them whose outputs are no text."""
     halves = [_half_of(item) for item in items if _kind(item).removesuffix("_output") not in _TEXTUAL]
     answered = {id for id, is_output in halves if id and is_output}
-    is_paired = any(id in answered and not is_output for id, is_output in halves)
-    return is_paired or any(_kind(item) == "program" for item in items)
+    return any(id in answered and not is_output for id, is_output in halves)
 
 
 def _cut_of(item: Item) -> str:
-    """Return what a view may cut of an item beside a program: the result of a call of text."""
+    """Return what a view may cut of an item beside a call that is no text: the result of a call of text."""
     output, kind = item.get("output"), _kind(item)
     return output if isinstance(output, str) and kind.removesuffix("_output") in _TEXTUAL else ""
 
@@ -162,15 +165,17 @@ def _kind(item: Item) -> str:
 
 def _half_of(item: Item) -> tuple[str, bool]:
     """Return the id that binds an item to its other half, and whether it is the output; empty for other items, also
-    for calls that bring their own result."""
+    for calls that bring their own result, and for programs, which go on while the host answers their calls."""
     kind = _kind(item)
+    if kind in _PROGRAM:
+        return "", kind == "program_output"
     if kind.endswith("_output"):
         return str(item.get("call_id") or item.get("id") or ""), True
     if kind == "mcp_approval_response":
         return str(item.get("approval_request_id") or ""), True
     if kind == "mcp_approval_request":
         return str(item.get("id") or ""), False
-    return (str(item.get("call_id") or "") if kind.endswith("_call") or kind == "program" else ""), False
+    return (str(item.get("call_id") or "") if kind.endswith("_call") else ""), False
 
 
 def _content(content: Any) -> str | list[Message]:
@@ -246,12 +251,12 @@ def _left_of(message: Message, row: Row) -> Iterator[Item]:
     for block, own in pieces:
         item, kind = own[-1], _kind(own[-1])
         if block:
-            is_same = shown == given or (is_apart and shown[at] == given[at])
+            is_same = shown == given or block in shown
             text = text_of([shown[at]]) if is_apart else ""
             at += 1
             if is_same and kind == "message" and len(own) == 1:
                 yield _bare(item)
-            elif is_same or holds or kind in _LOADING:
+            elif is_same or holds or kind in (*_LOADING, *_PROGRAM):
                 yield from own[:-1]
                 yield item if is_same or not (text and _cut_of(item)) else {**item, "output": text}
             elif text:

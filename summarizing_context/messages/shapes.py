@@ -304,9 +304,9 @@ def has_signed_thinking(message: Message) -> bool:
 def needs_thinking(message: Message) -> bool:
     """Return whether a provider wants the thinking of this message back, as long as its turn goes on: a message that
     calls and begins with what was signed, and one with a field of which servers say that calls need it."""
-    blocks = blocks_of(message)
-    is_first = any(shape_of(block).kind == "call" for block in blocks) and _is_signed(blocks[0])
-    return is_first or bool(message.get("tool_calls") and message.get("reasoning_content"))
+    blocks, listed = blocks_of(message), message.get("tool_calls")
+    calls = listed or any(shape_of(block).kind == "call" for block in blocks)
+    return bool(calls and blocks and _is_signed(blocks[0])) or bool(listed and message.get("reasoning_content"))
 
 
 def without_thinking(message: Message) -> Message:

@@ -236,7 +236,8 @@ class Tail:
             return
 
         # What travels whole is shown beside what else the message may take, and so is thinking that is wanted back.
-        # Where everything is tight, a message that could not be cut enough is told of.
+        # Where everything is tight, a message that could not be cut enough is told of, unless an answer goes on from it
+        # or it holds half of a pair.
         reading = read_content(piece.message)
         first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self._thinking_from)
         thinks = self._thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
@@ -246,7 +247,8 @@ class Tail:
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
             whole += thoughts
         self.is_eased = self.is_eased or thinks
-        if self.room.squeeze and whole > cap and all(part.kind not in ("call", "result") for part in reading.parts):
+        is_bound = piece.seq >= self._thinking_from or any(part.half for part in reading.parts)
+        if self.room.squeeze and whole > cap and not is_bound:
             if any(part.texts and not part.whole for part in reading.parts):
                 piece = told_of(piece.seq, reading)
             else:

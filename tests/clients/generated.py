@@ -223,7 +223,10 @@ class _Anthropic(_Side):
             {"name": name, "input_schema": {"type": "object"}} for name in ("read", "grep", "ToolSearch")
         ]
         tools.append({"name": "map", "input_schema": {"type": "object"}, "defer_loading": True})
-        session.fixed = {"model": "claude-opus-5-5", "max_tokens": 900, "tools": tools, "system": session.words(0.5)}
+        model = f"claude-opus-{'5-5' if self._thinking.startswith('bound') else '4-8'}"
+        session.fixed = {"model": model, "max_tokens": 900, "tools": tools, "system": session.words(0.5)}
+        if session.as_sent:
+            session.fixed["thread"] = {"type": "create"}
         if self._thinking not in ("", "bound"):
             budget = {"budget_tokens": 1_024} if "enabled" in self._thinking else {}
             session.fixed["thinking"] = {"type": self._thinking.removeprefix("bound "), **budget}

@@ -270,9 +270,18 @@ async def langchain(session: Session) -> AsyncIterator[Send]:
     messages = importlib.import_module("langchain_core.messages")
     types = importlib.import_module("langchain.agents.middleware.types")
     middleware = importlib.import_module("summarizing_context.adapters.langchain").SummarizingMiddleware
-    model = importlib.import_module("langchain_core.language_models.fake_chat_models").FakeListChatModel(
-        responses=["a"]
-    )
+    fakes = importlib.import_module("langchain_core.language_models.fake_chat_models")
+
+    class Model(fakes.FakeListChatModel):  # type: ignore[misc, name-defined]
+        model: str = session.fixed["model"]
+        thinking: Any = None
+        betas: Any = None
+
+        @property
+        def _llm_type(self) -> str:
+            return "anthropic-chat"
+
+    model = Model(responses=["a"], thinking=session.fixed.get("thinking"), betas=list(session.betas))
     shorten = middleware(Settings(max_tokens=session.budget), summarizer=ScriptedSummarizer())
     made: dict[int, tuple[Row, list[Any]]] = {}  # of a row, so that its messages are the same ones again
 
@@ -293,7 +302,8 @@ async def langchain(session: Session) -> AsyncIterator[Send]:
         asked = [message for row in session.history for message in messages_of(row)]
         request = types.ModelRequest(model=model, messages=asked, system_prompt=None, tools=[], state={}, runtime=None)
         await shorten.awrap_model_call(request, handler)
-        return Arrived({**body, **settings, "messages": _joined(map(_from_langchain, seen))}, session.betas)
+        betas = settings.pop("betas", None) or session.betas
+        return Arrived({**body, **settings, "messages": _joined(map(_from_langchain, seen))}, betas)
 
     try:
         yield send
@@ -405,7 +415,9 @@ async def amplifier(session: Session) -> AsyncIterator[Send]:
             for one in _to_amplifier(row):
                 await manager.add_message(one)
         known[:] = session.history
-        shown = await manager.get_messages_for_request(token_budget=session.budget)
+        info = SimpleNamespace(id="anthropic", defaults={"model": session.fixed["model"]})
+        told = SimpleNamespace(name="anthropic", get_info=lambda: info)
+        shown = await manager.get_messages_for_request(token_budget=session.budget, provider=told)
         return Arrived({**body, "messages": _joined(map(_from_amplifier, shown))}, session.betas)
 
     try:

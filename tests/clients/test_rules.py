@@ -405,3 +405,55 @@ def test_bedrock_wants_alternating_roles_and_pairs():
     assert "signature" in said(hi, thought, hi)
     rows = [{"role": "user", "content": [hi]}, {"role": "user", "content": [hi]}]
     assert "alternate" in problem("bedrock", {"messages": rows}, SEAL)
+
+
+def chat(**row: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", **row}]}
+
+
+def of(role: str, *parts: Any) -> dict[str, Any]:
+    """A row of Gemini's or of Bedrock's behind a hello."""
+    return {"role": role, "parts": list(parts), "content": list(parts)}
+
+
+HI, USE = of("user", {"text": "hi"}), {"toolUse": {"toolUseId": "a", "name": "exec", "input": {}}}
+
+NO_OBJECT = {"id": "a", "function": {"arguments": "[]"}}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body", "words"),
+    [
+        ("anthropic", messages(), "at least one message"),
+        ("anthropic", {**GOOD, "max_tokens": -1}, "max_tokens"),
+        ("anthropic", messages(*turn("yes", "so"), ("tool", "x")), "unexpected tool"),
+        ("anthropic", messages(*turn([], "so")), "must not be empty"),
+        ("anthropic", {**GOOD, "tools": []}, "must define tools"),
+        ("anthropic", messages(*turn([{"type": "thinking", "thinking": "hm"}], "so")), "field required"),
+        ("anthropic", messages(*turn([THOUGHT, call("a b")], [result("a b")])), "match pattern"),
+        ("anthropic", messages(*turn([THOUGHT, {**call(), "input": "ls"}], [result()])), "an object"),
+        ("anthropic", messages(*turn([THOUGHT, call()], "and?")), "immediately after: ['a']"),
+        ("anthropic", messages(*turn([THOUGHT, call()], "and?")[:2]), "blocks: ['a']"),
+        ("chat", {"messages": []}, "too short"),
+        ("chat", {"messages": [{"role": "robot", "content": "hi"}]}, "invalid value"),
+        ("chat", chat(content="yes", tool_calls=[]), "empty array"),
+        ("chat", chat(content=None), "got null"),
+        ("chat", chat(audio={"id": "a1"}), "unknown id"),
+        ("chat", {"messages": [*CHAT["messages"][:2], CHAT["messages"][0]]}, "must be followed by tool messages"),
+        ("chat", {"messages": [*chat(tool_calls=[NO_OBJECT])["messages"], CHAT["messages"][2]]}, "no object"),
+        ("responses", {"input": []}, "at least one item"),
+        ("responses", {"input": [reasoning(), function_call(), {**PROGRAM, "call_id": "c1"}]}, "duplicate call ids"),
+        ("responses", {"input": [reasoning(), function_call(), SAID, OUTPUT]}, "no tool output"),
+        ("responses", {"input": [reasoning(), function_call()]}, "no tool output"),
+        ("gemini", {"contents": []}, "not specified"),
+        ("gemini", {"contents": [HI, of("robot", {"text": "yes"})]}, "valid role"),
+        ("gemini", {"contents": [HI, of("model")]}, "must not be empty"),
+        ("gemini", {"contents": [HI, of("user", {"functionCall": {"name": "exec"}})]}, "in a turn of the user"),
+        ("bedrock", {"messages": [of("assistant", {"text": "hi"}), HI]}, "must start with a user"),
+        ("bedrock", {"messages": [HI, of("assistant"), HI]}, "is empty"),
+        ("bedrock", {"messages": [of("user", USE)]}, "in a message of the user"),
+    ],
+)
+def test_the_other_rules_one_by_one(dialect: str, body: dict[str, Any], words: str):
+    given = Given() if "unknown id" in words else None
+    assert words in problem(dialect, body, SEAL, given=given)

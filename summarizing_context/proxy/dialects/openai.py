@@ -92,8 +92,8 @@ class Responses:
         if start == len(items):
             raise PassUnchanged("there is nothing behind what stays in front")
 
-        def made(make: Callable[[], ItemRow], begin: int, stop: int, halves: tuple[str, ...]) -> ItemRow:
-            return memory.made(f"items {halves}", lambda *_: make(), *data[start + begin : start + stop])
+        def made(make: Callable[[], ItemRow], begin: int, stop: int) -> ItemRow:
+            return memory.made("items", lambda *_: make(), *data[start + begin : start + stop])
 
         rows, at = list[Row](), start
         for message, own in rows_of(items[start:], made):
