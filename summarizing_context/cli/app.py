@@ -1,4 +1,4 @@
-"""The app: all families of commands under one name, and its help."""
+"""The app: all commands under one name, and its help."""
 
 from __future__ import annotations
 
@@ -10,35 +10,19 @@ from summarizing_context.cli import check, eval, prompts, proxy, replay, serve, 
 from summarizing_context.cli.options import help_of
 from summarizing_context.cli.output import PROGRAM
 
-_ABOUT = """Long agent sessions inside any token budget.
-
-Every message is kept in a durable log; a background worker summarizes the past; each request gets a view that fits its
-budget and never waits for a model. Nothing here needs a key or a network unless you ask for a model.
-
-Begin here:
-    demo    # watch a long session being kept inside 16,000 tokens
-    replay ~/.claude/projects --budget 32k    # the same for sessions of your own client
-    demo --keep demo.db    # keep the demo, and look into it
-    view demo --store demo.db --explain
-
-Exit status:
-    0 all well · 1 a law was broken, a gate or a check failed · 2 bad input · 3 a view was refused
-    4 store or environment · 130 Ctrl-C
-"""
-
 
 def build_app() -> typer.Typer:
-    """Return the app with all families of commands."""
+    """Return the app with all commands."""
     app = typer.Typer(
         name=PROGRAM,
         no_args_is_help=True,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
-        **help_of(_ABOUT),
+        **help_of(_about.__doc__ or ""),
     )
     app.callback()(_about)
-    for family in (replay, check, sessions, serve, proxy, eval, prompts):
-        family.register(app)
+    for module in (replay, check, sessions, serve, proxy, eval, prompts):
+        app.add_typer(module.commands)
     return app
 
 
@@ -54,4 +38,18 @@ _Version = Annotated[bool, typer.Option("--version", callback=_show_version, is_
 
 
 def _about(version: _Version = False) -> None:
-    pass
+    """Long agent sessions inside any token budget.
+
+    Every message is kept in a durable log; a background worker summarizes the past; each request gets a view that fits
+    its budget and never waits for a model. Nothing here needs a key or a network unless you ask for a model.
+
+    Begin here:
+        demo    # watch a long session being kept inside 16,000 tokens
+        replay ~/.claude/projects --budget 32k    # the same for sessions of your own client
+        demo --keep demo.db    # keep the demo, and look into it
+        view demo --store demo.db --explain
+
+    Exit status:
+        0 all well · 1 a law was broken, a gate or a check failed · 2 bad input · 3 a view was refused
+        4 store or environment · 130 Ctrl-C
+    """

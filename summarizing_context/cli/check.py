@@ -11,8 +11,8 @@ import anyio
 import typer
 from rich.text import Text
 
-from summarizing_context.cli.options import TRY, BaseUrl, JsonPath, OwnSettings, add_command
-from summarizing_context.cli.output import Status, facts, show_result
+from summarizing_context.cli.options import TRY, BaseUrl, OwnSettings, command
+from summarizing_context.cli.output import Result, Status, facts
 from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
 from summarizing_context.settings.addresses import is_address, shown_store
@@ -20,13 +20,11 @@ from summarizing_context.settings.addresses import is_address, shown_store
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    add_command(app, check, TRY)
+commands = typer.Typer()
 
 
-def check(own: OwnSettings, base_url: BaseUrl = None, json_path: JsonPath = None) -> int:
+@command(commands, TRY)
+def check(own: OwnSettings, base_url: BaseUrl = None) -> Result:
     """Check that the summarizer answers and the store opens, with one call of a few tokens.
 
     The exit status is 0 if both are well and 1 if not; the table says what is wrong, and where. With the summarizer
@@ -48,8 +46,8 @@ def check(own: OwnSettings, base_url: BaseUrl = None, json_path: JsonPath = None
         ("", marks[0], asked["problem"] or answered),
         ("store", marks[1], f"{opened['name']}: {opened['problem'] or opened['about']}"),
     ]
-    show_result(json_path, {"ok": is_well, "summarizer": asked, "store": opened}, facts("Check", rows))
-    return Status.OK if is_well else Status.LAW_BROKEN
+    document = {"ok": is_well, "summarizer": asked, "store": opened}
+    return Result(document, [facts("Check", rows)], Status.OK if is_well else Status.LAW_BROKEN)
 
 
 async def _ask(settings: Settings) -> dict[str, Any]:
@@ -59,10 +57,11 @@ async def _ask(settings: Settings) -> dict[str, Any]:
     from summarizing_context.summarizers.resilience.caller import call_within
     from summarizing_context.summarizers.resilience.retries import status_code
 
-    told: dict[str, Any] = {"name": settings.summarizer, "host": None, "model": settings.model, "problem": None}
-    told |= {"status": None, "seconds": None, "input_tokens": None, "output_tokens": None}
+    names = ("host", "model", "problem", "status", "seconds", "input_tokens", "output_tokens")
+    told: dict[str, Any] = {"name": settings.summarizer, **dict.fromkeys(names)}
     if settings.summarizer not in PROVIDERS:
-        return {**told, "model": None}
+        return told
+    told["model"] = settings.model
     try:
         model = make_model(settings, read_only=False)
     except SettingsError as error:  # such as no key
@@ -84,16 +83,15 @@ async def _ask(settings: Settings) -> dict[str, Any]:
 
 def _open(settings: Settings) -> dict[str, Any]:
     """Open the store for reading; of a file that is not there yet, look whether it could be made."""
-    told: dict[str, Any] = {"name": shown_store(settings.store), "about": "opened", "problem": None}
+    path, about, problem = Path(settings.store), "is made at first use", None
     if str(settings.store) == ":memory:":
-        return {**told, "about": "nothing is kept when the process ends"}
-    path = Path(settings.store)
-    if not is_address(settings.store) and not path.exists():
-        can_be_made = path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
-        problem = None if can_be_made else f"its folder {path.parent} is missing, or may not be written"
-        return {**told, "about": "is made at first use", "problem": problem}
-    try:
-        told["about"] = f"opened, {len(find_sessions(settings.store))} sessions"
-    except SummarizingContextError as error:
-        told["problem"] = str(error)
-    return told
+        about = "nothing is kept when the process ends"
+    elif not is_address(settings.store) and not path.exists():
+        if not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
+            problem = f"its folder {path.parent} is missing, or may not be written"
+    else:
+        try:
+            about = f"opened, {len(find_sessions(settings.store))} sessions"
+        except SummarizingContextError as error:
+            about, problem = "opened", str(error)
+    return {"name": shown_store(settings.store), "about": about, "problem": problem}

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -21,85 +21,76 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import anyio
 import typer
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from summarizing_context.cli import options
 from summarizing_context.cli.options import (
     MEASURE,
     CaseBudget,
-    Jobs,
-    JsonPath,
     LogOptions,
     MaxCalls,
     ModelOptions,
     ReportFolder,
-    TranscriptPaths,
-    add_command,
+    argument,
+    command,
     flag,
     option,
     path_option,
     read_path,
-    read_place,
     read_tokens,
 )
 from summarizing_context.cli.output import (
     InputError,
+    Result,
     Status,
     dim,
     dollars,
     facts,
     plain,
     progress,
-    show_result,
     table,
     tell,
-    tell_skipped_lines,
+    told_lines,
 )
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, CassetteFile, Mode, ModelPlan
-    from summarizing_context.evaluation.real.scores import LoadedSuite, RealOutcome
-    from summarizing_context.evaluation.retention import SessionOutcome
-    from summarizing_context.evaluation.tune import TuneOutcome
+    from summarizing_context.evaluation.real.scores import LoadedSuite
     from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prompts import Prompt
 
 Key = TypeVar("Key")
 
+commands = typer.Typer()
+family = options.family(commands, "eval", MEASURE, "Measure what views still hold, without a model unless asked.")
+
+_SUITE = "A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`."
+_DATASET = "A data set: locomo or longmemeval, and its file."
+_CASSETTE = "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."
+_REDACT = "Function that removes secrets from each message before it is sent, kept or reported."
+
 Arms = Annotated[str | None, option("A[,B]", "Views to compare, or arms of a suite to show.")]
 ReaderModel = Annotated[str | None, option("M", "Model that answers from views.")]
-Redact = Annotated[
-    str | None,
-    option("MODULE:FUNCTION", "Function that removes secrets from each message before it is sent, kept or reported."),
-]
+Redact = Annotated[str | None, option("MODULE:FUNCTION", _REDACT)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(LogOptions):
     """Options of `eval run` and `eval record`."""
 
-    suite: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SUITE]",
-            parser=read_place,
-            help="A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`.",
-        ),
-    ] = None
+    suite: Annotated[str | None, argument("[SUITE]", _SUITE, parser=options.read_place)] = None
     cases: Annotated[list[Path] | None, option("PATH", "Your transcripts: files or folders.", parser=read_path)] = None
-    dataset: Annotated[
-        tuple[str, str] | None,
-        option("NAME PATH", "A data set: locomo or longmemeval, and its file.", parser=read_place),
-    ] = None
+    dataset: Annotated[tuple[str, str] | None, option("NAME PATH", _DATASET, parser=options.read_place)] = None
     budget: CaseBudget = "8k"
     arms: Arms = None
     out: ReportFolder = Path("eval-report")
-    cassette: Annotated[
-        Path | None,
-        path_option("FILE", "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."),
-    ] = None
+    cassette: Annotated[Path | None, path_option("FILE", _CASSETTE)] = None
     redact: Redact = None
+
+
+_MARKS = "Model that marks the answers. Default: the reader's model."
+_MOST_INPUT = "Maximum number of input tokens; the same command resumes."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,24 +99,13 @@ class Record(Run, ModelOptions):
 
     reader: Annotated[str | None, option("NAME", f"Provider that records the answers of a suite: {NAMED}.")] = None
     reader_model: ReaderModel = None
-    judge_model: Annotated[str | None, option("M", "Model that marks the answers. Default: the reader's model.")] = None
+    judge_model: Annotated[str | None, option("M", _MARKS)] = None
     max_calls: MaxCalls = None
-    max_input_tokens: Annotated[
-        int | None, option("N", "Maximum number of input tokens; the same command resumes.", min=0)
-    ] = None
+    max_input_tokens: Annotated[int | None, option("N", _MOST_INPUT, min=0)] = None
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    about = "Measure what views still hold, without a model unless asked."
-    family = typer.Typer(help=about, no_args_is_help=True)
-    for command in (run, record, ask, compare):
-        add_command(family, command)
-    app.add_typer(family, name="eval", rich_help_panel=MEASURE)
-    add_command(app, tune, MEASURE)
-
-
-def run(given: Run, jobs: Jobs = None) -> int:
+@command(family)
+def run(given: Run, jobs: options.Jobs = None) -> Result:
     """Measure transcripts by hindsight, beside views without summaries at equal tokens; or replay recorded answers.
 
     Hindsight needs no labels: exact values that were seen before a cut and that later tool calls really used. The
@@ -141,11 +121,11 @@ def run(given: Run, jobs: Jobs = None) -> int:
     Exit status:
         0 done · 1 a bound is missed · 2 bad input, or a reply that is not recorded · 4 environment
     """
-    whole = Record(**{field.name: getattr(given, field.name) for field in fields(given)})
-    return _execute(whole, "replay", jobs or os.cpu_count() or 1)
+    return _measure(Record(**vars(given)), "replay", jobs or os.cpu_count() or 1)
 
 
-def record(given: Record) -> int:
+@command(family)
+def record(given: Record) -> Result:
     """Ask a model for what is not recorded yet, so that `eval run` replays it without a network or a key.
 
     What is recorded already is not sent again, so a recording that was stopped, by you or by a cap, goes on when it is
@@ -160,11 +140,11 @@ def record(given: Record) -> int:
         From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys and
         tokens are taken out by their shape, others by --redact; what else a transcript says is in it.
     """
-    return _execute(given, "forecast" if given.dry_run else "record", os.cpu_count() or 1)
+    return _measure(given, "forecast" if given.dry_run else "record", os.cpu_count() or 1)
 
 
-def _execute(run: Record, mode: Mode, jobs: int) -> int:
-    """Run what is named, by its kind; return the exit status."""
+def _measure(run: Record, mode: Mode, jobs: int) -> Result:
+    """Run what is named, by its kind."""
     named = [name for name in ("suite", "cases", "dataset") if getattr(run, name)]
     if len(named) != 1:
         given = " and ".join(f"--{name}" if name != "suite" else "a suite" for name in named) or "nothing"
@@ -173,8 +153,7 @@ def _execute(run: Record, mode: Mode, jobs: int) -> int:
     if run.suite is None:
         if names_model:
             raise InputError("--reader, --reader-model and --judge-model are for suites; `eval ask` asks about a log")
-        _run_logs(run, mode, jobs)
-        return Status.OK
+        return _run_logs(run, mode, jobs)
     if run.config or run.prompts or run.summarizer or run.model:
         raise InputError("--config, --prompts, --summarizer and --model are for --cases and --dataset")
     from summarizing_context.evaluation.real.scores import load_suite, recorded_folder
@@ -187,74 +166,70 @@ def _execute(run: Record, mode: Mode, jobs: int) -> int:
 # Transcripts and data sets, by hindsight
 
 
-def _run_logs(run: Record, mode: Mode, jobs: int) -> None:
-    """Measure transcripts or a data set, write the reports and show them."""
-    from summarizing_context.evaluation.cassettes import CassetteFile, summarizes_by_model
+def _run_logs(run: Record, mode: Mode, jobs: int) -> Result:
+    """Measure transcripts or a data set, and write the reports."""
+    from summarizing_context.evaluation import cassettes, report, retention
     from summarizing_context.evaluation.outcomes import changed_settings
     from summarizing_context.evaluation.probes import dataset_numbers
-    from summarizing_context.evaluation.report import bounds, percent, run_document, write_run
-    from summarizing_context.evaluation.retention import Log, logs_of, run_logs, scores_of
     from summarizing_context.settings.values import Settings
 
     is_own = run.config or run.prompts or run.summarizer or run.model
-    settings = run.load() if is_own else Settings()
-    settings = replace(settings, max_tokens=read_tokens(run.budget))
+    settings = replace(run.load() if is_own else Settings(), max_tokens=read_tokens(run.budget))
     file = None  # of the model that summarizes
-    if summarizes_by_model(settings):
+    if cassettes.summarizes_by_model(settings):
         if run.cassette is None:
             raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
-        file = CassetteFile(run.cassette, run.redact)
+        file = cassettes.CassetteFile(run.cassette, run.redact)
     elif mode != "replay":
         raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
     elif run.redact is not None:
         raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
+    name = "your sessions"
+    skipped: list[str] = []
     if run.dataset:
         name, path = run.dataset
         found = dataset_numbers(name, Path(path))
-        logs = [Log(file, dataset=name, number=number, name=f"{file.stem}-{number}") for file, number in found]
+        logs = [retention.Log(log, dataset=name, number=at, name=f"{log.stem}-{at}") for log, at in found]
     else:
-        name = "your sessions"
-        logs, skipped = logs_of(run.cases or (), run.format)
-        tell_skipped_lines(skipped)
-    started = time.perf_counter()
-    outcomes: list[SessionOutcome] = []
+        logs, skipped = retention.logs_of(run.cases or (), run.format)
+    started, outcomes = time.perf_counter(), []
     with (
         _opened(file, mode, run.max_calls, run.max_input_tokens) as cassette,
         progress("sessions", len(logs), f"Measuring {len(logs)} sessions.") as update,
     ):
-        for outcome in run_logs(logs, settings, jobs=jobs, cassette=cassette, cassette_file=file):
+        for outcome in retention.run_logs(logs, settings, jobs=jobs, cassette=cassette, cassette_file=file):
             outcomes.append(outcome)
             update(f"{sum(len(one.probes) for one in outcomes):,} values")
     if cassette is not None and mode == "forecast":
-        _show_forecast([_spent_by(cassette, settings)], settings.prices, run.json_path)
-        return
+        return _forecast([_spent_by(cassette, settings)], settings.prices)
     told = {key: str(value) if isinstance(value, Path) else value for key, value in changed_settings(settings).items()}
-    page = write_run(name, outcomes, told, run.out)
+    page = report.write_run(name, outcomes, told, run.out)
+    document = report.run_document(name, outcomes, told)
     rows = [
-        (score.arm, percent(score.retention), bounds(score.retention),
+        (score.arm, report.percent(score.retention), report.bounds(score.retention),
          "" if score.ours_ahead is None else f"{100 * score.ours_ahead.mean:+.1f}",
-         bounds(score.ours_ahead, points=True))
-        for score in scores_of(outcomes)
+         report.bounds(score.ours_ahead, points=True))
+        for score in retention.scores_of(outcomes)
     ]  # fmt: skip
     title = f"Values needed later that views hold: {plain(name)}"
     shown: list[RenderableType] = [table(title, "view", "#held", "#interval", "#ours ahead", "#interval", rows=rows)]
-    probes = sum(len(one.probes) for one in outcomes)
-    if not probes:
+    if not document["probes"]:
         shown.append("Nothing was measured: no view leaves out what is needed later; try a smaller --budget.")
-    held, missing = (sum(one.recalled[at] for one in outcomes) for at in (0, 1))
+    held, missing = document["within_one_recall"]
     if missing:
         shown.append(f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
-    shown.append(f"{probes:,} values in {time.perf_counter() - started:.0f} s. The whole report: {page}")
+    seconds = time.perf_counter() - started
+    shown.append(f"{document['probes']:,} values in {seconds:.0f} s. The whole report: {page}")
     if cassette is not None:
         shown.append(_recorded(cassette, settings))
-    show_result(run.json_path, run_document(name, outcomes, told), *shown)
+    return Result(document, shown, remarks=told_lines(skipped))
 
 
+@command(family)
 def compare(
-    first: Annotated[Path, typer.Argument(metavar="FIRST", parser=read_path, help="Folder or report.json of a run.")],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", parser=read_path, help="Another run of the same logs.")],
-    json_path: JsonPath = None,
-) -> int:
+    first: Annotated[Path, argument("FIRST", "Folder or report.json of a run.", parser=read_path)],
+    second: Annotated[Path, argument("SECOND", "Another run of the same logs.", parser=read_path)],
+) -> Result:
     """Compare two runs on the same logs, session by session. Exit status 1 if the second is surely worse."""
     import msgspec
 
@@ -262,7 +237,7 @@ def compare(
     from summarizing_context.evaluation.retention import OURS, SessionOutcome
 
     values = []
-    for path in (first, second):
+    for path in (second, first):
         file = path / "report.json" if path.is_dir() else path
         try:
             document = msgspec.json.decode(file.read_bytes())
@@ -270,27 +245,27 @@ def compare(
         except (OSError, msgspec.MsgspecError, KeyError, TypeError) as error:
             raise InputError(f"{file}: is not the report of a run on logs ({type(error).__name__})") from error
         values.append(ratios((one.name, one.share(OURS)) for one in sessions))
-    change = difference(values[1], values[0])
+    change = difference(*values)
     if change is None:
         raise InputError("the runs share no session in which something was needed later")
     words = f"{100 * change.mean:+.1f} points, interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
     verdict = "better" if change.low > 0 else "worse" if change.high < 0 else "not surely different"
-    document = {"change": change._asdict(), "verdict": verdict}
-    show_result(json_path, document, f"The second run is {verdict}: {words}, {change.sessions} sessions.")
-    return Status.LAW_BROKEN if verdict == "worse" else Status.OK
+    told = f"The second run is {verdict}: {words}, {change.sessions} sessions."
+    status = Status.LAW_BROKEN if verdict == "worse" else Status.OK
+    return Result({"change": change._asdict(), "verdict": verdict}, [told], status)
 
 
 # Recorded answers
 
 
-def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> int:
-    """Replay the recording of a suite, once what is missing was recorded if that is asked for; return the status."""
+def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Result:
+    """Replay the recording of a suite, once what is missing was recorded if that is asked for."""
+    from summarizing_context.evaluation import report
     from summarizing_context.evaluation.cassettes import CassetteFile
     from summarizing_context.evaluation.real.arms import ARMS, OPTIONAL, USUAL
     from summarizing_context.evaluation.real.recorder import open_recorder
-    from summarizing_context.evaluation.real.recording import Recording
+    from summarizing_context.evaluation.real.recording import CATEGORIES, Recording
     from summarizing_context.evaluation.real.scores import check_bounds, replay
-    from summarizing_context.evaluation.report import document_of, write_reports
 
     recording = Recording.open(loaded.root / loaded.suite.recording)
     read = {arm for _, arm in recording.answers}
@@ -311,22 +286,47 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> in
 
             anyio.run(record)
             if mode == "forecast":
-                _show_forecast([_spent_by(cassette, settings)], settings.prices, run.json_path)
-                return Status.OK
+                return _forecast([_spent_by(cassette, settings)], settings.prices)
             tell(_recorded(cassette, settings))
     announced = f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms."
     with progress("cases", len(recording.cases), announced) as update:
         outcome = replay(recording, arms, jobs=jobs, watch=lambda name: update(plain(name, 40)))
     gates = check_bounds(outcome.arms, [bound for bound in loaded.suite.bounds if bound.arm in arms])
-    page = write_reports(outcome, loaded.suite.claim, gates, run.out)
-    shown: list[RenderableType] = [*_score_tables(outcome)]
+    page = report.write_reports(outcome, loaded.suite.claim, gates, run.out)
+
+    # Arms by right answers, and by category of question; 80 columns are enough.
+    rows: list[tuple[object, ...]] = [
+        (one.arm, report.percent(one.score.mean), report.bounds(one.score.mean), report.ahead(one.score),
+         report.bounds(one.score.ahead, points=True), str(one.wrong), report.total(one.absent))
+        for one in outcome.arms
+    ]  # fmt: skip
+    columns = ("arm", "#right", "#interval", "#ahead", "#interval", "#wrong", "#never said")
+    shown: list[RenderableType] = [table("Right answers and half of partly right ones", *columns, rows=rows)]
+    rows = [(one.arm, *(report.total(one.categories[category]) for category in CATEGORIES)) for one in outcome.arms]
+    titles = (f"#{category}" for category in CATEGORIES)
+    shown.append(table("Points out of questions, by category", "arm", *titles, rows=rows))
     if gates:
-        tones = {"passed": "green", "failed": "bold red", "nothing to look at": "bold red"}
-        rows = [(gate.name, Text(gate.result, tones[gate.result]), dim(gate.words)) for gate in gates]
+        rows = [(one.name, Text(one.result, "bold red" if one.failed else "green"), dim(one.words)) for one in gates]
         shown.append(table("Bounds", "bound", "result", "figures", rows=rows, fold=True))
-    shown += [*_reading_remarks(outcome), f"All answers side by side: {page}"]
-    show_result(run.json_path, document_of(outcome, gates), *shown)
-    return Status.LAW_BROKEN if any(gate.failed for gate in gates) else Status.OK
+
+    # Whether the answers belong to the views as they are now.
+    current = sum(view.reading == "this view" for view in outcome.views)
+    shown.append(f"For {current:,} of {len(outcome.views):,} views the answers belong to exactly this view.")
+    readings = {
+        "an earlier view": "Answered from an earlier view",
+        "not read": "No answers are recorded for",
+        "no view": "Not rebuilt, for want of replies",
+    }
+    for reading, words in readings.items():
+        found = [f"{view.case} {view.arm}" for view in outcome.views if view.reading == reading]
+        more = f" and {len(found) - 12} more, in report.json" if len(found) > 12 else ""
+        if found:
+            shown.append(f"{words} ({len(found)}): {plain(', '.join(found[:12]))}{more}.")
+    if outcome.missing:
+        shown.append(f"{outcome.missing:,} requests have no recorded reply; `eval record` sends them to a model.")
+    shown.append(f"All answers side by side: {page}")
+    status = Status.LAW_BROKEN if any(gate.failed for gate in gates) else Status.OK
+    return Result(report.document_of(outcome, gates), shown, status)
 
 
 def _suite_plan(run: Record) -> ModelPlan:
@@ -361,41 +361,6 @@ def _chosen_arms(given: str | None, known: Iterable[str]) -> tuple[str, ...]:
     if strange := [name for name in chosen if name not in known]:
         raise InputError(f"--arms: there is no arm {plain(strange[0], 40)!r}; there are {', '.join(known)}")
     return chosen
-
-
-def _score_tables(outcome: RealOutcome) -> Iterator[Table]:
-    """Show arms by right answers, and by category of question; 80 columns are enough."""
-    from summarizing_context.evaluation.real.recording import CATEGORIES
-    from summarizing_context.evaluation.report import ahead, bounds, percent, total
-
-    rows = [
-        (one.arm, percent(one.score.mean), bounds(one.score.mean), ahead(one.score),
-         bounds(one.score.ahead, points=True), str(one.wrong), total(one.absent))
-        for one in outcome.arms
-    ]  # fmt: skip
-    columns = ("arm", "#right", "#interval", "#ahead", "#interval", "#wrong", "#never said")
-    yield table("Right answers and half of partly right ones", *columns, rows=rows)
-    points = [(one.arm, *(total(one.categories[category]) for category in CATEGORIES)) for one in outcome.arms]
-    categories = (f"#{category}" for category in CATEGORIES)
-    yield table("Points out of questions, by category", "arm", *categories, rows=points)
-
-
-def _reading_remarks(outcome: RealOutcome) -> Iterator[str]:
-    """Tell whether the answers belong to the views as they are now."""
-    current = sum(view.reading == "this view" for view in outcome.views)
-    yield f"For {current:,} of {len(outcome.views):,} views the answers belong to exactly this view."
-    readings = {
-        "an earlier view": "Answered from an earlier view",
-        "not read": "No answers are recorded for",
-        "no view": "Not rebuilt, for want of replies",
-    }
-    for reading, words in readings.items():
-        found = [f"{view.case} {view.arm}" for view in outcome.views if view.reading == reading]
-        if found:
-            more = f" and {len(found) - 12} more, in report.json" if len(found) > 12 else ""
-            yield f"{words} ({len(found)}): {plain(', '.join(found[:12]))}{more}."
-    if outcome.missing:
-        yield f"{outcome.missing:,} requests have no recorded reply; `eval record` sends them to a model."
 
 
 # Cassettes, and what they cost
@@ -477,9 +442,7 @@ def _recorded(cassette: Cassette, settings: Settings) -> str:
     return f"Recorded: {_spent_words(_spent_by(cassette, settings))}; {where}."
 
 
-def _show_forecast(
-    rows: Sequence[dict[str, Any]], prices: str | Path | None, json_path: str | None, proposals: int = 0
-) -> None:
+def _forecast(rows: Sequence[dict[str, Any]], prices: str | Path | None, proposals: int = 0) -> Result:
     """Show calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that it
     will write, each of which is tried as well."""
     from summarizing_context.summarizers.prices import load_prices
@@ -495,10 +458,13 @@ def _show_forecast(
     costs = [row["estimated_cost"] for row in rows]
     total = None if None in costs else round(sum(costs), 6)
     document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
-    known = load_prices(prices)
     shown: list[tuple[str, object, str]] = []
     for row in rows:
-        price, calls, words = known.price_of(row["model"]), row["calls"], "no price is known for this model"
+        price, calls, words = (
+            load_prices(prices).price_of(row["model"]),
+            row["calls"],
+            "no price is known for this model",
+        )
         if price is not None:
             rates = f"${price.input:g} in, ${price.output:g} out for a million tokens"
             words = f"{rates}, as of {price.as_of}; an estimate"
@@ -521,42 +487,37 @@ def _show_forecast(
     if len(rows) > 1:
         shown.append(("all", dollars(total), "an estimate" if total is not None else "a price is not known"))
     asked = " and ".join(f"{row['model']} at {row['address']}" for row in rows)
-    show_result(json_path, document, facts(f"Recording with {plain(asked, 300)}: nothing is sent", shown))
+    return Result(document, [facts(f"Recording with {plain(asked, 300)}: nothing is sent", shown)])
 
 
 # Models question one log
 
+_WHOSE = "Provider of the"
+_QUESTION = "Model that writes questions. Default: the summarizer's model."
+_MARKER = "Model that marks the answers. It must differ from the writer's."
+_MARKER_URL = "Base URL for the judge, and a reader of its provider."
 
+
+@command(family)
 def ask(
-    log: Annotated[
-        Path,
-        typer.Argument(metavar="LOG", parser=read_path, help="A transcript of any known format, with one session."),
-    ],
+    log: Annotated[Path, argument("LOG", "A transcript of any known format, with one session.", parser=read_path)],
     *,
-    judge_model: Annotated[str, option("M", "Model that marks the answers. It must differ from the writer's.")],
+    judge_model: Annotated[str, option("M", _MARKER)],
     reader_model: ReaderModel = None,
-    question_model: Annotated[
-        str | None, option("M", "Model that writes questions. Default: the summarizer's model.")
-    ] = None,
+    question_model: Annotated[str | None, option("M", _QUESTION)] = None,
     budget: CaseBudget = "8k",
     share: Annotated[float, option("X", "Share of the log before the view.", min=0.01, max=1.0)] = 1.0,
     questions: Annotated[int, option("N", "Number of questions to write.", min=1, max=60)] = 20,
-    question_provider: Annotated[
-        str | None, option("NAME", "Provider of the question model. Default: the same.")
-    ] = None,
-    reader_provider: Annotated[
-        str | None, option("NAME", "Provider of the reader model. Default: the judge's.")
-    ] = None,
-    judge_provider: Annotated[str | None, option("NAME", "Provider of the judge model. Default: the same.")] = None,
-    judge_base_url: Annotated[
-        str | None, option("URL", "Base URL for the judge, and a reader of its provider.")
-    ] = None,
+    question_provider: Annotated[str | None, option("NAME", f"{_WHOSE} question model. Default: the same.")] = None,
+    reader_provider: Annotated[str | None, option("NAME", f"{_WHOSE} reader model. Default: the judge's.")] = None,
+    judge_provider: Annotated[str | None, option("NAME", f"{_WHOSE} judge model. Default: the same.")] = None,
+    judge_base_url: Annotated[str | None, option("URL", _MARKER_URL)] = None,
     arms: Arms = "ours,extractive,compact,tail",
     redact: Redact = None,
     max_calls: MaxCalls = None,
     out: ReportFolder = Path("eval-ask"),
     own: ModelOptions,
-) -> int:
+) -> Result:
     """Ask about a log of yours: one model writes questions, another answers them from views, and one marks the answers.
 
     The writer reads the log before the cut and gives each question a gold answer with its messages. Views of all arms
@@ -585,7 +546,8 @@ def ask(
         found = read_session(log, format=own.format)
         if not found.messages:
             raise TranscriptError(f"{log}:1: holds no message; name another transcript")
-        tell_skipped_lines(found.unreadable)
+        for line in told_lines(found.unreadable):
+            tell(line)
     settings, tokens = own.load(), read_tokens(budget)
     named = ((question_model, question_provider), (reader_model, reader_provider), (judge_model, judge_provider))
     plan = _ask_plan(settings, *named, judge_base_url)
@@ -595,10 +557,9 @@ def ask(
         files.setdefault((chat.provider, chat.model), (out / "cassettes" / f"{name}.jsonl", chat.api_key))
     if not own.dry_run:
         make_private_folder(out)
-    mode: Mode = "forecast" if own.dry_run else "record"
     with (
         TemporaryDirectory() if own.dry_run else nullcontext(str(out)) as to,
-        _cassettes(files, mode, redact, max_calls) as cassettes,
+        _cassettes(files, "forecast" if own.dry_run else "record", redact, max_calls) as cassettes,
     ):
         clean = next(iter(cassettes.values())).scrub
         try:
@@ -617,21 +578,19 @@ def ask(
             anyio.run(record)
         except KeyboardInterrupt:
             if not own.dry_run:
-                tell(f"Stopped. Replies are kept in {plain(str(out))}; the same command goes on.")
+                tell(f"Stopped. Replies are kept in {plain(out)}; the same command goes on.")
             raise
         rows = [
             _spent_by(each, replace(settings, model=model), " and ".join(dict.fromkeys(plan.addresses_of(by, model))))
             for (by, model), each in cassettes.items()
         ]
     if own.dry_run:
-        _show_forecast(rows, settings.prices, own.json_path)
-        return Status.OK
+        return _forecast(rows, settings.prices)
     for row in rows:
         tell(f"Recorded with {_spent_words(row)}.")
     loaded = recorded_folder(out)
     assert loaded is not None  # its case was just asked
-    shown = Record(arms=arms, out=out, json_path=own.json_path)
-    return _run_recorded(shown, loaded, "replay", os.cpu_count() or 1)
+    return _run_recorded(Record(arms=arms, out=out), loaded, "replay", os.cpu_count() or 1)
 
 
 _Named = tuple[str | None, str | None]  # a model, and its provider
@@ -675,13 +634,13 @@ def _ask_plan(own: Settings, question: _Named, reader: _Named, judge: _Named, ju
 # Which prompts are better
 
 
+@command(commands, MEASURE)
 def tune(
-    logs: TranscriptPaths,
+    logs: options.TranscriptPaths,
     *,
     cassette: Annotated[Path, path_option("FILE", "File of the model's recorded replies.")],
     tries: Annotated[
-        list[Path] | None,
-        path_option("PATH", "A prompt file or a folder of prompts. Repeatable.", "--try"),
+        list[Path] | None, path_option("PATH", "A prompt file or a folder of prompts. Repeatable.", "--try")
     ] = None,
     gepa: Annotated[bool, flag("--gepa", "Let the model write better prompts (the extra gepa).")] = False,
     proposals: Annotated[int, option("N", "Prompts that gepa may propose.", min=1)] = 20,
@@ -692,7 +651,7 @@ def tune(
     out: ReportFolder = Path("tune-report"),
     write: Annotated[Path | None, path_option("FOLDER", "Write the winner here, as a new file.")] = None,
     own: ModelOptions,
-) -> None:
+) -> Result:
     """Find the prompt that keeps more of what was needed later, on your own transcripts.
 
     Half of the sessions choose, the other half judges the choice. Replies are kept in the cassette: a run that stopped
@@ -703,25 +662,22 @@ def tune(
         tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --record
         tune logs/ --model gpt-5.4-mini --cassette t.jsonl --gepa --record --write my/
     """
+    from summarizing_context.evaluation import report, tune
     from summarizing_context.evaluation.cassettes import Cassette, CassetteFile, Chat, summarizes_by_model
-    from summarizing_context.evaluation.report import tune_document, write_tuning
     from summarizing_context.evaluation.retention import logs_of
-    from summarizing_context.evaluation.tune import Gepa, Proposer, Trial, Variant, write_winner
-    from summarizing_context.evaluation.tune import tune as run_tuning
 
     settings = replace(own.load(), max_tokens=read_tokens(budget))
     if not summarizes_by_model(settings):
         raise InputError("name the model that the prompts are for, with --model or in --config")
     if bool(tries) == gepa:
         raise InputError("say what to try: prompts with --try, or --gepa to have them written")
-    start = Variant("start", tuple(_prompts(Path(settings.prompts), "--prompts")) if settings.prompts else ())
+    start = tune.Variant("start", tuple(_prompts(Path(settings.prompts), "--prompts")) if settings.prompts else ())
     variants = []
     for path in tries or ():  # other prompts are those of the start
         tried = {prompt.name: prompt for prompt in (*start.prompts, *_prompts(path, "--try"))}
         name = f"{path.parent.name}/{path.stem}" if path.suffix == ".md" else path.name
-        variants.append(Variant(name, tuple(tried.values())))
+        variants.append(tune.Variant(name, tuple(tried.values())))
     found, skipped = logs_of(logs, own.format)
-    tell_skipped_lines(skipped)
     mode: Mode = "forecast" if own.dry_run else "record" if record else "replay"
     started = time.perf_counter()
     with (
@@ -730,24 +686,43 @@ def tune(
         progress("variants", None if gepa else len(variants) + 1) as update,
     ):
         tape = Cassette.open(cassette) if sending is None else sending
-        trial = Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
+        trial = tune.Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
         writer = None
         if gepa and not own.dry_run:  # the model that summarizes writes prompts too
             assert settings.model is not None
             place = {"base_url": settings.base_url, "api_key": settings.api_key}
             chat = Chat(provider=settings.summarizer, model=settings.model, **place)
-            writer = Gepa(Proposer(chat.settings(), chat, tape), proposals=proposals, seed=seed)
-        outcome = run_tuning(trial, start, variants, writer)
+            writer = tune.Gepa(tune.Proposer(chat.settings(), chat, tape), proposals=proposals, seed=seed)
+        outcome = tune.tune(trial, start, variants, writer)
         winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
         if mode == "forecast":
-            planned = proposals if gepa else 0
-            _show_forecast([_spent_by(tape, settings)], settings.prices, own.json_path, planned)
-            return
-    page = write_tuning(outcome, out)
-    written = [str(path) for path in write_winner(winner, write)] if write is not None else []
+            return _forecast([_spent_by(tape, settings)], settings.prices, proposals if gepa else 0)
+    page = report.write_tuning(outcome, out)
+    written = [str(path) for path in tune.write_winner(winner, write)] if write is not None else []
+
+    # Summaries side by side first, long ones cut, then figures, then the verdict.
+    shown: list[RenderableType] = []
+    for pair in outcome.pairs[:3]:
+        cells: list[list[Text]] = [[dim(pair.kept(keeps)) for keeps in (pair.old_keeps, pair.new_keeps)], []]
+        for text in (pair.old, pair.new):
+            lines = [plain(line) for line in text.splitlines() if line.strip()]
+            more = [f"… {len(lines) - 14} more lines, in the report"] if len(lines) > 14 else []
+            cells[1].append(Text("\n".join([*lines[:14], *more])))
+        made = table(plain(pair.title), "old", "new", rows=cells, fold=True)
+        made.columns[0].ratio, made.columns[1].ratio, made.expand = 1, 1, True
+        shown.append(made)
+    rows = [
+        (Text(plain(one.name, 60), style="bold green" if one.name == outcome.winner else ""),
+         report.percent(one.chosen_on), report.percent(one.held_out), report.bounds(one.held_out),
+         round(one.model_tokens))
+        for one in outcome.tried
+    ]  # fmt: skip
+    columns = ("prompts", "#chosen on", "#held out", "#interval", "#tokens")
+    shown.append(table("Values needed later that views hold", *columns, rows=rows, wide="prompts"))
+    tokens = dim("Tokens: what the model reads and writes for 1,000 tokens of history.")
     ended = f"{len(outcome.tried)} variants in {time.perf_counter() - started:.0f} s. The whole report: {page}"
-    shown = (*_tune_tables(outcome), *(f"Written: {path}" for path in written), ended)
-    show_result(own.json_path, {**tune_document(outcome), "written": written}, *shown)
+    shown += [plain(outcome.verdict), tokens, *(f"Written: {path}" for path in written), ended]
+    return Result({**report.tune_document(outcome), "written": written}, shown, remarks=told_lines(skipped))
 
 
 def _prompts(path: Path, option: str) -> Iterator[Prompt]:
@@ -759,37 +734,9 @@ def _prompts(path: Path, option: str) -> Iterator[Prompt]:
         yield load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)
         return
     if not path.is_dir():
-        raise InputError(f"{option}: {plain(str(path))} is neither a prompt (.md) nor a folder of prompts")
+        raise InputError(f"{option}: {plain(path)} is neither a prompt (.md) nor a folder of prompts")
     purposes = [purpose for purpose in SUMMARIES if any(name.startswith(f"{purpose}/") for name in names(path))]
     if not purposes:
-        raise InputError(
-            f"{option}: {plain(str(path))} holds no prompt; a prompt is a file such as segment/v5.md in it"
-        )
+        raise InputError(f"{option}: {plain(path)} holds no prompt; a prompt is a file such as segment/v5.md in it")
     for purpose in purposes:
         yield latest(purpose, root=path)
-
-
-def _tune_tables(outcome: TuneOutcome) -> Iterator[RenderableType]:
-    """Show summaries side by side first, long ones cut, then figures, then the verdict."""
-    from summarizing_context.evaluation.report import bounds, percent
-
-    def shortened(text: str) -> Text:
-        lines = [plain(line) for line in text.splitlines() if line.strip()]
-        more = [f"… {len(lines) - 14} more lines, in the report"] if len(lines) > 14 else []
-        return Text("\n".join([*lines[:14], *more]))
-
-    for pair in outcome.pairs[:3]:
-        keeps = [dim(pair.kept(each)) for each in (pair.old_keeps, pair.new_keeps)]
-        made = table(plain(pair.title), "old", "new", rows=[keeps, map(shortened, (pair.old, pair.new))], fold=True)
-        made.columns[0].ratio = made.columns[1].ratio = 1
-        made.expand = True
-        yield made
-    rows = [
-        (Text(plain(tried.name, 60), style="bold green" if tried.name == outcome.winner else ""),
-         percent(tried.chosen_on), percent(tried.held_out), bounds(tried.held_out), round(tried.model_tokens))
-        for tried in outcome.tried
-    ]  # fmt: skip
-    columns = ("prompts", "#chosen on", "#held out", "#interval", "#tokens")
-    yield table("Values needed later that views hold", *columns, rows=rows, wide="prompts")
-    yield plain(outcome.verdict)
-    yield dim("Tokens: what the model reads and writes for 1,000 tokens of history.")

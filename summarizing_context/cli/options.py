@@ -1,6 +1,7 @@
-"""Options that several commands share, how their values are read, and how a command is added to the app.
+"""Options that several commands share, how their values are read, and how a command is added to typer.
 
-A command may take a dataclass of options beside single ones: `add_command` makes each field an option of its own.
+A command may take a dataclass of options beside single ones, each field an option of its own. One that returns a
+`Result` has the option `--json`.
 """
 
 from __future__ import annotations
@@ -8,33 +9,42 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from inspect import Parameter, Signature, cleandoc, getmro, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from summarizing_context.cli.output import PROGRAM, InputError, plain
+from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
 
+Command = TypeVar("Command", bound=Callable[..., Result | int | None])
+
 TRY, LOOK, CHANGE = "Try it", "Look into a store", "Change a session"  # groups of the help
 SERVE, MEASURE = "Serve", "Measure and improve"
-_LOOPBACK = "127.0.0.1"
 
 
-def add_command(
-    app: typer.Typer, command: Callable[..., int | None], panel: str | None = None, name: str = "", **given: Any
-) -> None:
-    """Add a command, with its docstring as help; `panel` is its group in the help, `given` is for typer.
+def command(to: typer.Typer, panel: str | None = None, name: str = "", **given: Any) -> Callable[[Command], Command]:
+    """Return a decorator that adds a command, with its docstring as help; `panel` is its group in the help, `given` is
+    for typer."""
 
-    A command returns its exit status, or nothing where all is well.
-    """
-    named = name or command.__name__
-    app.command(named, rich_help_panel=panel, **help_of(command.__doc__ or ""), **given)(flat(command))
+    def add(command: Command) -> Command:
+        help = help_of(command.__doc__ or "")
+        to.command(name or command.__name__, rich_help_panel=panel, **help, **given)(flat(command))
+        return command
+
+    return add
+
+
+def family(to: typer.Typer, name: str, panel: str, about: str) -> typer.Typer:
+    """Return a family of commands, with `about` as its help."""
+    made = typer.Typer(**help_of(about), no_args_is_help=True, rich_markup_mode="rich")
+    to.add_typer(made, name=name, rich_help_panel=panel)
+    return made
 
 
 def help_of(text: str) -> dict[str, Any]:
@@ -57,27 +67,33 @@ def help_of(text: str) -> dict[str, Any]:
     return {"help": "\n\n".join(paragraphs), "epilog": "\n\n".join(shown)}
 
 
-def flat(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Return the command with an option for each field, where a parameter is a dataclass."""
+def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | None]:
+    """Return a command as typer takes it: each field of a dataclass is an option, and the result is an exit status."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, list[str]] = {}
     options: list[Parameter] = []
     for one in signature(command).parameters.values():
-        kind = hints[one.name]
-        if not (isinstance(kind, type) and is_dataclass(kind)):
+        kind: Any = hints[one.name]
+        if not is_dataclass(kind):
             options.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
             continue
         inner = get_type_hints(kind, include_extras=True)
-        defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
-        groups[one.name] = [name for base in getmro(kind) for name in vars(base).get("__annotations__", ())]
-        for name in groups[one.name]:
-            default = defaults.get(name, Parameter.empty)
-            options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[name]))
+        defaults = {
+            field.name: Parameter.empty if field.default is MISSING else field.default for field in fields(kind)
+        }
+        groups[one.name] = [name for base in kind.__mro__ for name in vars(base).get("__annotations__", ())]
+        options += [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=inner[name])
+            for name in groups[one.name]
+        ]
+    if hints["return"] is Result:
+        options.append(Parameter("json_path", Parameter.KEYWORD_ONLY, default=None, annotation=_JsonPath))
 
-    def run(**values: Any) -> int | None:
+    def run(json_path: str | None = None, **values: Any) -> int | None:
         for name, names in groups.items():
             values[name] = hints[name](**{option: values.pop(option) for option in names})
-        return command(**values)
+        result = command(**values)
+        return result.deliver(json_path) if isinstance(result, Result) else result
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in options}
@@ -115,50 +131,34 @@ def flag(name: str, help: str) -> Any:
     return typer.Option(name, help=help)
 
 
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    """Return an argument, which has no name on the command line."""
+    return typer.Argument(metavar=metavar, help=help, **more)
+
+
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
 CaseBudget = Annotated[str, option("N", "Tokens of a view, such as 8000 or 8k. Suites have their own.")]
 ConfigPath = Annotated[Path | None, path_option("FILE", "Settings from this TOML or JSON file.")]
-Jobs = Annotated[
-    int | None, option("N", "Number of sessions or files to run in parallel. Default: one per core.", min=1)
-]
-JsonPath = Annotated[
-    str | None,
-    option(
-        "PATH", "Write the result as JSON to this file; [bold]-[/bold] is standard output.", "--json", parser=read_place
-    ),
-]
+_ALONGSIDE = "Number of sessions or files to run in parallel. Default: one per core."
+Jobs = Annotated[int | None, option("N", _ALONGSIDE, min=1)]
+_JSON = "Write the result as JSON to this file; [bold]-[/bold] is standard output."
+_JsonPath = Annotated[str | None, option("PATH", _JSON, "--json", parser=read_place)]
 MaxCalls = Annotated[int | None, option("N", "Maximum number of calls; the same command resumes.", min=0)]
-PromptsPath = Annotated[
-    Path | None,
-    path_option("FOLDER", "Folder of prompts that override the shipped ones, with files such as segment/v1.md."),
-]
+_PROMPTS = "Folder of prompts that override the shipped ones, with files such as segment/v1.md."
+PromptsPath = Annotated[Path | None, path_option("FOLDER", _PROMPTS)]
 ReportFolder = Annotated[Path, path_option("FOLDER", "Folder of the reports, and of what is recorded.")]
-StorePath = Annotated[
-    str,
-    option(
-        "STORE",
-        "The SQLite file of the sessions, or postgresql://user@host/database.",
-        envvar="SUMMARIZING_CONTEXT_STORE",
-        parser=read_place,
-    ),
-]
-SummarizerModel = Annotated[
-    str | None, option("M", f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}.")
-]
-TranscriptFormat = Annotated[
-    str, option("NAME", "Format of the transcripts, such as codex or messages. Default: detected.")
-]
-TranscriptPaths = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="PATH",
-        parser=read_path,
-        help="Transcripts of any known format, folders of them, or - for standard input.",
-    ),
-]
+_STORE = "The SQLite file of the sessions, or postgresql://user@host/database."
+StorePath = Annotated[str, option("STORE", _STORE, envvar="SUMMARIZING_CONTEXT_STORE", parser=read_place)]
+_MODEL = f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}."
+SummarizerModel = Annotated[str | None, option("M", _MODEL)]
+_FORMAT = "Format of the transcripts, such as codex or messages. Default: detected."
+TranscriptFormat = Annotated[str, option("NAME", _FORMAT)]
+_TRANSCRIPTS = "Transcripts of any known format, folders of them, or - for standard input."
+TranscriptPaths = Annotated[list[Path], argument("PATH", _TRANSCRIPTS, parser=read_path)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OwnSettings:
     """Settings of the user's, as the command line names them."""
 
@@ -174,14 +174,11 @@ class OwnSettings:
         """
         from summarizing_context.settings.values import Settings
 
-        given = {
-            **{name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")},
-            **given,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
+        named = {name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")}
+        given = {name: value for name, value in {**named, **given}.items() if value is not None}
         prompts: Path | None = given.get("prompts")
         if prompts is not None and not prompts.is_dir():
-            raise InputError(f"--prompts: {plain(str(prompts))} is not a folder; name one with segment/v1.md in it")
+            raise InputError(f"--prompts: {plain(prompts)} is not a folder; name one with segment/v1.md in it")
         settings = Settings.load(self.config, **given)
         if self.model is not None and self.summarizer is None and settings.summarizer not in PROVIDERS:
             settings = Settings.load(self.config, **{**given, "summarizer": next(iter(PROVIDERS))})
@@ -195,23 +192,23 @@ class OwnSettings:
         return settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LogOptions(OwnSettings):
     """Options of a command whose model summarizes transcripts."""
 
     prompts: PromptsPath = None
     format: TranscriptFormat = "auto"
-    json_path: JsonPath = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_DRY_RUN = "Report calls, tokens and price of what is not recorded yet. Nothing is sent."
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelOptions(LogOptions):
     """Options of a command that may send transcripts to a model."""
 
     base_url: BaseUrl = None
-    dry_run: Annotated[
-        bool, flag("--dry-run", "Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
-    ] = False
+    dry_run: Annotated[bool, flag("--dry-run", _DRY_RUN)] = False
 
 
 def read_tokens(text: str) -> int:
@@ -224,16 +221,15 @@ def read_tokens(text: str) -> int:
 
 
 def read_address(text: str, option: str = "--http") -> tuple[str, int]:
-    """Return an IP address and a port. Raises `InputError`."""
+    """Return an IP address and a port; that of a port alone is the loopback's. Raise `InputError`."""
     host, _, port = text.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") or _LOOPBACK
-    host = _LOOPBACK if host == "localhost" else host
+    host = host.removeprefix("[").removesuffix("]")
+    host = "127.0.0.1" if host in ("", "localhost") else host
     try:
         ip_address(host)
     except ValueError as error:
-        raise InputError(
-            f"{option}: {plain(host, 60)!r} is not an IP address; write it like {_LOOPBACK}:8379"
-        ) from error
+        like = "write it like 127.0.0.1:8379"
+        raise InputError(f"{option}: {plain(host, 60)!r} is not an IP address; {like}") from error
     if not (port.isascii() and port.isdigit() and int(port) < 2**16):
         raise InputError(f"{option}: {plain(port, 20)!r} is not a port; give a number up to 65535, such as 8379")
     return host, int(port)

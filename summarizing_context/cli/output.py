@@ -1,4 +1,4 @@
-"""The output of all commands: tables, JSON, progress, errors on one line, exit statuses.
+"""The output of all commands: results as tables or JSON, progress, errors on one line, exit statuses.
 
 Messages may hold control characters. The console makes them inert.
 """
@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
@@ -45,6 +46,38 @@ class InputError(errors.SummarizingContextError, ValueError):
     """An argument of the command line is wrong."""
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a command: `document` is for `--json`, `shown` for people, `remarks` follow on standard error."""
+
+    document: object
+    shown: Iterable[RenderableType]
+    status: int = Status.OK
+    remarks: Sequence[str | Text] = ()
+
+    def deliver(self, json_path: str | None) -> int:
+        """Write the document where that is asked for, print the rest unless the JSON goes to standard output."""
+        from summarizing_context.stores.private_files import write_private
+
+        if json_path is not None:
+            text = json.dumps(self.document, indent=2) + "\n"
+            if json_path != "-":
+                write_private(Path(json_path), text)
+            else:
+                try:
+                    sys.stdout.write(text)
+                    sys.stdout.flush()
+                except BrokenPipeError:
+                    _close_stdout()
+        if json_path != "-":
+            console = screen()
+            for one in self.shown:
+                console.print(one, soft_wrap=True if isinstance(one, str | Text) else None)
+        for remark in self.remarks:
+            tell(remark)
+        return self.status
+
+
 class _InertConsole(Console):
     """A console that shows names and texts from anywhere and obeys nothing in them: no markup, no escape."""
 
@@ -71,31 +104,6 @@ def tell(words: str | Text) -> None:
     screen(stderr=True).print(words, soft_wrap=True)
 
 
-def show_result(json_path: str | None, document: object, *shown: RenderableType) -> None:
-    """Write the document as JSON where that is asked for. Print the rest, unless the JSON goes to standard output."""
-    if json_path is not None:
-        write_json(json_path, document)
-    if json_path != "-":
-        console = screen()
-        for one in shown:
-            console.print(one, soft_wrap=True if isinstance(one, str | Text) else None)
-
-
-def write_json(path: str, document: object) -> None:
-    """Write a result as JSON; `-` is standard output."""
-    from summarizing_context.stores.private_files import write_private
-
-    text = json.dumps(document, indent=2) + "\n"
-    if path != "-":
-        write_private(Path(path), text)
-        return
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _close_stdout()
-
-
 def _close_stdout() -> None:
     """The reader of a pipe has seen enough: write no more to it. The exit status stays that of the command."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,10 +117,10 @@ def progress(name: str, total: int | None, announced: str = "") -> Iterator[Call
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(name), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
     console = screen(stderr=True)
     if announced and not console.is_terminal:
         tell(announced)
+    columns = (TextColumn(name), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
     words_column = TextColumn("{task.fields[words]}", markup=False)
     with Progress(*columns, words_column, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total, words="")
@@ -155,19 +163,14 @@ def stop_asked() -> Iterator[list[int]]:
 def table(
     title: str, *columns: str, rows: Iterable[Iterable[object]] = (), wide: str = "", fold: bool = False
 ) -> Table:
-    """Return a table.
+    """Return a table. Columns that begin with `#` hold figures; the `wide` one takes what room the others leave.
 
-    Args:
-        title: Stands above it.
-        columns: Names. Those that begin with `#` hold figures.
-        rows: Cells, as `cell` shows them.
-        wide: The column that takes what room the others leave.
-        fold: Break long cells of the wide column, or of all if none is wide. Otherwise they are cut.
+    Long cells are cut; `fold` breaks those of the wide column, or of all if none is wide.
     """
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", caption_justify="left")
     made.box, made.pad_edge, made.padding, made.expand = box.SIMPLE_HEAD, False, (0, 1, 0, 0), bool(wide)
     for name in columns:
-        folds = fold and (not wide or name == wide)
+        folds = fold and wide in ("", name)
         made.add_column(
             name.removeprefix("#"),
             justify="right" if name.startswith("#") else "left",
@@ -200,9 +203,10 @@ def dim(text: str) -> Text:
     return Text(plain(text), style="dim")
 
 
-def plain(text: str, width: int = 0) -> str:
-    """Return `text` on one line, inert, cut to `width` characters if given."""
-    line = inert(" ".join(text.split() if not width else text[: width * 4 + 200].split()))
+def plain(text: object, width: int = 0) -> str:
+    """Return a text on one line, inert, cut to `width` characters if given."""
+    whole = str(text)
+    line = inert(" ".join(whole.split() if not width else whole[: width * 4 + 200].split()))
     return line if not width or len(line) <= width else line[: width - 1] + "…"
 
 
@@ -235,26 +239,24 @@ def shell_line(command: str, *arguments: object, store: str | Path) -> str:
     return shlex.join((PROGRAM, command, *map(str, arguments), "--store", shown_store(store)))
 
 
-def tell_unreadable(unreadable: Sequence[errors.TranscriptError]) -> Status:
-    """Name the files that could not be read. The status says whether there were any."""
-    for error in unreadable:
-        tell(plain(f"not read: {error}"))
-    return Status.BAD_INPUT if unreadable else Status.OK
+def told_lines(skipped: Sequence[str], unreadable: Sequence[errors.TranscriptError] = ()) -> list[str]:
+    """Return remarks on lines that were skipped, the first ones of many, and on files that could not be read."""
+    told = [f"skipped: {plain(line)}" for line in skipped[:5]]
+    if len(skipped) > 5:
+        told.append(f"skipped: {len(skipped) - 5} more lines that cannot be read")
+    return told + [f"not read: {plain(error)}" for error in unreadable]
 
 
-def tell_skipped_lines(lines: Sequence[str]) -> None:
-    """Name the lines of files that were skipped because they could not be read; the first ones of many."""
-    for line in lines[:5]:
-        tell(plain(f"skipped: {line}"))
-    if len(lines) > 5:
-        tell(f"skipped: {len(lines) - 5} more lines that cannot be read")
+def error_line(words: str) -> Text:
+    """Return the line that tells a failure."""
+    return Text.assemble(("error: ", "bold red"), plain(words))
 
 
 def explain_failure(error: BaseException) -> int:
     """Say on one line of standard error what went wrong; return the exit status for it."""
-    status, words = (
-        Status.ENVIRONMENT,
+    words, status = (
         "; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ()))),
+        Status.ENVIRONMENT,
     )
     if isinstance(error, BrokenPipeError):
         _close_stdout()
@@ -262,18 +264,18 @@ def explain_failure(error: BaseException) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # its help is printed already
         return Status.OK
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        status, words = Status.INTERRUPTED, "stopped; nothing that was stored is lost"
+        words, status = "stopped; nothing that was stored is lost", Status.INTERRUPTED
     elif hasattr(error, "format_message"):  # of typer
-        status, words = Status.BAD_INPUT, f"{error.format_message().rstrip('.')}; see --help"
+        words, status = f"{error.format_message().rstrip('.')}; see --help", Status.BAD_INPUT
     elif isinstance(error, OSError) and error.filename is not None:
         words = f"{error.filename}: {error.strerror or type(error).__name__}; check the path and its rights"
     elif isinstance(error, errors.BudgetError):
         status = Status.REFUSED
     elif not isinstance(error, errors.SummarizingContextError | OSError):
         words = f"unexpected {type(error).__name__}: {error}; this is a fault of the program, please report it"
-    elif isinstance(error, ValueError | LookupError | errors.PromptError | errors.UndoError) and not isinstance(
-        error, errors.CassetteLimitError
-    ):  # what was given is wrong, or not there
-        status = Status.BAD_INPUT
-    tell(Text.assemble(("error: ", "bold red"), plain(words)))
+    elif isinstance(error, errors.CassetteLimitError):
+        status = Status.ENVIRONMENT
+    elif isinstance(error, ValueError | LookupError | errors.PromptError | errors.UndoError):
+        status = Status.BAD_INPUT  # what was given is wrong, or not there
+    tell(error_line(words))
     return status

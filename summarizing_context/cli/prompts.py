@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from difflib import get_close_matches
 from functools import partial
@@ -13,19 +12,9 @@ import anyio
 import typer
 from rich.text import Text
 
-from summarizing_context.cli.options import (
-    MEASURE,
-    JsonPath,
-    PromptsPath,
-    TranscriptFormat,
-    add_command,
-    flag,
-    help_of,
-    option,
-    path_option,
-    read_path,
-)
-from summarizing_context.cli.output import InputError, Status, dim, plain, show_result, table, tell_skipped_lines
+from summarizing_context.cli import options
+from summarizing_context.cli.options import PromptsPath, argument, command, flag, option, path_option
+from summarizing_context.cli.output import InputError, Result, Status, dim, plain, table, told_lines
 from summarizing_context.cli.sessions import find_session
 
 if TYPE_CHECKING:
@@ -40,88 +29,77 @@ def _complete(incomplete: str) -> list[str]:
     return [name for name in names(None) if name.startswith(incomplete)]
 
 
-_Name = Annotated[
-    str,
-    typer.Argument(metavar="NAME", help="segment/v1, or segment for the newest version.", autocompletion=_complete),
-]
+_NAME = "segment/v1, or segment for the newest version."
+_Name = Annotated[str, argument("NAME", _NAME, autocompletion=_complete)]
+_ABOUT = """Show, compare and check prompts.
+
+Examples:
+    prompts list
+    prompts diff segment --prompts my-prompts/    # your newest version against the shipped one
+    prompts render segment run.jsonl    # the request for a real segment, part by part
+    prompts check --prompts my-prompts/
+"""
+commands = typer.Typer()
+family = options.family(commands, "prompts", options.MEASURE, _ABOUT)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    about = """Show, compare and check prompts.
-
-    Examples:
-        prompts list
-        prompts diff segment --prompts my-prompts/    # your newest version against the shipped one
-        prompts render segment run.jsonl    # the request for a real segment, part by part
-        prompts check --prompts my-prompts/
-    """
-    family = typer.Typer(**help_of(about), no_args_is_help=True, rich_markup_mode="rich")
-    add_command(family, list_prompts, name="list")
-    for command in (show, diff, render, check):
-        add_command(family, command)
-    app.add_typer(family, name="prompts", rich_help_panel=MEASURE)
-
-
-def list_prompts(prompts: PromptsPath = None, json_path: JsonPath = None) -> None:
+@command(family, name="list")
+def list_prompts(prompts: PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
     from summarizing_context.summarizers.prompts import load, names
 
     root, counter = _root(prompts), _counter()
-    found = [_facts(load(name, root=root), counter.count) for name in names(root)]
+    found = [_described(load(name, root=root), counter) for name in names(root)]
     rows = [
         (one["purpose"], str(one["version"]), one["fixed_tokens"], one["hash"][:12], dim(one["about"])) for one in found
     ]
     shown = table("Prompts", "purpose", "#version", "#tokens", "hash", "about", rows=rows, wide="about")
     shown.caption = f"tokens of the fixed text, counted by {counter.name}"
-    show_result(json_path, {"token_counter": counter.name, "prompts": found}, shown)
+    return Result({"token_counter": counter.name, "prompts": found}, [shown])
 
 
-def show(name: _Name, prompts: PromptsPath = None, json_path: JsonPath = None) -> None:
+@command(family)
+def show(name: _Name, prompts: PromptsPath = None) -> Result:
     """Show one prompt: what it is for, what it costs, and its whole text."""
     prompt, counter = _find(name, prompts), _counter()
-    facts, focuses = _facts(prompt, counter.count), list(prompt.focuses)
-    whole = {"placeholders": sorted(prompt.placeholders), "focuses": focuses, "text": prompt.text}
-    heading = Text(f"{facts['name']}: {plain(facts['about'])}", style="bold")
-    costs = dim(f"{facts['fixed_tokens']} tokens by {counter.name}, hash {facts['hash']}")
+    about, focuses = _described(prompt, counter), list(prompt.focuses)
+    heading = Text(f"{about['name']}: {plain(about['about'])}", style="bold")
+    costs = dim(f"{about['fixed_tokens']} tokens by {counter.name}, hash {about['hash']}")
     ranks = (dim(f"rank {rank}: {focus}") for rank, focus in enumerate(focuses, start=1))
-    document = {**facts, "token_counter": counter.name, **whole}
-    show_result(json_path, document, heading, costs, *ranks, "", prompt.text)
+    whole = {"placeholders": sorted(prompt.placeholders), "focuses": focuses, "text": prompt.text}
+    return Result({**about, "token_counter": counter.name, **whole}, [heading, costs, *ranks, "", prompt.text])
 
 
+@command(family)
 def diff(
     first: _Name,
-    second: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="What to compare it with.")] = None,
+    second: Annotated[str | None, argument("[OTHER]", "What to compare it with.")] = None,
     prompts: PromptsPath = None,
-    json_path: JsonPath = None,
-) -> None:
+) -> Result:
     """Compare two prompts; of one name alone, the shipped version with the one in your folder."""
     from summarizing_context.evaluation.prompt_inspection import compare_prompts
 
-    if second is None:
-        if prompts is None:
-            raise InputError("name another prompt to compare it with, or the folder of yours with --prompts")
-        old, new = _find(first.partition("/")[0], None), _find(first, prompts)
-    else:
-        old, new = _find(first, prompts), _find(second, prompts)
-    counter, changes = _counter(), compare_prompts(old, new)
-    before, after = _facts(old, counter.count), _facts(new, counter.count)
+    if second is None and prompts is None:
+        raise InputError("name another prompt to compare it with, or the folder of yours with --prompts")
+    old = _find(first, prompts) if second is not None else _find(first.partition("/")[0], None)
+    new, counter = _find(first if second is None else second, prompts), _counter()
+    changes, before, after = compare_prompts(old, new), _described(old, counter), _described(new, counter)
     told = [[change.sign, change.text] for change in changes]
-    document = {"first": before, "second": after, "changes": told, "token_counter": counter.name}
     tokens = f"{before['fixed_tokens']} → {after['fixed_tokens']} tokens"
     heading = Text(f"{before['name']} → {after['name']}   {tokens}", style="bold")
     styles = {"-": "red", "+": "green", " ": "", "…": "dim"}
     lines = [Text(f"{change.sign} {change.text}", style=styles[change.sign]) for change in changes]
-    show_result(json_path, document, heading, *(lines or [Text("They say the same.")]))
+    document = {"first": before, "second": after, "changes": told, "token_counter": counter.name}
+    return Result(document, [heading, *(lines or [Text("They say the same.")])])
 
 
+@command(family)
 def render(
     name: _Name,
     transcript: Annotated[
-        Path | None,
-        typer.Argument(metavar="[TRANSCRIPT]", parser=read_path, help="A .jsonl or .jsonl.gz file of messages."),
+        Path | None, argument("[TRANSCRIPT]", "A .jsonl or .jsonl.gz file of messages.", parser=options.read_path)
     ] = None,
-    format: TranscriptFormat = "auto",
+    format: options.TranscriptFormat = "auto",
     session: Annotated[str | None, option("ID", "Use a stored session instead, with --store.")] = None,
     store: Annotated[
         Path | None, path_option("FILE", "Store of the session.", envvar="SUMMARIZING_CONTEXT_STORE")
@@ -131,21 +109,40 @@ def render(
     topic: Annotated[str, option("WORDS", "Topic, for focus prompts.")] = "",
     full: Annotated[bool, flag("--full", "Print the whole record, not only its beginning and end.")] = False,
     prompts: PromptsPath = None,
-    json_path: JsonPath = None,
-) -> None:
+) -> Result:
     """Show the exact request that a prompt is sent with for a real segment, and what each part costs.
 
     Nothing is sent. Messages are cut into segments as a session would cut them.
     """
+    from summarizing_context.assembly import open_context
     from summarizing_context.evaluation.prompt_inspection import RENDERED, jobs_for, render_request
     from summarizing_context.settings.values import Settings
+    from summarizing_context.transcripts import find_transcripts, read_session
 
-    prompt, counter = _find(name, prompts), _counter()
+    prompt, counter, messages = _find(name, prompts), _counter(), []
     if prompt.name not in RENDERED:
         raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(RENDERED)}")
     if prompt.name == "focus" and not topic.strip():
         raise InputError("a focus prompt is about a topic; name one with --topic")
-    messages = _messages(transcript, session, store, format)
+    if (transcript is None) == (session is None):
+        raise InputError("name what to render for: a transcript, or --session with --store")
+    skipped: list[str] = []
+    if transcript is not None:
+        files = find_transcripts([transcript])
+        if len(files) > 1:
+            raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
+        found = read_session(files[0], format=format)
+        messages, skipped = list(found.messages), list(found.unreadable)
+    elif store is None:
+        raise InputError("--session: say with --store where it is stored")
+    else:
+        stored = Settings.load(store=store, session_id=find_session(store, session or "").session_id)
+
+        async def stored_messages() -> list[dict[str, Any]]:
+            async with open_context(stored, read_only=True) as context:
+                return await context.get_messages()
+
+        messages = anyio.run(stored_messages)
     settings = Settings.load(store=":memory:", summarizer="extractive")
     jobs = anyio.run(partial(jobs_for, messages, settings, purpose=prompt.name, topic=topic, rank=rank))
     rendered = render_request(prompt, jobs, number, counter.count)
@@ -157,10 +154,9 @@ def render(
         return f"{tokens / max(whole, 1):.1%}"
 
     where = f"messages {rendered.start}–{rendered.stop - 1}, number {rendered.number} of {rendered.among}"
-    made = table(
-        f"{rendered.prompt} for {where}", "slot", "part", "same every time", "#tokens", "#share",
-        rows=[(one.slot, one.name, "yes" if one.fixed else "no", one.tokens, share(one.tokens)) for one in parts],
-    )  # fmt: skip
+    columns = ("slot", "part", "same every time", "#tokens", "#share")
+    rows = [(one.slot, one.name, "yes" if one.fixed else "no", one.tokens, share(one.tokens)) for one in parts]
+    made = table(f"{rendered.prompt} for {where}", *columns, rows=rows)
     made.add_section()
     made.add_row("", "of it the same every time", "", f"{fixed:,}", share(fixed))
     made.add_row("", "the request", "", f"{whole:,}", "100.0%")
@@ -170,24 +166,25 @@ def render(
     if not full and len(lines) > 17:  # eight at either end
         user = "\n".join([*lines[:8], f"… {len(lines) - 16:,} lines more; --full prints them", *lines[-8:]])
     headings = (Text(f"── {slot}", style="bold") for slot in ("system", "user"))
-    show_result(json_path, document, made, next(headings), system, next(headings), user)
+    return Result(document, [made, next(headings), system, next(headings), user], remarks=told_lines(skipped))
 
 
-def check(prompts: PromptsPath = None, json_path: JsonPath = None) -> int:
+@command(family)
+def check(prompts: PromptsPath = None) -> Result:
     """Check form, length, sections and names of all prompts. Exit status 1 if anything is wrong."""
     from summarizing_context.evaluation.prompt_inspection import check_prompts
     from summarizing_context.summarizers.prompts import names
 
     root, counter = _root(prompts), _counter()
-    complaints = check_prompts(root, counter.count)
+    complaints, checked = check_prompts(root, counter.count), names(root)
     lines = [f"{plain(complaint.name)}: {plain(complaint.words)}" for complaint in complaints]
-    lines.append(f"{len(names(root))} prompts, {len(complaints)} complaints (tokens by {counter.name})")
+    lines.append(f"{len(checked)} prompts, {len(complaints)} complaints (tokens by {counter.name})")
     listed = [complaint._asdict() for complaint in complaints]
-    show_result(json_path, {"prompts": names(root), "complaints": listed, "token_counter": counter.name}, *lines)
-    return Status.LAW_BROKEN if complaints else Status.OK
+    document = {"prompts": checked, "complaints": listed, "token_counter": counter.name}
+    return Result(document, lines, Status.LAW_BROKEN if complaints else Status.OK)
 
 
-def _facts(prompt: Prompt, count: Callable[[str], int]) -> dict[str, Any]:
+def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
     """Return what there is to know about a prompt, as JSON values."""
     from summarizing_context.evaluation.prompt_inspection import fixed_text
 
@@ -196,7 +193,7 @@ def _facts(prompt: Prompt, count: Callable[[str], int]) -> dict[str, Any]:
         "purpose": prompt.name,
         "version": prompt.version,
         "about": prompt.purpose,
-        "fixed_tokens": count(fixed_text(prompt)),
+        "fixed_tokens": counter.count(fixed_text(prompt)),
         "hash": prompt.hash,
     }
 
@@ -205,14 +202,14 @@ def _find(name: str, folder: Path | None) -> Prompt:
     """Return a prompt of the user's folder, else a shipped one; an error names the nearest if there is none."""
     from summarizing_context.summarizers.prompts import latest, load, names
 
-    roots = [_root(folder), None] if folder is not None else [None]
-    for root in roots:
+    everything: list[str] = []
+    for root in [_root(folder), None] if folder is not None else [None]:
         known = names(root)
         if name in known:
             return load(name, root=root)
         if any(one.startswith(f"{name}/") for one in known):
             return latest(name, root=root)
-    everything = [one for root in roots for one in names(root)]
+        everything += known
     near = get_close_matches(name, everything, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(everything)}"
     raise InputError(f"there is no prompt {plain(name, 40)!r}; {hint}")
@@ -234,29 +231,3 @@ def _counter() -> TokenCounter:
     from summarizing_context.messages.tokens import choose_counter
 
     return anyio.run(choose_counter, "auto")
-
-
-def _messages(transcript: Path | None, session: str | None, store: Path | None, format: str) -> list[dict[str, Any]]:
-    """Return the messages of a transcript or of a stored session. Raise `InputError`."""
-    from summarizing_context.assembly import open_context
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.transcripts import find_transcripts, read_session
-
-    if (transcript is None) == (session is None):
-        raise InputError("name what to render for: a transcript, or --session with --store")
-    if transcript is not None:
-        files = find_transcripts([transcript])
-        if len(files) > 1:
-            raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
-        found = read_session(files[0], format=format)
-        tell_skipped_lines(found.unreadable)
-        return list(found.messages)
-    if store is None:
-        raise InputError("--session: say with --store where it is stored")
-    find_session(store, session or "")
-
-    async def read() -> list[dict[str, Any]]:
-        async with open_context(Settings.load(store=store, session_id=session), read_only=True) as context:
-            return await context.get_messages()
-
-    return anyio.run(read)

@@ -17,33 +17,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
+from rich.console import RenderableType
 
-from summarizing_context.cli.options import (
-    SERVE,
-    ConfigPath,
-    JsonPath,
-    OwnSettings,
-    StorePath,
-    SummarizerModel,
-    add_command,
-    flag,
-    flat,
-    help_of,
-    option,
-    read_address,
-    read_place,
-    read_tokens,
-    url_of,
-)
+from summarizing_context.cli import options
+from summarizing_context.cli.options import SERVE, StorePath, Yes, argument, command, flag, option, read_address, url_of
 from summarizing_context.cli.output import (
     InputError,
+    Result,
     Status,
     confirm,
     dollars,
     number,
     plain,
     screen,
-    show_result,
     stop_asked,
     table,
     tell,
@@ -55,40 +41,37 @@ if TYPE_CHECKING:
     from summarizing_context.proxy.installation import Command, Edit, Service
     from summarizing_context.proxy.server import ProxySettings
 
+commands = typer.Typer()
+family = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+commands.add_typer(family, name="proxy", rich_help_panel=SERVE)
 
 _LISTEN = "127.0.0.1:8377"
-
-_TOKEN_FILE = "proxy-token"
+_STARTS_WITHIN = 20.0  # seconds, for the service
+_TOKEN_FILE, _TOKEN_VARIABLE = "proxy-token", "SUMMARIZING_CONTEXT_PROXY_TOKEN"
+_TOKEN = "Token that clients must send. Default: one of yours, kept in a private file."
+_NO_TOKEN = "Ask for no token: every user of this machine may use the proxy."
+_STORE = "Store of the sessions: a SQLite file or a database address."
 
 Address = Annotated[str, option("HOST:PORT", "Address to listen on. A port alone is on the loopback.")]
-Token = Annotated[
-    str | None,
-    option(
-        "T",
-        "Token that clients must send. Default: one of yours, kept in a private file.",
-        envvar="SUMMARIZING_CONTEXT_PROXY_TOKEN",
-    ),
-]
-_Yes = Annotated[bool, flag("--yes", "Do not ask for confirmation.")]
+Token = Annotated[str | None, option("T", _TOKEN, envvar=_TOKEN_VARIABLE)]
 _DryRun = Annotated[bool, flag("--dry-run", "Show what would be written; write nothing.")]
+_SUMMARIZER = f"Summarizer: extractive, {NAMED}, or client (the client's own model)."
+_SHADOW = "Send requests unchanged, and report what views would save."
+_SHADOW_PAYS = "With --shadow: also make (and pay for) summaries by the model."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProxyOptions:
     """Options of a proxy, however it is started."""
 
     anthropic: Annotated[str | None, option("URL", "Base URL of Anthropic, or of a compatible server.")] = None
     openai: Annotated[str | None, option("URL", "Base URL of OpenAI, or of a compatible server.")] = None
     budget: Annotated[str | None, option("N", "Tokens of a request. Default: from the model's window.")] = None
-    summarizer: Annotated[
-        str | None, option("NAME", f"Summarizer: extractive, {NAMED}, or client (the client's own model).")
-    ] = None
-    model: SummarizerModel = None
-    shadow: Annotated[bool, flag("--shadow", "Send requests unchanged, and report what views would save.")] = False
-    shadow_pays: Annotated[
-        bool, flag("--shadow-pays", "With --shadow: also make (and pay for) summaries by the model.")
-    ] = False
-    config: ConfigPath = None
+    summarizer: Annotated[str | None, option("NAME", _SUMMARIZER)] = None
+    model: options.SummarizerModel = None
+    shadow: Annotated[bool, flag("--shadow", _SHADOW)] = False
+    shadow_pays: Annotated[bool, flag("--shadow-pays", _SHADOW_PAYS)] = False
+    config: options.ConfigPath = None
 
     def settings(self, store: str, token: str | None = None) -> ProxySettings:
         """Return the settings of the proxy. Raise `InputError`."""
@@ -96,44 +79,25 @@ class ProxyOptions:
 
         lends = self.summarizer == "client"
         named = {} if lends else {"summarizer": self.summarizer, "model": self.model}
-        settings = OwnSettings(config=self.config, **named).load(store=store)
+        settings = options.OwnSettings(config=self.config, **named).load(store=store)
         if lends and self.model is not None:
             settings = replace(settings, model=self.model)
-        budget = None if self.budget is None else read_tokens(self.budget)
+        budget = None if self.budget is None else options.read_tokens(self.budget)
         given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": budget}
         given = {name: value for name, value in given.items() if value is not None}
         flags: dict[str, Any] = {"token": token, "shadow": self.shadow, "shadow_pays": self.shadow_pays}
         return ProxySettings(settings, lends=lends, **given, **flags)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    family = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
-    family.callback(**help_of(serve.__doc__ or ""))(flat(serve))
-    for command in (status, watch, enable, disable):
-        add_command(family, command)
-    unread = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # they are the client's
-    add_command(family, run, context_settings=unread)
-    app.add_typer(family, name="proxy", rich_help_panel=SERVE)
-
-
 def serve(
     context: typer.Context,
     given: ProxyOptions,
     store: Annotated[
-        str | None,
-        option(
-            "FILE",
-            "Store of the sessions: a SQLite file or a database address.",
-            parser=read_place,
-            envvar="SUMMARIZING_CONTEXT_STORE",
-        ),
+        str | None, option("FILE", _STORE, parser=options.read_place, envvar="SUMMARIZING_CONTEXT_STORE")
     ] = None,
     listen: Address = _LISTEN,
     token: Token = None,
-    no_token: Annotated[
-        bool, flag("--no-token", "Ask for no token: every user of this machine may use the proxy.")
-    ] = False,
+    no_token: Annotated[bool, flag("--no-token", _NO_TOKEN)] = False,
 ) -> None:
     """Serve a local proxy that keeps the sessions of unmodified clients inside the model's window.
 
@@ -158,13 +122,12 @@ def serve(
     elif token is None and ip_address(host).is_loopback:
         token = kept_token(token_file(_TOKEN_FILE))
     proxy = given.settings(store, token)
+    from summarizing_context.proxy import server
     from summarizing_context.proxy.installation import base_urls
-    from summarizing_context.proxy.server import address_of, bound_socket, make_app
-    from summarizing_context.proxy.server import serve as serve_app
 
-    app = make_app(proxy, host)  # before anything is said: what is wrong is told alone
-    with bound_socket(host, port) as listening:
-        place = address_of(listening)
+    app = server.make_app(proxy, host)  # before anything is said: what is wrong is told alone
+    with server.bound_socket(host, port) as listening:
+        place = server.address_of(listening)
         urls = base_urls(place, token)
         words = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
         if store != ":memory:":
@@ -172,29 +135,94 @@ def serve(
         if token is None:
             words += "\nWARNING: without a token, every user of this machine may use the proxy and read its figures"
         tell(words)
-        anyio.run(serve_app, app, listening)
+        anyio.run(server.serve, app, listening)
 
 
-def run(
-    store: StorePath,
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The client, and its arguments.")],
-    given: ProxyOptions,
-) -> int:
-    """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
-    token = os.environ.get("SUMMARIZING_CONTEXT_PROXY_TOKEN") or kept_token(token_file(_TOKEN_FILE))
-    proxy = given.settings(store, token)
-    from summarizing_context.proxy.server import run_behind
-
-    return anyio.run(run_behind, proxy, command)
+family.callback(**options.help_of(serve.__doc__ or ""))(options.flat(serve))
 
 
+@command(family)
+def status(listen: Address = _LISTEN, token: Token = None) -> Result:
+    """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
+    told = _asked(listen, token, link="1")
+    unchanged, failures = told["passed_unchanged"], told["failures"]
+    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
+    rows = []
+    for each in told["sessions"]:
+        share = each["cache_read"] / each["input_tokens"] if each["input_tokens"] else 0
+        figures = [each[name] for name in ("requests", "tokens", "view_tokens", "activations")]
+        named = (plain(each["session"], 80), plain(each["model"], 24))
+        rows.append((*named, *figures, f"{share:.0%}", dollars(each["cost"])))
+    names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
+    shown: list[RenderableType] = [
+        table(title, "session", *names, rows=rows, wide="session"),
+        *map(plain, told.get("notices", ())),
+    ]
+    if "inspector" in told:
+        shown.append(f"Inspector: {told['inspector']}")
+    return Result(told, shown)
+
+
+@command(family)
+def watch(
+    listen: Address = _LISTEN,
+    token: Token = None,
+    once: Annotated[bool, flag("--once", "Show the requests so far, and exit.")] = False,
+    lines: Annotated[bool, flag("--json", "Print each request as one line of JSON.")] = False,
+) -> None:
+    """Watch a running proxy: a line for each request, with its activation, prefix kept and cost. Ctrl-C ends it."""
+    seen = 0
+    with stop_asked() as asked:
+        while not asked:
+            told = _asked(listen, token, after=str(seen))
+            for each in told["records"]:
+                kept = "" if each["prefix_kept"] is None else f", {each['prefix_kept']:.0%} of the prefix kept"
+                reason = (each["activation"] or "").replace("_", " ") + (", again" if each["replayed"] else "")
+                at, tokens = f"{datetime.fromtimestamp(each['at']):%H:%M:%S}", number(each["tokens"])
+                words = (
+                    f"{at}  {each['session']}  {each['status'] or 'no answer'}  {number(each['view_tokens'])} of "
+                    f"{tokens} tokens sent{kept}, {each['own_ms']:.1f} ms, {dollars(each['cost'])}"
+                    f"{f'; {reason}' if reason else ''}"
+                )
+                print(json.dumps(each) if lines else plain(words), flush=True)
+                seen = each["number"]
+            if told["requests"] < seen:  # another proxy stands in the place of the first
+                seen = 0
+            if once:
+                break
+            time.sleep(0.5)
+
+
+def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
+    """Return the status of a running proxy. Raise `InputError`."""
+    from urllib.error import HTTPError, URLError
+    from urllib.parse import urlencode
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    address, kept = url_of(*read_address(listen)), token_file(_TOKEN_FILE)
+    if token is None and kept.exists():
+        token = kept_token(kept)
+    headers = {} if token is None else {"x-summarizing-context-token": token}
+    try:
+        request = Request(f"{address}/_status?{urlencode(query)}", headers=headers)
+        with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
+            told: dict[str, Any] = json.load(answer)
+            return told
+    except HTTPError as error:
+        raise InputError(f"the proxy at {address} takes another token ({error.code}); give --token") from error
+    except (URLError, ValueError, OSError) as error:
+        why = type(error).__name__
+        raise InputError(f"no proxy answers at {address} ({why}); check --listen and --token") from error
+
+
+@command(family)
 def enable(
     store: StorePath,
     given: ProxyOptions,
     listen: Address = _LISTEN,
     shell: Annotated[str | None, option("NAME", "bash, zsh or fish. Default: from $SHELL.")] = None,
     no_service: Annotated[bool, flag("--no-service", "Write the shell lines only; start the proxy yourself.")] = False,
-    yes: _Yes = False,
+    yes: Yes = False,
     dry_run: _DryRun = False,
 ) -> int:
     """Send every client of yours through a proxy that starts with your login.
@@ -208,8 +236,8 @@ def enable(
     named: dict[str, Any] = {"store": store if store == ":memory:" or "://" in store else str(Path(store).absolute())}
     named |= {name: getattr(given, name) for name in ("anthropic", "openai", "budget", "summarizer", "model")}
     named["config"] = None if given.config is None else str(given.config.absolute())
-    options = [word for name, value in named.items() if value is not None for word in (f"--{name}", value)]
-    options += [*(["--shadow"] if given.shadow else []), *(["--shadow-pays"] if given.shadow_pays else [])]
+    words = [word for name, value in named.items() if value is not None for word in (f"--{name}", value)]
+    words += [*(["--shadow"] if given.shadow else []), *(["--shadow-pays"] if given.shadow_pays else [])]
     host, port = read_address(listen, "--listen")
     if not ip_address(host).is_loopback or port == 0:
         raise InputError("--listen: clients of this machine ask an address of the loopback; write it like 8377")
@@ -220,8 +248,7 @@ def enable(
     if shell not in installation.SHELLS:
         known = ", ".join(installation.SHELLS)
         raise InputError(f"--shell: {plain(shell, 40)!r} is not known; give one of {known}")
-    home, address = Path.home(), url_of(host, port)
-    kept = token_file(_TOKEN_FILE)
+    home, address, kept = Path.home(), url_of(host, port), token_file(_TOKEN_FILE)
     token, new_token = installation.add_token(kept)
     urls = installation.base_urls(address, token)
     for (name, url), provider in zip(urls.items(), ("anthropic", "openai"), strict=True):
@@ -229,7 +256,9 @@ def enable(
         if present and present != url and named[provider] is None and f"/token/{token}" not in present:
             shown = plain(present, 200)
             raise InputError(f"{name} is {shown} already; add --{provider} {shown} to keep it")
-    start = [sys.executable, "-m", "summarizing_context", "proxy", *options, "--listen", f"{host}:{port}"]
+
+    # What is to be written: the token, the lines of the shell and of Codex, the service.
+    start = [sys.executable, "-m", "summarizing_context", "proxy", *words, "--listen", f"{host}:{port}"]
     path = installation.shell_files(shell, home, os.environ, sys.platform)[0]
     edits = [new_token, installation.add_lines(path, installation.shell_lines(shell, address, kept))]
     codex, trouble = read_codex(os.environ, home), None
@@ -249,94 +278,18 @@ def enable(
     if not _agreed("Write", changes, calls, yes=yes, dry_run=dry_run):
         return Status.OK
     if (failed := _written(changes, service, calls, f"{host}:{port}", token)) is not None:
-        words = f"{failed}: no service can start the proxy, and nothing is left of what was to be written. {_WAY_OUT}"
-        tell(plain(words, 600))
+        told = (
+            f"{failed}: no service can start the proxy, and nothing is left of what was to be written. Send one client "
+            "through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
+        )
+        tell(plain(told, 600))
         return Status.ENVIRONMENT
-    told = [f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back"]
-    told += [] if trouble is None else [f"Codex goes on without the proxy: {plain(trouble, 600)}"]
-    told += [f"WARNING: no client works until you start the proxy: {shlex.join(start)}"] if no_service else []
-    tell("\n".join(told))
+    tell(f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back")
+    if trouble is not None:
+        tell(f"Codex goes on without the proxy: {plain(trouble, 600)}")
+    if no_service:
+        tell(f"WARNING: no client works until you start the proxy: {shlex.join(start)}")
     return Status.OK
-
-
-def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> None:
-    """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
-    told = _asked(listen, token, link="1")
-    unchanged, failures = told["passed_unchanged"], told["failures"]
-    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
-    names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
-    rows = []
-    for each in told["sessions"]:
-        share = each["cache_read"] / each["input_tokens"] if each["input_tokens"] else 0
-        figures = [each[name] for name in ("requests", "tokens", "view_tokens", "activations")]
-        named = (plain(each["session"], 80), plain(each["model"], 24))
-        rows.append((*named, *figures, f"{share:.0%}", dollars(each["cost"])))
-    shown = table(title, "session", *names, rows=rows, wide="session")
-    inspector = [f"Inspector: {told['inspector']}"] if json_path is None and "inspector" in told else []
-    show_result(json_path, told, shown, *map(plain, told.get("notices", ())), *inspector)
-
-
-def watch(
-    listen: Address = _LISTEN,
-    token: Token = None,
-    once: Annotated[bool, flag("--once", "Show the requests so far, and exit.")] = False,
-    lines: Annotated[bool, flag("--json", "Print each request as one line of JSON.")] = False,
-) -> None:
-    """Watch a running proxy: a line for each request, with its activation, prefix kept and cost. Ctrl-C ends it."""
-    seen = 0
-    with stop_asked() as asked:
-        while not asked:
-            told = _asked(listen, token, after=str(seen))
-            for each in told["records"]:
-                print(json.dumps(each) if lines else _request_line(each), flush=True)
-                seen = each["number"]
-            if told["requests"] < seen:  # another proxy stands in the place of the first
-                seen = 0
-            if once:
-                break
-            time.sleep(0.5)
-
-
-def _request_line(each: dict[str, Any]) -> str:
-    """Return a request as people read it."""
-    kept = "" if each["prefix_kept"] is None else f", {each['prefix_kept']:.0%} of the prefix kept"
-    reason = (each["activation"] or "").replace("_", " ") + (", again" if each["replayed"] else "")
-    words = (
-        f"{datetime.fromtimestamp(each['at']):%H:%M:%S}  {each['session']}  {each['status'] or 'no answer'}  "
-        f"{number(each['view_tokens'])} of {number(each['tokens'])} tokens sent{kept}, {each['own_ms']:.1f} ms, "
-        f"{dollars(each['cost'])}{f'; {reason}' if reason else ''}"
-    )
-    return plain(words)
-
-
-def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
-    from urllib.error import HTTPError, URLError
-    from urllib.parse import urlencode
-    from urllib.request import ProxyHandler, Request, build_opener
-
-    host, port = read_address(listen)
-    address, kept = url_of(host, port), token_file(_TOKEN_FILE)
-    if token is None and kept.exists():
-        token = kept_token(kept)
-    headers = {} if token is None else {"x-summarizing-context-token": token}
-    try:
-        request = Request(f"{address}/_status?{urlencode(query)}", headers=headers)
-        with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
-            told: dict[str, Any] = json.load(answer)
-            return told
-    except HTTPError as error:
-        raise InputError(f"the proxy at {address} takes another token ({error.code}); give --token") from error
-    except (URLError, ValueError, OSError) as error:
-        raise InputError(
-            f"no proxy answers at {address} ({type(error).__name__}); check --listen and --token"
-        ) from error
-
-
-_STARTS_WITHIN = 20.0  # seconds, for the service
-
-_WAY_OUT = (
-    "Send one client through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
-)
 
 
 def _written(
@@ -368,7 +321,8 @@ def _written(
     return failed
 
 
-def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
+@command(family)
+def disable(*, yes: Yes = False, dry_run: _DryRun = False) -> int:
     """Take back what `proxy enable` has written: the marked lines of each shell, and the service.
 
     Both are shown first. Everything else in these files stays byte for byte.
@@ -377,16 +331,11 @@ def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
     from summarizing_context.proxy.codex import config_file
 
     home = Path.home()
-    paths = [
-        path
-        for shell in installation.SHELLS
-        for path in installation.shell_files(shell, home, os.environ, sys.platform)
-    ]
-    paths.append(config_file(os.environ, home))
-    lines = [edit for path in paths if (edit := installation.remove_lines(path)) is not None]
+    shells = (installation.shell_files(shell, home, os.environ, sys.platform) for shell in installation.SHELLS)
+    paths = [*(path for files in shells for path in files), config_file(os.environ, home)]
     service = installation.service_of(sys.platform, home, os.environ, [])
     unit = installation.remove_service(service)
-    edits = [*lines, *([unit] if unit is not None else [])]
+    edits = [edit for edit in (*map(installation.remove_lines, paths), unit) if edit is not None]
     if not edits:
         tell("nothing to remove")
         return Status.OK
@@ -408,14 +357,12 @@ def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
 
 def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: bool, dry_run: bool) -> bool:
     """Show everything, and ask. Raises `InputError` where the answer is no."""
-    console = screen()
+    lines = []
     for edit in edits:
         note = " (which others can no longer read)" if edit.is_private and edit.before is not None else ""
-        console.print(f"{word} in {edit.path}{note}:", soft_wrap=True)
-        console.print(edit.shown.rstrip("\n"), soft_wrap=True)
-        console.print("")
-    for call in calls:
-        console.print(f"Run: {' '.join(call.words)}", soft_wrap=True)
+        lines += [f"{word} in {edit.path}{note}:", edit.shown.rstrip("\n"), ""]
+    for line in (*lines, *(f"Run: {' '.join(call.words)}" for call in calls)):
+        screen().print(line, soft_wrap=True)
     if not dry_run:
         confirm("Go on?", yes or not edits, "changed")
     return not dry_run
@@ -432,3 +379,17 @@ def _called(calls: Sequence[Command]) -> str | None:
         if failed and not call.may_fail:
             return f"{' '.join(call.words)} failed ({said[:200]})"
     return None
+
+
+@command(family, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})  # the client's
+def run(
+    store: StorePath,
+    command: Annotated[list[str], argument("-- COMMAND", "The client, and its arguments.")],
+    given: ProxyOptions,
+) -> int:
+    """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
+    token = os.environ.get(_TOKEN_VARIABLE) or kept_token(token_file(_TOKEN_FILE))
+    proxy = given.settings(store, token)
+    from summarizing_context.proxy.server import run_behind
+
+    return anyio.run(run_behind, proxy, command)

@@ -10,35 +10,22 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace as changed
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from summarizing_context.cli.options import (
-    TRY,
-    ConfigPath,
-    Jobs,
-    JsonPath,
-    ModelOptions,
-    OwnSettings,
-    StorePath,
-    TranscriptFormat,
-    TranscriptPaths,
-    add_command,
-    flag,
-    option,
-    path_option,
-    read_tokens,
-)
+from summarizing_context.cli import options
+from summarizing_context.cli.options import TRY, command, flag, option, path_option, read_tokens
 from summarizing_context.cli.output import (
     InputError,
+    Result,
     Status,
     cell,
     counted,
@@ -49,12 +36,9 @@ from summarizing_context.cli.output import (
     plain,
     progress,
     shell_line,
-    show_result,
     stop_asked,
     table,
-    tell,
-    tell_skipped_lines,
-    tell_unreadable,
+    told_lines,
     verdict,
 )
 from summarizing_context.settings.addresses import shown_store
@@ -62,402 +46,24 @@ from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.errors import TranscriptError
-    from summarizing_context.evaluation.demo import DemoReport
+    from summarizing_context.evaluation.demo import DemoReport, Moment
     from summarizing_context.evaluation.replay import Forecast, Tally
     from summarizing_context.settings.values import Settings
     from summarizing_context.transcripts import Transcript
 
-Row = TypeVar("Row", "Tally", "Forecast")
+commands = typer.Typer()
 
 _MOST_ROWS = 24  # that are shown one by one
+_BUDGETS = "Tokens that a view may use, such as 16000 or 8k,16k; each is replayed. Default: 32k."
+_STRATEGIES = "hierarchical (default), summarize or truncate; each one is replayed."
+_KEEP = "Keep the sessions in this SQLite file; files are then replayed one by one."
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    add_command(app, demo, TRY)
-    add_command(app, replay, TRY)
-    add_command(app, import_transcripts, TRY, "import")
-
-
-def replay(
-    paths: TranscriptPaths,
-    *,
-    budget: Annotated[
-        list[str] | None,
-        option("N[,N]", "Tokens that a view may use, such as 16000 or 8k,16k; each is replayed. Default: 32k."),
-    ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        option("NAME[,NAME]", "hierarchical (default), summarize or truncate; each one is replayed."),
-    ] = None,
-    store: Annotated[
-        Path | None, path_option("FILE", "Keep the sessions in this SQLite file; files are then replayed one by one.")
-    ] = None,
-    live: Annotated[bool, flag("--live", "Take views without waiting until the worker has caught up.")] = False,
-    jobs: Jobs = None,
-    own: ModelOptions,
-) -> int:
-    """Replay transcripts and judge every view that a request would have got.
-
-    A view is taken before each assistant message. It must stay inside the budget, keep calls with their results,
-    keep the log's order and show its newest message. It must begin with the view before, unless an activation is
-    reported. No text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped
-    from each message. A file that cannot be read is named, and the others are replayed.
-
-    Examples:
-        replay session.jsonl --budget 16k
-        replay ~/.claude/projects    # of your own client
-        replay logs/ --budget 8000,16000,64000 --json figures.json
-        replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side
-        replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards
-        replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price
-        replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
-
-    Exit status:
-        0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
-        4 store or environment · 130 Ctrl-C
-    """
-    from summarizing_context.evaluation.replay import Plan, forecast_files, replay_files
-    from summarizing_context.transcripts import find_transcripts
-
-    def names(given: Sequence[str] | None) -> list[str]:
-        return [one.strip() for text in given or () for one in text.split(",")]
-
-    named: list[str | None] = [*names(strategy)]
-    variants = [own.load(store=store, strategy=name) for name in named or [None]]
-    budgets = tuple(dict.fromkeys(map(read_tokens, names(budget) or ["32k"])))
-    settings = variants[0]
-    plan = Plan(budgets, settings, live, tuple(dict.fromkeys(one.strategy for one in variants)), own.format)
-    if own.dry_run and len(plan.strategies) > 1:
-        raise InputError("--dry-run: it works out one --strategy at a time; name one")
-    if own.dry_run and settings.summarizer not in PROVIDERS:
-        raise InputError(f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take {NAMED}")
-    if own.dry_run and settings.model is None:
-        raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
-    files = find_transcripts(paths)
-    at = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    if own.dry_run:
-
-        def calls(rows: Sequence[Forecast]) -> str:
-            return f"{sum(row.calls for row in rows):,} calls"
-
-        found = _collect(forecast_files(files, plan), files, f"Dry run of {at}", calls)
-        _report_forecast(found[0], found[1], settings, own.json_path)
-        return _ended(Status.OK, files, *found)
-    if jobs is None:  # no other process for a small file alone, as each takes a second to start, or standard input
-        size = sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
-        jobs = min(os.cpu_count() or 1, 1 + size // 300_000)
-    tallies, unreadable, stopped = _collect(
-        replay_files(files, plan, jobs=jobs),
-        files,
-        f"Replaying {at}",
-        lambda rows: (
-            f"{sum(row.views for row in rows):,} views, "
-            f"{sum(bool(row.broken_laws()) for row in rows)} rows with a broken law"
-        ),
-    )
-    return _ended(_report(tallies, unreadable, own.json_path), files, tallies, unreadable, stopped)
-
-
-def _collect(
-    work: Iterable[list[Row] | TranscriptError],
-    files: Sequence[Path],
-    announced: str,
-    words: Callable[[Sequence[Row]], str],
-) -> tuple[list[Row], list[TranscriptError], bool]:
-    """Return what the work gives for the files, those that could not be read, and whether Ctrl-C ended it."""
-    from summarizing_context.errors import TranscriptError
-
-    rows: list[Row] = []
-    unreadable: list[TranscriptError] = []
-    with progress("files", len(files), announced) as update:
-        try:
-            for found in work:
-                if isinstance(found, TranscriptError):
-                    unreadable.append(found)
-                else:
-                    rows += found
-                update(words(rows))
-        except KeyboardInterrupt:
-            if not rows:
-                raise
-            return rows, unreadable, True
-    if unreadable and not rows:
-        raise unreadable[0]
-    if not unreadable and not any(row.messages for row in rows):
-        raise TranscriptError(f"{rows[0].file}:1: holds no message; name another transcript")
-    return rows, unreadable, False
-
-
-def _ended(
-    status: Status, files: Sequence[Path], rows: Sequence[Row], unreadable: Sequence[TranscriptError], stopped: bool
-) -> Status:
-    """Tell what was not replayed; return the gravest status."""
-    if stopped:
-        read = len({row.file for row in rows}) + len(unreadable)
-        tell(f"Stopped after {read} of {counted(len(files), 'file')}; the figures are theirs.")
-        return Status.INTERRUPTED
-    gravity = (Status.OK, Status.REFUSED, Status.BAD_INPUT, Status.LAW_BROKEN)
-    return max(tell_unreadable(unreadable), status, key=gravity.index)
-
-
-def _report(tallies: Sequence[Tally], unreadable: Sequence[TranscriptError], json_path: str | None) -> Status:
-    """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
-    from summarizing_context.evaluation.replay import TIMINGS, add_up, add_up_by_variant
-
-    sums, total = add_up_by_variant(tallies), add_up(tallies)
-    tell_skipped_lines(total.unreadable)
-    document = {
-        "rows": [tally.figures() for tally in tallies],
-        "totals": [tally.figures() for tally in sums],
-        "total": total.figures(),
-        "timings": list(TIMINGS),
-        "unreadable": [str(error) for error in unreadable],
-    }
-    strategies = len({tally.strategy for tally in tallies}) > 1
-    if len(sums) > 1 and not strategies:
-        sums = [*sums, total]
-    few = len(tallies) <= _MOST_ROWS
-    told = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
-    shown: list[RenderableType] = []
-
-    def add_table(title: str, rows: Sequence[Tally], columns: dict[str, tuple[str, Callable[[Any], object]]]) -> None:
-        titles = (*(["strategy"] if strategies else []), "#budget", *(f"#{name}" for name in columns))
-        made = table(title, "file", *titles, wide="file")
-        for tally in (*rows, *sums):
-            if sums and tally is sums[0]:
-                made.add_section()
-            figures = tally.figures()
-            lead = [plain(Path(tally.file).name), *([tally.strategy or "all"] if strategies else [])]
-            cells = (show(figures[name]) for name, show in columns.values())
-            made.add_row(*map(cell, (*lead, tally.budget, *cells)))
-        shown.append(made)
-
-    refused = {"refused": ("refused_views", number)} if total.refused_views else {}
-    laws = {
-        "over": "over_budget_views",
-        "unsafe": "tool_unsafe_views",
-        "order": "out_of_order_views",
-        "hidden": "newest_missing_views",
-        "unseen": "unseen_tokens",
-        "breaks": "append_only_breaks",
-    }
-    add_table("Laws: 0 is right", told, {**refused, **{name: (figure, verdict) for name, figure in laws.items()}})
-    views: dict[str, tuple[str, Callable[[Any], object]]] = {
-        "mean": ("mean_view_tokens", round),
-        "activ.": ("activations", number),
-        "reused": ("prefix_hit", "{:.1%}".format),
-        "uncached": ("uncached_tokens", number),
-        "ms p99": ("view_p99_ms", "{:.1f}".format),
-    }
-    add_table("Views", tallies if few else [], views)
-    words = "A view is what a request would send. activ.: how often it moved on; reused: the share that a prompt cache"
-    shown.append(dim(f"{words} holds."))
-    names = ("views", "history_tokens", "model_calls", "model_input_tokens", "model_output_tokens")
-    headings = ("views", "history", "calls", "input", "output")
-    add_table("Summaries", [], {heading: (name, number) for heading, name in zip(headings, names, strict=True)})
-    if not total.model_calls:
-        shown.append(dim("No model was called; where none is named, summaries are extracted from the text."))
-    if total.token_counter is not None:
-        shown.append(dim(f"Tokens are counted by {total.token_counter}."))
-    if total_compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
-        titles = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
-        keys = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
-        rows = (
-            [Path(tally.file).name, *("-" if size is None else size for size in (tally.budget, *map(one.get, keys)))]
-            for tally, one in total_compactions
-        )
-        title = "Where the client compacted its own context"
-        shown.append(table(title, "file", *titles, rows=rows, wide="file"))
-        shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
-    repairs = {kind.replace("_", " "): count for kind, count in total.repairs.items()}
-    shown += [*_told_counts("Repairs", repairs), *_told_counts(_SKIPPED, total.skipped)]
-    if total.skipped and not total.model_calls:  # logs of a client
-        shown.append(Text(_NEXT, style="dim"))
-    if len(told) < len(tallies):
-        hidden = len(tallies) - len(told)
-        shown.append(dim(f"{hidden:,} rows in which every law held are not shown; --json tells them."))
-    show_result(json_path, document, *shown)
-    return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
-
-
-_SKIPPED = "Skipped, being no messages"
-_WHY = {  # records were left out, where their kind does not say it
-    "other branch": "rewound by the user",
-    "repeated row": "copies of earlier ones",
-    "repeated block": "copies of earlier ones",
-    "missing parent": "lost; the row before it in the file was taken",
-    "dropped call": "unfinished or malformed",
-}
-
-
-def _told_counts(title: str, counts: Mapping[str, int]) -> list[RenderableType]:
-    """Return a line of counts by their kind: what the user would miss first, then what is most; none for no counts."""
-    missed = {kind for kind in counts if kind in _WHY or kind.endswith("call")}
-    ranked = sorted(counts.items(), key=lambda one: (one[0] not in missed, -one[1], one[0]))
-    most = len(ranked) if len(ranked) == 7 else 6
-    said = [f"{count:,} {kind}" + (f" ({_WHY[kind]})" if kind in _WHY else "") for kind, count in ranked[:most]]
-    if others := ranked[most:]:
-        said.append(f"and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}")
-    return [dim(f"{title}: {', '.join(said)}.")] if said else []
-
-
-_NEXT = """\
-Next, with the same PATH:
-  summarizing-context replay PATH --dry-run --summarizer openai --model NAME
-  summarizing-context import PATH --store logs.db
-  summarizing-context inspect --store logs.db"""
-
-
-def _report_forecast(
-    rows: Sequence[Forecast], unreadable: Sequence[TranscriptError], settings: Settings, json_path: str | None
-) -> None:
-    """Show calls, tokens and price of a replay, per file and in total."""
-    from summarizing_context.evaluation.replay import add_up_by_budget, add_up_forecasts
-    from summarizing_context.summarizers.prices import load_prices
-    from summarizing_context.summarizers.providers import address_of
-
-    model, address = str(settings.model), address_of(settings)
-    price = load_prices(settings.prices).price_of(model)
-    sums, total = add_up_by_budget(rows), add_up_forecasts(rows)
-    titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
-    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, wide="file")
-    for row in (*(rows if len(rows) <= _MOST_ROWS else []), *sums, *([total] if len(sums) > 1 else [])):
-        if row is sums[0]:
-            made.add_section()
-        figures = (row.budget, row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
-        made.add_row(plain(Path(row.file).name), *map(number, figures), dollars(row.cost(price)))
-    if price is None:
-        words = f"No price is known for {model!r}; the setting prices names a file that has one."
-    else:
-        words = (
-            f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
-            f"({price.source or 'your file'}). An estimate."
-        )
-    assumed = [
-        "each summary is as long as its cap allows, or half of a short source",
-        "tokens are the built-in estimate; the model's own count differs by some percent",
-        "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
-        "views wait for their summaries, as a replay without --live does",
-    ]
-    document = {
-        "rows": [row.figures(price) for row in rows],
-        "totals": [row.figures(price) for row in sums],
-        "total": total.figures(price),
-        "model": settings.model,
-        "address": address,
-        "price": None if price is None else {**price._asdict(), "as_of": str(price.as_of)},
-        "assumed": assumed,
-        "unreadable": [str(error) for error in unreadable],
-    }
-    told = (f"{model} would be asked at {address}.", words, f"Assumed: {'; '.join(assumed)}.")
-    show_result(json_path, document, made, *map(dim, told))
-    tell_skipped_lines(total.skipped_lines)
-
-
-def import_transcripts(
-    paths: TranscriptPaths,
-    store: StorePath,
-    format: TranscriptFormat = "auto",
-    config: ConfigPath = None,
-    json_path: JsonPath = None,
-) -> int:
-    """Put the sessions of transcripts into a store.
-
-    Each keeps its own name. A session that the store has already gets the messages that are new, and another session of
-    that name a number. A file that cannot be read is named, and the others are imported.
-
-    Examples:
-        import ~/.claude/projects --store logs.db
-        import ~/.codex/sessions --store logs.db
-    """
-    from summarizing_context.assembly import open_context
-    from summarizing_context.errors import MessageError, TranscriptError
-    from summarizing_context.messages.validation import check_message
-    from summarizing_context.transcripts import find_transcripts, read
-
-    settings = OwnSettings(config=config).load(store=store)
-    if str(settings.store) == ":memory:":
-        raise InputError("--store: an import into memory would be lost; name a file")
-    files = find_transcripts(paths)
-    rows: list[dict[str, Any]] = []
-    unreadable: list[TranscriptError] = []
-    skipped: Counter[str] = Counter()
-    skipped_lines: list[str] = []
-    done = added = 0
-    announced = f"Importing {counted(len(files), 'file')}."
-    with stop_asked() as asked, progress("files", len(files), announced) as update:
-
-        def goes_on() -> bool:  # Ctrl-C may come at any message
-            update(f"{counted(len(rows), 'session')}, {counted(added, 'new message')}", done)
-            return not asked
-
-        async def import_log(log: Transcript) -> dict[str, Any]:
-            nonlocal added
-            wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
-            messages, copy = list(log.messages), 1
-            while True:
-                session_id = wanted if copy == 1 else f"{wanted}:{copy}"
-                async with open_context(replace(settings, session_id=session_id)) as context:
-                    held = await context.get_messages()
-                    if messages[: len(held)] == held:
-                        for message in messages[len(held) :]:
-                            if not goes_on():
-                                break
-                            await context.add_message(message)
-                            added += 1
-                        new = len(context) - len(held)
-                        named = {"session_id": session_id, "file": str(log.path), "format": log.format}
-                        return {**named, "messages": len(context), "added": new}
-                copy += 1
-
-        for path in files:
-            try:
-                logs = [log for log in read(path, format=format) if log.messages]
-                for log in logs:  # all are checked before any session is changed
-                    for index, message in enumerate(log.messages):
-                        try:
-                            check_message(message)
-                        except MessageError as error:
-                            raise TranscriptError(f"{log.where(index)}: {error}") from error
-                rows += [anyio.run(import_log, log) for log in logs if goes_on()]
-            except TranscriptError as error:
-                unreadable.append(error)
-            else:
-                for log in logs:
-                    skipped.update(log.skipped)
-                    skipped_lines += log.unreadable
-            if asked:
-                break
-            done += 1
-            goes_on()
-    if unreadable and not rows:
-        raise unreadable[0]
-    if not (rows or asked):
-        raise TranscriptError(f"{files[0]}:1: holds no message; name another transcript")
-    tell_skipped_lines(skipped_lines)
-    status = tell_unreadable(unreadable)
-    document = {
-        "sessions": rows,
-        "unreadable": [str(problem) for problem in unreadable],
-        "skipped": dict(sorted(skipped.items())),
-        "skipped_lines": skipped_lines,
-    }
-    cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
-    title = f"Imported into {plain(shown_store(settings.store))}"
-    made = table(title, "session", "format", "#messages", "#new", rows=cells, wide="session")
-    show_result(json_path, document, made, *_told_counts(_SKIPPED, skipped))
-    if asked:
-        tell(f"Stopped after {done} of {counted(len(files), 'file')}; the same command goes on.")
-        return Status.INTERRUPTED
-    return status
-
-
+@command(commands, TRY)
 def demo(
     budget: Annotated[str, option("N", "Tokens that a view may use, such as 16000 or 16k.")] = "16k",
     keep: Annotated[Path | None, path_option("FILE", "Keep the session in this SQLite file.")] = None,
-    json_path: JsonPath = None,
-) -> int:
+) -> Result:
     """Watch a long agent session stay inside a small budget.
 
     The session comes with the package: some 500 messages and 170,000 tokens of coding and operations work. It has
@@ -469,7 +75,7 @@ def demo(
         demo --budget 8k    # the same session in half the room
         demo --keep demo.db    # to look into it afterwards
     """
-    from summarizing_context.evaluation.demo import Moment, demo_session, play_demo
+    from summarizing_context.evaluation.demo import demo_session, play_demo
     from summarizing_context.settings.values import Settings
 
     most = read_tokens(budget)
@@ -485,12 +91,15 @@ def demo(
             update(words, now.messages)
 
         report = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
-    show_result(json_path, report.document(), *_demo_tables(report, keep, budget))
-    broken = report.tally.broken_laws()
-    return Status.LAW_BROKEN if broken else Status.REFUSED if report.tally.refused_views else Status.OK
+    return Result(report.document(), _demo_tables(report, keep, budget), _status(report.tally))
 
 
-def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterable[RenderableType]:
+def _status(total: Tally) -> Status:
+    """Return the exit status for what was replayed."""
+    return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
+
+
+def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator[RenderableType]:
     """Show what happened, what is found with and without this package, what it saved, and what to type next."""
     from summarizing_context.evaluation.demo import PRICED_MODEL
     from summarizing_context.views.activation import REASON_WORDS
@@ -523,8 +132,7 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterable
     yield f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
     free = number((tally.budget or 0) - report.last_view_tokens)
     yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
-    yield "What a view leaves out stays in the log: 'recall' and 'search' find it."
-    yield ""
+    yield "What a view leaves out stays in the log: 'recall' and 'search' find it.\n"
     sent, whole = report.sent, report.whole
     saved: list[tuple[str, object, str]] = [
         ("tokens sent", sent.tokens, f"{number(whole.tokens)} with the whole history in each request"),
@@ -541,3 +149,330 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterable
     yield f"  {shell_line('view', report.session_id, '--budget', budget, '--explain', store=store)}"
     yield f"  {shell_line('recall', report.session_id, 'What fixed the tide import', store=store)}"
     yield "  summarizing-context replay YOUR_LOG.jsonl"
+
+
+@command(commands, TRY)
+def replay(
+    paths: options.TranscriptPaths,
+    *,
+    budget: Annotated[list[str] | None, option("N[,N]", _BUDGETS)] = None,
+    strategy: Annotated[list[str] | None, option("NAME[,NAME]", _STRATEGIES)] = None,
+    store: Annotated[Path | None, path_option("FILE", _KEEP)] = None,
+    live: Annotated[bool, flag("--live", "Take views without waiting until the worker has caught up.")] = False,
+    jobs: options.Jobs = None,
+    own: options.ModelOptions,
+) -> Result:
+    """Replay transcripts and judge every view that a request would have got.
+
+    A view is taken before each assistant message. It must stay inside the budget, keep calls with their results,
+    keep the log's order and show its newest message. It must begin with the view before, unless an activation is
+    reported. No text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped
+    from each message. A file that cannot be read is named, and the others are replayed.
+
+    Examples:
+        replay session.jsonl --budget 16k
+        replay ~/.claude/projects    # of your own client
+        replay logs/ --budget 8000,16000,64000 --json figures.json
+        replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side
+        replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards
+        replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price
+        replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
+
+    Exit status:
+        0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
+        4 store or environment · 130 Ctrl-C
+    """
+    from summarizing_context.errors import TranscriptError
+    from summarizing_context.evaluation.replay import Plan, forecast_files, replay_files
+    from summarizing_context.transcripts import find_transcripts
+
+    def listed(given: Sequence[str] | None) -> list[str]:
+        return [one.strip() for text in given or () for one in text.split(",")]
+
+    variants = [own.load(store=store, strategy=name) for name in listed(strategy) or (None,)]
+    budgets = tuple(dict.fromkeys(map(read_tokens, listed(budget) or ["32k"])))
+    settings = variants[0]
+    plan = Plan(budgets, settings, live, tuple(dict.fromkeys(one.strategy for one in variants)), own.format)
+    if own.dry_run and len(plan.strategies) > 1:
+        raise InputError("--dry-run: it works out one --strategy at a time; name one")
+    if own.dry_run and settings.summarizer not in PROVIDERS:
+        raise InputError(f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take {NAMED}")
+    if own.dry_run and settings.model is None:
+        raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
+    files = find_transcripts(paths)
+    if jobs is None:  # no other process for a small file alone, as each takes a second to start, or standard input
+        size = sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
+        jobs = min(os.cpu_count() or 1, 1 + size // 300_000)
+    rows: list[Any] = []  # forecasts, or tallies
+    unreadable: list[TranscriptError] = []
+    stopped = False
+    at = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
+    with progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}") as update:
+        try:
+            for found in forecast_files(files, plan) if own.dry_run else replay_files(files, plan, jobs=jobs):
+                if isinstance(found, TranscriptError):
+                    unreadable.append(found)
+                else:
+                    rows += found
+                if own.dry_run:
+                    update(f"{sum(row.calls for row in rows):,} calls")
+                else:
+                    broken = sum(bool(row.broken_laws()) for row in rows)
+                    update(f"{sum(row.views for row in rows):,} views, {broken} rows with a broken law")
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+            stopped = True
+    if not stopped and unreadable and not rows:
+        raise unreadable[0]
+    if not stopped and not unreadable and not any(row.messages for row in rows):
+        raise TranscriptError(f"{rows[0].file}:1: holds no message; name another transcript")
+    result = _forecast(rows, settings) if own.dry_run else _judged(rows)
+    document: Any = result.document
+    document["unreadable"] = [str(error) for error in unreadable]
+    if stopped:
+        read = len({row.file for row in rows}) + len(unreadable)
+        told = f"Stopped after {read} of {counted(len(files), 'file')}; the figures are theirs."
+        return changed(result, status=Status.INTERRUPTED, remarks=(*result.remarks, told))
+    gravity = (Status.OK, Status.REFUSED, Status.BAD_INPUT, Status.LAW_BROKEN)
+    status = max(Status.BAD_INPUT if unreadable else Status.OK, result.status, key=gravity.index)
+    return changed(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable)))
+
+
+def _judged(tallies: Sequence[Tally]) -> Result:
+    """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
+    from summarizing_context.evaluation.replay import TIMINGS, add_up, add_up_by_variant
+
+    sums, total = add_up_by_variant(tallies), add_up(tallies)
+    document = {
+        "rows": [tally.figures() for tally in tallies],
+        "totals": [tally.figures() for tally in sums],
+        "total": total.figures(),
+        "timings": list(TIMINGS),
+    }
+    strategies = len({tally.strategy for tally in tallies}) > 1
+    if len(sums) > 1 and not strategies:
+        sums = [*sums, total]
+    few = len(tallies) <= _MOST_ROWS
+    told = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
+    shown: list[RenderableType] = []
+
+    def add_table(title: str, rows: Sequence[Tally], *columns: tuple[str, str, Callable[[Any], object]]) -> None:
+        titles = (*(["strategy"] if strategies else []), "#budget", *(f"#{name}" for name, _, _ in columns))
+        made = table(title, "file", *titles, wide="file")
+        for tally in (*rows, *sums):
+            if sums and tally is sums[0]:
+                made.add_section()
+            figures = tally.figures()
+            lead = [plain(Path(tally.file).name), *([tally.strategy or "all"] if strategies else [])]
+            cells = (show(figures[figure]) for _, figure, show in columns)
+            made.add_row(*map(cell, (*lead, tally.budget, *cells)))
+        shown.append(made)
+
+    laws = [
+        ("over", "over_budget_views", verdict),
+        ("unsafe", "tool_unsafe_views", verdict),
+        ("order", "out_of_order_views", verdict),
+        ("hidden", "newest_missing_views", verdict),
+        ("unseen", "unseen_tokens", verdict),
+        ("breaks", "append_only_breaks", verdict),
+    ]
+    refused = [("refused", "refused_views", number)] if total.refused_views else []
+    add_table("Laws: 0 is right", told, *refused, *laws)
+    add_table(
+        "Views",
+        tallies if few else [],
+        ("mean", "mean_view_tokens", round),
+        ("activ.", "activations", number),
+        ("reused", "prefix_hit", "{:.1%}".format),
+        ("uncached", "uncached_tokens", number),
+        ("ms p99", "view_p99_ms", "{:.1f}".format),
+    )
+    words = "A view is what a request would send. activ.: how often it moved on; reused: the share that a prompt cache"
+    shown.append(dim(f"{words} holds."))
+    names = ("views", "history_tokens", "model_calls", "model_input_tokens", "model_output_tokens")
+    headings = ("views", "history", "calls", "input", "output")
+    add_table("Summaries", [], *((head, name, number) for head, name in zip(headings, names, strict=True)))
+    if not total.model_calls:
+        shown.append(dim("No model was called; where none is named, summaries are extracted from the text."))
+    if total.token_counter is not None:
+        shown.append(dim(f"Tokens are counted by {total.token_counter}."))
+    if compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
+        titles = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
+        keys = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
+        rows = (
+            [Path(tally.file).name, *("-" if size is None else size for size in (tally.budget, *map(one.get, keys)))]
+            for tally, one in compactions
+        )
+        title = "Where the client compacted its own context"
+        shown.append(table(title, "file", *titles, rows=rows, wide="file"))
+        shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
+    repairs = {kind.replace("_", " "): count for kind, count in total.repairs.items()}
+    shown += [*_told_counts("Repairs", repairs), *_told_counts(_SKIPPED, total.skipped)]
+    if total.skipped and not total.model_calls:  # logs of a client
+        shown.append(Text(_NEXT, style="dim"))
+    if len(told) < len(tallies):
+        hidden = len(tallies) - len(told)
+        shown.append(dim(f"{hidden:,} rows in which every law held are not shown; --json tells them."))
+    return Result(document, shown, _status(total), told_lines(total.unreadable))
+
+
+_SKIPPED = "Skipped, being no messages"
+_WHY = {  # records were left out, where their kind does not say it
+    "other branch": "rewound by the user",
+    "repeated row": "copies of earlier ones",
+    "repeated block": "copies of earlier ones",
+    "missing parent": "lost; the row before it in the file was taken",
+    "dropped call": "unfinished or malformed",
+}
+_NEXT = """\
+Next, with the same PATH:
+  summarizing-context replay PATH --dry-run --summarizer openai --model NAME
+  summarizing-context import PATH --store logs.db
+  summarizing-context inspect --store logs.db"""
+
+
+def _told_counts(title: str, counts: Mapping[str, int]) -> Iterable[RenderableType]:
+    """Yield a line of counts by their kind: what the user would miss first, then what is most; none for no counts."""
+    missed = {kind for kind in counts if kind in _WHY or kind.endswith("call")}
+    ranked = sorted(counts.items(), key=lambda one: (one[0] not in missed, -one[1], one[0]))
+    most = len(ranked) if len(ranked) == 7 else 6
+    said = [f"{count:,} {kind}" + (f" ({_WHY[kind]})" if kind in _WHY else "") for kind, count in ranked[:most]]
+    if others := ranked[most:]:
+        said.append(f"and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}")
+    if said:
+        yield dim(f"{title}: {', '.join(said)}.")
+
+
+def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
+    """Show calls, tokens and price of a replay, per file and in total."""
+    from summarizing_context.evaluation.replay import add_up_by_budget, add_up_forecasts
+    from summarizing_context.summarizers.prices import load_prices
+    from summarizing_context.summarizers.providers import address_of
+
+    model, address = str(settings.model), address_of(settings)
+    price = load_prices(settings.prices).price_of(model)
+    sums, total = add_up_by_budget(rows), add_up_forecasts(rows)
+    titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
+    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, wide="file")
+    for row in (*(rows if len(rows) <= _MOST_ROWS else []), *sums, *([total] if len(sums) > 1 else [])):
+        if row is sums[0]:
+            made.add_section()
+        figures = (row.budget, row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
+        made.add_row(plain(Path(row.file).name), *map(number, figures), dollars(row.cost(price)))
+    words = f"No price is known for {model!r}; the setting prices names a file that has one."
+    if price is not None:
+        words = f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
+        words += f"({price.source or 'your file'}). An estimate."
+    assumed = [
+        "each summary is as long as its cap allows, or half of a short source",
+        "tokens are the built-in estimate; the model's own count differs by some percent",
+        "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
+        "views wait for their summaries, as a replay without --live does",
+    ]
+    document = {
+        "rows": [row.figures(price) for row in rows],
+        "totals": [row.figures(price) for row in sums],
+        "total": total.figures(price),
+        "model": settings.model,
+        "address": address,
+        "price": None if price is None else {**price._asdict(), "as_of": str(price.as_of)},
+        "assumed": assumed,
+    }
+    told = (f"{model} would be asked at {address}.", words, f"Assumed: {'; '.join(assumed)}.")
+    return Result(document, (made, *map(dim, told)), remarks=told_lines(total.skipped_lines))
+
+
+@command(commands, TRY, "import")
+def import_transcripts(
+    paths: options.TranscriptPaths,
+    store: options.StorePath,
+    format: options.TranscriptFormat = "auto",
+    config: options.ConfigPath = None,
+) -> Result:
+    """Put the sessions of transcripts into a store.
+
+    Each keeps its own name. A session that the store has already gets the messages that are new, and another session of
+    that name a number. A file that cannot be read is named, and the others are imported.
+
+    Examples:
+        import ~/.claude/projects --store logs.db
+        import ~/.codex/sessions --store logs.db
+    """
+    from summarizing_context.assembly import open_context
+    from summarizing_context.errors import MessageError, TranscriptError
+    from summarizing_context.messages.validation import check_message
+    from summarizing_context.transcripts import find_transcripts, read
+
+    settings = options.OwnSettings(config=config).load(store=store)
+    if str(settings.store) == ":memory:":
+        raise InputError("--store: an import into memory would be lost; name a file")
+    files = find_transcripts(paths)
+    rows: list[dict[str, Any]] = []
+    unreadable: list[TranscriptError] = []
+    skipped: Counter[str] = Counter()
+    skipped_lines: list[str] = []
+    done = added = 0
+    announced = f"Importing {counted(len(files), 'file')}."
+    with stop_asked() as asked, progress("files", len(files), announced) as update:
+
+        def goes_on() -> bool:  # Ctrl-C may come at any message
+            update(f"{counted(len(rows), 'session')}, {counted(added, 'new message')}", done)
+            return not asked
+
+        async def import_log(log: Transcript) -> dict[str, Any]:
+            nonlocal added
+            wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
+            messages, session_id, copy = list(log.messages), wanted, 1
+            while True:
+                async with open_context(changed(settings, session_id=session_id)) as context:
+                    held = await context.get_messages()
+                    if messages[: len(held)] == held:
+                        for message in messages[len(held) :]:
+                            if not goes_on():
+                                break
+                            await context.add_message(message)
+                            added += 1
+                        named = {"session_id": session_id, "file": str(log.path), "format": log.format}
+                        return {**named, "messages": len(context), "added": len(context) - len(held)}
+                copy += 1
+                session_id = f"{wanted}:{copy}"
+
+        for path in files:
+            try:
+                logs = [log for log in read(path, format=format) if log.messages]
+                for log in logs:  # all are checked before any session is changed
+                    for index, message in enumerate(log.messages):
+                        try:
+                            check_message(message)
+                        except MessageError as error:
+                            raise TranscriptError(f"{log.where(index)}: {error}") from error
+                rows += [anyio.run(import_log, log) for log in logs if goes_on()]
+            except TranscriptError as error:
+                unreadable.append(error)
+            else:
+                for log in logs:
+                    skipped.update(log.skipped)
+                    skipped_lines += log.unreadable
+            if asked:
+                break
+            done += 1
+            goes_on()
+    if unreadable and not rows:
+        raise unreadable[0]
+    if not (rows or asked):
+        raise TranscriptError(f"{files[0]}:1: holds no message; name another transcript")
+    document = {
+        "sessions": rows,
+        "unreadable": [str(problem) for problem in unreadable],
+        "skipped": dict(sorted(skipped.items())),
+        "skipped_lines": skipped_lines,
+    }
+    cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
+    title = f"Imported into {plain(shown_store(settings.store))}"
+    made = table(title, "session", "format", "#messages", "#new", rows=cells, wide="session")
+    status, remarks = Status.BAD_INPUT if unreadable else Status.OK, told_lines(skipped_lines, unreadable)
+    if asked:
+        status = Status.INTERRUPTED
+        remarks.append(f"Stopped after {done} of {counted(len(files), 'file')}; the same command goes on.")
+    return Result(document, [made, *_told_counts(_SKIPPED, skipped)], status, remarks)

@@ -14,19 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import anyio
 import typer
 
-from summarizing_context.cli.options import (
-    LOOK,
-    SERVE,
-    ConfigPath,
-    OwnSettings,
-    StorePath,
-    add_command,
-    flag,
-    option,
-    read_address,
-    read_place,
-    url_of,
-)
+from summarizing_context.cli import options
+from summarizing_context.cli.options import LOOK, SERVE, command, flag, option, read_address
 from summarizing_context.cli.output import InputError, plain, tell
 from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
@@ -35,32 +24,22 @@ from summarizing_context.stores.private_files import checked_token, kept_token, 
 if TYPE_CHECKING:
     from summarizing_context.stores.postgres.store import PostgresStore
 
+commands = typer.Typer()
+
+_TOKEN = "Token that clients over HTTP must send. Default: one of yours, kept in a private file."
+_NO_TOKEN = "Ask for no token: all who reach the server can read the sessions."
+_FREE = "port 0 picks a free port."
 _KEPT = "The store keeps it for all workers; -1 removes it."
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    add_command(app, inspect, LOOK)
-    add_command(app, mcp, SERVE)
-    add_command(app, worker, SERVE)
-
-
+@command(commands, SERVE)
 def mcp(
-    store: StorePath,
+    store: options.StorePath,
     session: Annotated[str | None, option("ID", "Serve this session only, not the whole store.")] = None,
     http: Annotated[str | None, option("HOST:PORT", "Serve over HTTP. A port alone is on the loopback.")] = None,
-    token: Annotated[
-        str | None,
-        option(
-            "T",
-            "Token that clients over HTTP must send. Default: one of yours, kept in a private file.",
-            envvar="SUMMARIZING_CONTEXT_MCP_TOKEN",
-        ),
-    ] = None,
-    no_token: Annotated[
-        bool, flag("--no-token", "Ask for no token: all who reach the server can read the sessions.")
-    ] = False,
-    config: ConfigPath = None,
+    token: Annotated[str | None, option("T", _TOKEN, envvar="SUMMARIZING_CONTEXT_MCP_TOKEN")] = None,
+    no_token: Annotated[bool, flag("--no-token", _NO_TOKEN)] = False,
+    config: options.ConfigPath = None,
 ) -> None:
     """Serve the past of a store's sessions to agents: the tools context_recall, context_search and context_expand.
 
@@ -86,7 +65,7 @@ def mcp(
     token = None if no_token else checked_token(token or kept_token(token_file("mcp-token")))
     with bound_socket(*address) as listening:
         host, port = listening.getsockname()[:2]
-        url = f"{url_of(host, port)}{'' if token is None else f'/token/{token}'}/mcp"
+        url = f"{options.url_of(host, port)}{'' if token is None else f'/token/{token}'}/mcp"
         lines = [url, f"claude mcp add --transport http context {url}", f"codex mcp add context --url {url}"]
         if token is None:
             lines.append("WARNING: the server asks for no token: all who reach it can read the sessions.")
@@ -96,14 +75,13 @@ def mcp(
         anyio.run(partial(serve_http, token=token), server, listening)
 
 
+@command(commands, LOOK)
 def inspect(
-    store: StorePath,
-    listen: Annotated[
-        str, option("HOST:PORT", "Loopback address to listen on; port 0 picks a free port.")
-    ] = "127.0.0.1:8378",
+    store: options.StorePath,
+    listen: Annotated[str, option("HOST:PORT", f"Loopback address to listen on; {_FREE}")] = "127.0.0.1:8378",
     browser: Annotated[bool, flag("--browser/--no-browser", "Open the page in a browser.")] = True,
     model: Annotated[str | None, option("M", "Model whose prices apply. Default: the setting `model`.")] = None,
-    config: ConfigPath = None,
+    config: options.ConfigPath = None,
 ) -> None:
     """Show the sessions of a store in a browser: what was summarized, what left the view, what it cost.
 
@@ -117,7 +95,7 @@ def inspect(
 
     from summarizing_context.settings.values import Settings
 
-    host, port = read_address(listen, "--listen")
+    address = read_address(listen, "--listen")
     given: dict[str, Any] = {} if model is None else {"model": model}
     settings = Settings.load(config, store=store, **given)
     find_sessions(store)  # what is wrong with it is told at once
@@ -125,32 +103,26 @@ def inspect(
     from summarizing_context.inspector import Access, bound_socket, inspector_app, serve
 
     access = Access()
-    with bound_socket(host, port) as listening:
-        port = listening.getsockname()[1]
-        url = access.link(f"{url_of(host, port)}/{access.folder}")
+    with bound_socket(*address) as listening:
+        url = access.link(f"{options.url_of(*listening.getsockname()[:2])}/{access.folder}")
         tell(f"{url}  (opens once; Ctrl-C ends it)")
         if browser:
             webbrowser.open(url)
         anyio.run(serve, inspector_app(store, settings=settings, access=access), listening, access)
 
 
+@command(commands, SERVE)
 def worker(
-    store: Annotated[str, option("ADDRESS", "postgresql://user@host/database", parser=read_place)],
+    store: Annotated[str, option("ADDRESS", "postgresql://user@host/database", parser=options.read_place)],
     *,
     concurrency: Annotated[int | None, option("N", "Number of summaries made at once.", min=1)] = None,
-    listen: Annotated[
-        str, option("HOST:PORT", "Address of /health and /metrics; port 0 picks a free port.")
-    ] = "127.0.0.1:9464",
+    listen: Annotated[str, option("HOST:PORT", f"Address of /health and /metrics; {_FREE}")] = "127.0.0.1:9464",
     drain: Annotated[float, option("S", "Seconds to finish running work after SIGTERM.", min=0)] = 20.0,
-    fleet_calls: Annotated[
-        int | None,
-        option("N", f"Maximum concurrent calls of all workers. {_KEPT}", min=-1),
-    ] = None,
+    fleet_calls: Annotated[int | None, option("N", f"Maximum concurrent calls of all workers. {_KEPT}", min=-1)] = None,
     fleet_calls_per_minute: Annotated[
-        int | None,
-        option("N", f"Maximum calls of all workers per minute. {_KEPT}", min=-1),
+        int | None, option("N", f"Maximum calls of all workers per minute. {_KEPT}", min=-1)
     ] = None,
-    own: OwnSettings,
+    own: options.OwnSettings,
 ) -> None:
     """Make the summaries that hosts ask for.
 

@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from base64 import b64decode, b64encode
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,91 +20,54 @@ import anyio
 import typer
 from rich.text import Text
 
-from summarizing_context.cli.options import (
-    CHANGE,
-    LOOK,
-    ConfigPath,
-    JsonPath,
-    StorePath,
-    add_command,
-    flag,
-    help_of,
-    option,
-    path_option,
-    read_path,
-    read_tokens,
-)
+from summarizing_context.cli import options
+from summarizing_context.cli.options import CHANGE, LOOK, StorePath, Yes, argument, command, flag, option, path_option
 from summarizing_context.cli.output import (
     InputError,
+    Result,
     Status,
     confirm,
     dim,
+    error_line,
     number,
     plain,
     shell_line,
-    show_result,
     table,
 )
-from summarizing_context.commands import COMMANDS, PREFIX, CommandResult, activated
+from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreCorruptError, StoreError
 from summarizing_context.messages.text import inert
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
-    from summarizing_context.stores.base import Match, SessionInfo, SessionStore, StoredEntry
+    from summarizing_context.stores.base import Match, SessionInfo, SessionStore
 
 T = TypeVar("T")
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+commands = typer.Typer()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredSession:
     """Options of a command on one session."""
 
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+    session: Annotated[str, argument("SESSION", "The session's id.")]
     store: StorePath
     budget: Annotated[str | None, option("N", "Tokens that a view may use. Default: those of the last request.")] = None
-    config: ConfigPath = None
-    json_path: JsonPath = None
+    config: options.ConfigPath = None
 
     def settings(self) -> Settings:
         """Return the settings for a look at it. Its budget is the one that was set, else that of its last request."""
         from summarizing_context.settings.values import Settings
 
         info = find_session(self.store, self.session)
-        given: dict[str, Any] = {} if self.budget is None else {"max_tokens": read_tokens(self.budget)}
+        given: dict[str, Any] = {} if self.budget is None else {"max_tokens": options.read_tokens(self.budget)}
         given |= {"session_id": info.session_id, "store": self.store, "project": info.project}
         settings = Settings.load(self.config, **given)
         if settings.max_tokens_is_set or info.budget is None:
             return settings
         return replace(settings, max_tokens=info.budget)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    add_command(app, view, LOOK)
-    add_command(app, search, LOOK)
-    for name in COMMANDS:
-        if name not in ("help", "search"):
-            _add_session_command(app, name)
-    about = """List, export, import or delete the sessions of a store, or purge unused data.
-
-    Examples:
-        sessions list --store run.db
-        sessions export all --store run.db --out run.jsonl
-        sessions import run.jsonl --store postgresql://agents@db.example.org/agents
-        sessions delete old-run --store run.db
-        sessions purge --store run.db --yes
-    """
-    family = typer.Typer(**help_of(about), no_args_is_help=True, rich_markup_mode="rich")
-    add_command(family, list_sessions, name="list")
-    add_command(family, export_sessions, name="export")
-    add_command(family, import_sessions, name="import")
-    add_command(family, delete_session, name="delete")
-    add_command(family, purge)
-    app.add_typer(family, name="sessions", rich_help_panel=LOOK)
 
 
 def check_store(store: str | Path) -> None:
@@ -114,20 +77,22 @@ def check_store(store: str | Path) -> None:
         raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
 
 
-def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
-    """Return what `act` makes of the opened store."""
-    check_store(store)
-    return anyio.run(_within, store, act, read_only)
-
-
-async def _within(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], read_only: bool) -> T:
+def with_store(
+    store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True, make: bool = False
+) -> T:
+    """Return what `act` makes of the opened store, which must be there unless it may be made."""
     from summarizing_context.assembly import open_store
 
-    opened = await open_store(store, read_only=read_only)
-    try:
-        return await act(opened)
-    finally:
-        await opened.close()
+    async def within() -> T:
+        opened = await open_store(store, read_only=read_only)
+        try:
+            return await act(opened)
+        finally:
+            await opened.close()
+
+    if not make:
+        check_store(store)
+    return anyio.run(within)
 
 
 def find_sessions(store: str | Path) -> dict[str, SessionInfo]:
@@ -149,11 +114,12 @@ def find_session(store: str | Path, session: str) -> SessionInfo:
 # One session
 
 
+@command(commands, LOOK)
 def view(
     at: StoredSession,
     full: Annotated[bool, flag("--full", "Print the messages exactly as they are sent, as JSON.")] = False,
     explain: Annotated[bool, flag("--explain", "Show which messages each node of the header stands for.")] = False,
-) -> None:
+) -> Result:
     """Show the view of a session as the next request would get it.
 
     The session is opened for reading only: nothing is written, no summary is made, and its writer may go on.
@@ -163,10 +129,33 @@ def view(
         view s1 --store run.db --budget 16k --explain    # what each summary stands for
         view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole
     """
+    from summarizing_context.assembly import open_context
+    from summarizing_context.evaluation.laws import canonical
+    from summarizing_context.evaluation.replay import make_costs
+    from summarizing_context.evaluation.view_parts import view_parts
+    from summarizing_context.messages.reading import message_text_parts
+
     if full and explain:
         raise InputError("--full prints the messages alone; ask for --explain in another call")
     settings = at.settings()
-    messages, rows, nodes = anyio.run(_look, settings)
+
+    async def look() -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+        async with open_context(settings, read_only=True) as context:
+            messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
+            parts, costs = view_parts(messages, await context.get_messages()), await make_costs(settings)
+            rows = [
+                {"position": at, "part": part, "role": message["role"],
+                 "tokens": costs.of(message, canonical(message)), "words": " ".join(message_text_parts(message))}
+                for at, (part, message) in enumerate(zip(parts, messages, strict=True))
+            ]  # fmt: skip
+            nodes = [
+                {"rank": node.rank, "start": node.start, "stop": node.stop, "form": node.form, "made_by": node.made_by,
+                 "tokens": costs.count(node.text), "text": node.text, "drops": list(node.drops)}
+                for node in context.explain()
+            ]  # fmt: skip
+            return messages, rows, nodes
+
+    messages, rows, nodes = anyio.run(look)
     tokens = sum(row["tokens"] for row in rows)
     shown_rows = [{**row, "words": plain(row["words"], 400)} for row in rows]
     document = {"session": at.session, "tokens": tokens, "budget": settings.max_tokens, "messages": shown_rows}
@@ -174,8 +163,7 @@ def view(
         text = json.dumps(messages, indent=2, ensure_ascii=False)
         if inert(text) != text:  # what could drive a terminal is written as escapes
             text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
-        show_result(at.json_path, {**document, "messages": messages}, text)
-        return
+        return Result({**document, "messages": messages}, [text])
     styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
     cells: list[tuple[object, ...]] = [
         (str(row["position"]), Text(row["part"], style=styles.get(row["part"], "")), row["role"], row["tokens"],
@@ -185,114 +173,27 @@ def view(
     title = f"View of {at.session}: {len(rows)} messages, {number(tokens)} of {number(settings.max_tokens)} tokens"
     tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
     if explain:
-        document["header"] = nodes
-        cells = []
+        document["header"], cells = nodes, []
         for node in nodes:
             lines = [line.strip() for line in node["text"].split("\n")]  # headings are passed over
             said = (line.removeprefix("- ") for line in lines if line and not line.startswith(("##", "<")))
-            rank = "–" if node["rank"] < 0 else str(node["rank"])
-            place = f"{node['start']}–{node['stop'] - 1}"
-            first_line = dim(plain(next(said, ""), 160))
-            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], first_line))
+            rank, place = "–" if node["rank"] < 0 else str(node["rank"]), f"{node['start']}–{node['stop'] - 1}"
+            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], dim(plain(next(said, ""), 160))))
         columns = ("#rank", "messages", "#tokens", "form", "made by", "first line")
         tables.append(table("What each node of the header stands for", *columns, rows=cells, wide="first line"))
         if not nodes:
             tables[-1].caption = "nothing is covered: the whole log is in the view"
-    show_result(at.json_path, document, *tables)
+    return Result(document, tables)
 
 
-async def _look(settings: Settings) -> tuple[Sequence[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the messages of a view, a row for each, and the nodes of its header."""
-    from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.laws import canonical
-    from summarizing_context.evaluation.replay import make_costs
-    from summarizing_context.evaluation.view_parts import view_parts
-    from summarizing_context.messages.reading import message_text_parts
-
-    async with open_context(settings, read_only=True) as context:
-        messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
-        parts = view_parts(messages, await context.get_messages())
-        costs = await make_costs(settings)
-        rows = [
-            {"position": at, "part": part, "role": message["role"], "tokens": costs.of(message, canonical(message)),
-             "words": " ".join(message_text_parts(message))}
-            for at, (part, message) in enumerate(zip(parts, messages, strict=True))
-        ]  # fmt: skip
-        nodes = [
-            {"rank": node.rank, "start": node.start, "stop": node.stop, "form": node.form, "made_by": node.made_by,
-             "tokens": costs.count(node.text), "text": node.text, "drops": list(node.drops)}
-            for node in context.explain()
-        ]  # fmt: skip
-        return messages, rows, nodes
-
-
-def _add_session_command(app: typer.Typer, name: str) -> None:
-    """Add one of the package's commands, which runs on a stored session."""
-    command = COMMANDS[name]
-    takes = command.usage.partition(" ")[2]
-
-    def with_words(at: StoredSession, words: list[str] | None = None) -> None:
-        _run(name, at, words or ())
-
-    def alone(at: StoredSession) -> None:
-        _run(name, at, ())
-
-    argument = typer.Argument(metavar=takes, help=f"What `{PREFIX} {name}` takes.")
-    with_words.__annotations__["words"] = Annotated[list[str] | None, argument]
-    example = shlex.join((name, "s1", *([command.example] if command.example else ()), "--store", "run.db"))
-    run = with_words if takes else alone
-    run.__doc__ = f"{command.about[0].upper()}{command.about[1:]}.\n\nExamples:\n{example}"
-    add_command(app, run, CHANGE if command.writes else LOOK, name)
-
-
-def _run(name: str, at: StoredSession, words: Sequence[str]) -> None:
-    result = anyio.run(_perform, at.settings(), name, " ".join(words))
-    if not result.ok:
-        raise InputError(str(result.data["error"]))
-
-    def in_shell(typed: re.Match[str]) -> str:
-        return shell_line(typed[1], at.session, *typed[2].split(), store=at.store)
-
-    # What to type next ends the text of a command.
-    show_result(at.json_path, dict(result.data), re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text))
-
-
-async def _perform(settings: Settings, name: str, words: str) -> CommandResult:
-    from summarizing_context.assembly import open_context
-    from summarizing_context.views.activation import ActivationReport
-
-    writes = COMMANDS[name].writes
-    async with open_context(settings, read_only=not writes) as context:
-        if not writes:
-            await context.get_messages_for_request(token_budget=settings.max_tokens)
-        first = result = await context.handle_command(f"{name} {words}")
-        if name not in ("summarize", "compress"):
-            return result
-        while context.statistics().summaries_pending:  # until the summarizer has made what the view shows
-            await context.wait_idle()
-            again = await context.handle_command(f"{name} {words}")
-            if not again.data.get("activated"):
-                break
-            result = again
-        if not result.ok or result is first:
-            return result
-        report = ActivationReport(**{field: result.data[field] for field in ActivationReport._fields})
-        before = first.data["tokens_before"]
-        report = report._replace(tokens_before=before, freed=before - report.tokens_after)
-        return activated(report, context.statistics())
-
-
-# All sessions of a store
-
-
+@command(commands, LOOK)
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Words to search for.")],
+    words: Annotated[list[str], argument("WORDS", "Words to search for.")],
     store: StorePath,
     session: Annotated[str | None, option("ID", "Search this session only.")] = None,
     project: Annotated[str | None, option("TAG", "Search the sessions of this project.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of hits.")] = 10,
-    json_path: JsonPath = None,
-) -> None:
+) -> Result:
     """Find messages, summaries and memories of all sessions by their words, the most relevant first.
 
     With [bold]--session[/bold], the memories are those that the session shares with its project. Numbers of messages
@@ -329,10 +230,78 @@ def search(
     shown = table(f"Found for {plain(query, 60)}", *columns, rows=rows, wide="words")
     if not hits:
         shown.caption = "nothing holds any of these words"
-    show_result(json_path, {"query": query, "hits": [asdict(hit) for hit in hits]}, shown)
+    return Result({"query": query, "hits": [asdict(hit) for hit in hits]}, [shown])
 
 
-def list_sessions(store: StorePath, json_path: JsonPath = None) -> None:
+def _add_session_command(name: str, spec: Command) -> None:
+    """Add one of the package's commands, which runs on a stored session."""
+    takes = spec.usage.partition(" ")[2]
+
+    async def perform(settings: Settings, line: str) -> CommandResult:
+        from summarizing_context.assembly import open_context
+        from summarizing_context.views.activation import ActivationReport
+
+        async with open_context(settings, read_only=not spec.writes) as context:
+            if not spec.writes:
+                await context.get_messages_for_request(token_budget=settings.max_tokens)
+            first = result = await context.handle_command(line)
+            if name not in ("summarize", "compress"):
+                return result
+            while context.statistics().summaries_pending:  # until the summarizer has made what the view shows
+                await context.wait_idle()
+                again = await context.handle_command(line)
+                if not again.data.get("activated"):
+                    break
+                result = again
+            if not result.ok or result is first:
+                return result
+            report = ActivationReport(**{field: result.data[field] for field in ActivationReport._fields})
+            before = first.data["tokens_before"]
+            report = report._replace(tokens_before=before, freed=before - report.tokens_after)
+            return activated(report, context.statistics())
+
+    def with_words(at: StoredSession, words: list[str] | None = None) -> Result:
+        result = anyio.run(perform, at.settings(), f"{name} {' '.join(words or ())}")
+        if not result.ok:
+            raise InputError(str(result.data["error"]))
+
+        def in_shell(typed: re.Match[str]) -> str:  # what to type next ends the text of a command
+            return shell_line(typed[1], at.session, *typed[2].split(), store=at.store)
+
+        return Result(dict(result.data), [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
+
+    def alone(at: StoredSession) -> Result:
+        return with_words(at)
+
+    taken = argument(takes, f"What `{PREFIX} {name}` takes.")
+    with_words.__annotations__["words"] = Annotated[list[str] | None, taken]
+    example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))
+    run = with_words if takes else alone
+    run.__doc__ = f"{spec.about[0].upper()}{spec.about[1:]}.\n\nExamples:\n{example}"
+    command(commands, CHANGE if spec.writes else LOOK, name)(run)
+
+
+for _name, _spec in COMMANDS.items():
+    if _name not in ("help", "search"):
+        _add_session_command(_name, _spec)
+
+
+# All sessions of a store
+
+_ABOUT = """List, export, import or delete the sessions of a store, or purge unused data.
+
+Examples:
+    sessions list --store run.db
+    sessions export all --store run.db --out run.jsonl
+    sessions import run.jsonl --store postgresql://agents@db.example.org/agents
+    sessions delete old-run --store run.db
+    sessions purge --store run.db --yes
+"""
+family = options.family(commands, "sessions", LOOK, _ABOUT)
+
+
+@command(family, name="list")
+def list_sessions(store: StorePath) -> Result:
     """List all sessions of a store, the newest change first."""
     found = find_sessions(store).values()
     told = {
@@ -352,40 +321,39 @@ def list_sessions(store: StorePath, json_path: JsonPath = None) -> None:
     shown = table(f"Sessions in {plain(shown_store(store))}", *told, rows=rows, wide="session", fold=True)
     if not found:
         shown.caption = "it holds no session yet"
-    show_result(json_path, {"store": shown_store(store), "sessions": [asdict(info) for info in found]}, shown)
+    return Result({"store": shown_store(store), "sessions": [asdict(info) for info in found]}, [shown])
 
 
+@command(family, name="delete")
 def delete_session(
-    session: Annotated[str, typer.Argument(metavar="ID", help="The session to delete.")],
-    store: StorePath,
-    yes: Yes = False,
-    json_path: JsonPath = None,
-) -> None:
+    session: Annotated[str, argument("ID", "The session to delete.")], store: StorePath, yes: Yes = False
+) -> Result:
     """Delete one session for good. In an SQLite file of more than 16 MB, remains of its text may stay until `purge`."""
     info = find_session(store, session)
     confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
     found = with_store(store, lambda opened: opened.delete_session(session), read_only=False)
-    show_result(json_path, {"deleted": session, "found": found}, f"Deleted {session}.")
+    return Result({"deleted": session, "found": found}, [f"Deleted {session}."])
 
 
-def purge(store: StorePath, yes: Yes = False, json_path: JsonPath = None) -> None:
+@command(family)
+def purge(store: StorePath, yes: Yes = False) -> Result:
     """Remove for good what no session uses any longer, such as replaced logs."""
     check_store(store)
     confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes, "removed")
     freed = with_store(store, lambda opened: opened.purge(), read_only=False)
-    show_result(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
+    return Result({"freed_bytes": freed}, [f"Freed {freed:,} bytes."])
 
 
 # Sessions travel between any two stores, each as a line of JSON. States are any bytes, and travel as the characters of
 # the same numbers.
 
 
+@command(family, name="export")
 def export_sessions(
-    sessions: Annotated[list[str], typer.Argument(metavar="SESSION...|all", help="The sessions.")],
+    sessions: Annotated[list[str], argument("SESSION...|all", "The sessions.")],
     store: StorePath,
     out: Annotated[Path, path_option("FILE", "The new file, which only you can read.")],
-    json_path: JsonPath = None,
-) -> int:
+) -> Result:
     """Write sessions as lines of JSON, for `sessions import`: messages, summaries, checkpoints, pins and memories.
 
     Messages that are damaged are left out and named, and so are checkpoints of logs that were replaced since.
@@ -400,7 +368,7 @@ def export_sessions(
     async def write(opened: SessionStore) -> None:
         with open_private(out, new=True) as file:
             for info in chosen:
-                document, left_out = await _document(opened, info)
+                document, left_out = await _exported(opened, info)
                 file.write(json.dumps(document).encode() + b"\n")
                 counts = {kind: len(document[kind]) for kind in ("messages", "summaries", "checkpoints", "memories")}
                 told.append({"session": info.session_id, **counts, **left_out})
@@ -412,17 +380,17 @@ def export_sessions(
     except BaseException:
         out.unlink(missing_ok=True)
         raise
-    rows = [[one[name] for name in ("session", "messages", "summaries", "checkpoints")] for one in told]
-    columns = ("session", "#messages", "#summaries", "#checkpoints")
-    shown = table(f"Written to {plain(str(out))}", *columns, rows=rows, wide="session")
+    names = ("session", "messages", "summaries", "checkpoints")
+    rows = [[one[name] for name in names] for one in told]
+    columns = ("session", *(f"#{name}" for name in names[1:]))
+    shown = table(f"Written to {plain(out)}", *columns, rows=rows, wide="session")
     damaged = [f"{plain(one['session'])} {one['damaged']}" for one in told if one["damaged"]]
     if damaged:
         shown.caption = "Damaged and left out: " + "; ".join(damaged)
-    show_result(json_path, {"sessions": told}, shown)
-    return Status.ENVIRONMENT if damaged else Status.OK
+    return Result({"sessions": told}, [shown], Status.ENVIRONMENT if damaged else Status.OK)
 
 
-async def _document(store: SessionStore, info: SessionInfo) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+async def _exported(store: SessionStore, info: SessionInfo) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """Return all of a session, and what of it is left out."""
     from summarizing_context.log.entries import unsealed
     from summarizing_context.messages.validation import decode_message
@@ -446,10 +414,13 @@ async def _document(store: SessionStore, info: SessionInfo) -> tuple[dict[str, A
         kept = await store.checkpoints.load(info.session_id, one.id)
         if damaged or [entry.message for entry in kept.entries] != log[: one.seq]:
             left_out.append(one.id)
-        else:
-            views = [(key, state.decode("latin-1"), marks) for key, state, marks in kept.provider_views]
-            checkpoints.append({"name": one.name, "seq": one.seq, "pins": kept.pins, "views": views})
-    summaries = await store.summaries_of(info.session_id)
+            continue
+        views = [(key, state.decode("latin-1"), marks) for key, state, marks in kept.provider_views]
+        checkpoints.append({"name": one.name, "seq": one.seq, "pins": kept.pins, "views": views})
+    summaries = [
+        [*key, one.text, one.rank, one.input_tokens, one.output_tokens, place]
+        for key, (one, place) in (await store.summaries_of(info.session_id)).items()
+    ]
     memories = await store.memories.all(MemoryScope(info.project, info.session_id))
     document = {
         "session_id": info.session_id,
@@ -457,10 +428,7 @@ async def _document(store: SessionStore, info: SessionInfo) -> tuple[dict[str, A
         "budget": info.budget,
         "pins": stored.pins,
         "messages": messages,
-        "summaries": [
-            [*key, one.text, one.rank, one.input_tokens, one.output_tokens, place]
-            for key, (one, place) in summaries.items()
-        ],
+        "summaries": summaries,
         "activations": [] if damaged else [(key, state.decode("latin-1")) for key, state in stored.activations],
         "checkpoints": checkpoints,
         "memories": [[memory.content, memory.metadata, memory.updated_at] for memory in memories],
@@ -468,11 +436,10 @@ async def _document(store: SessionStore, info: SessionInfo) -> tuple[dict[str, A
     return document, {"damaged": damaged, "checkpoints_left_out": left_out}
 
 
+@command(family, name="import")
 def import_sessions(
-    file: Annotated[Path, typer.Argument(metavar="FILE", parser=read_path, help="What `sessions export` wrote.")],
-    store: StorePath,
-    json_path: JsonPath = None,
-) -> None:
+    file: Annotated[Path, argument("FILE", "What `sessions export` wrote.", parser=options.read_path)], store: StorePath
+) -> Result:
     """Put exported sessions into a store, which is made if needed. No summary is paid for again.
 
     A session that the store has already is continued where its messages are the first of those in the file, and
@@ -485,39 +452,46 @@ def import_sessions(
         with file.open(encoding="utf-8") as lines:
             for at, line in enumerate(lines, 1):
                 try:
-                    told.append(await _import(opened, json.loads(line)))
+                    told.append(await _imported(opened, json.loads(line)))
                 except (_OtherContent, SessionInUseError) as error:
                     refused.append(str(error))
                 except (ValueError, KeyError, TypeError, MessageError) as error:
                     raise InputError(
-                        f"{plain(str(file))}:{at}: this is no whole session, and nothing from here on was "
-                        "imported; export it again, and import that: what is there already is continued"
+                        f"{plain(file)}:{at}: this is no whole session, and nothing from here on was imported; export "
+                        "it again, and import that: what is there already is continued"
                     ) from error
 
     if not file.is_file():
-        raise InputError(f"{plain(str(file))}: there is no such file; name one that `sessions export` wrote")
-    anyio.run(_within, store, read, False)
+        raise InputError(f"{plain(file)}: there is no such file; name one that `sessions export` wrote")
+    with_store(store, read, read_only=False, make=True)
     rows = [(one["session"], one["messages"], one["new"]) for one in told]
     title = f"Imported into {plain(shown_store(store))}"
     shown = table(title, "session", "#messages", "#new", rows=rows, wide="session")
-    show_result(json_path, {"sessions": told, "refused": refused}, shown)
-    if refused:
-        raise InputError("; ".join(refused))
+    remarks = [error_line("; ".join(refused))] if refused else []
+    return Result({"sessions": told, "refused": refused}, [shown], Status.BAD_INPUT if refused else Status.OK, remarks)
 
 
 class _OtherContent(Exception):
     """A session of the store has the id of another one in the file."""
 
 
-async def _import(store: SessionStore, document: dict[str, Any]) -> dict[str, Any]:
+async def _imported(store: SessionStore, document: dict[str, Any]) -> dict[str, Any]:
     """Put one session into a store; what is there already stays."""
-    from summarizing_context.messages.validation import decode_message
+    from summarizing_context.log.entries import unsealed
+    from summarizing_context.messages.validation import check_message, decode_message, encode_message
     from summarizing_context.settings.values import Settings
     from summarizing_context.stores import base
 
     settings = Settings(session_id=document["session_id"], project=document["project"])
     name, project = settings.session_id, settings.project
-    entries = [_entry(message, facts) for message, facts in document["messages"]]
+    entries = []
+    for message, facts in document["messages"]:
+        data, kept = encode_message(check_message(message)), b64decode(facts)
+        try:
+            unsealed(data, kept)
+        except StoreCorruptError:  # the message was changed in the file: it is read anew
+            kept = b""
+        entries.append(base.StoredEntry(data, kept))
     there = await store.load(name)
     for ours, its in zip(there.entries if there else (), entries, strict=False):
         if ours.message != its.message and decode_message(ours.message) != decode_message(its.message):
@@ -551,16 +525,3 @@ async def _import(store: SessionStore, document: dict[str, Any]) -> dict[str, An
     for content, metadata, said_at in document["memories"]:
         await store.memories.add(base.MemoryScope(project, name), base.NewMemory(content, metadata, said_at))
     return {"session": name, "messages": max(held, len(entries)), "new": max(0, len(entries) - held)}
-
-
-def _entry(message: Any, facts: str) -> StoredEntry:
-    from summarizing_context.log.entries import unsealed
-    from summarizing_context.messages.validation import check_message, encode_message
-    from summarizing_context.stores.base import StoredEntry
-
-    data, kept = encode_message(check_message(message)), b64decode(facts)
-    try:
-        unsealed(data, kept)
-    except StoreCorruptError:  # the message was changed in the file: it is read anew
-        kept = b""
-    return StoredEntry(data, kept)
