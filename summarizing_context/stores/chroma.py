@@ -21,7 +21,7 @@ import anyio.to_thread
 from summarizing_context.errors import MissingExtraError, StoreError
 from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
 from summarizing_context.stores.private_files import make_private_folder
-from summarizing_context.stores.relational.vectors import cosines
+from summarizing_context.stores.relational.search import cosines
 
 _AT_ONCE = 2_000  # vectors in one call; Chroma takes some 5,000
 

@@ -24,7 +24,7 @@ HOMES = {
     "langchain_core": ("adapters/langchain/",),
     "httpx2": ("proxy/",),
     "mcp": ("adapters/mcp.py",),
-    "numpy": ("stores/relational/vectors.py",),
+    "numpy": ("stores/relational/search.py",),
     "openai": ("summarizers/openai.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
     "pgqueuer": ("stores/postgres/queue.py",),

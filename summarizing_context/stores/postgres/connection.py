@@ -22,7 +22,7 @@ from summarizing_context.stores.postgres.address import Address
 from summarizing_context.stores.postgres.faults import NOT_OURS, is_connection_lost, lost, may_pass, unreachable
 from summarizing_context.stores.postgres.words import as_query, parts
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.engine import Values, in_schema, read_queries
+from summarizing_context.stores.relational.engine import Values, read_queries
 
 logger = logging.getLogger(__name__)
 
@@ -38,10 +38,8 @@ _RENEWALS = 3  # in the time of a lease
 def queries_for(schema: str) -> dict[str, str]:
     """Return all queries by name, for one schema, with the marks of psycopg for values."""
     value = re.compile(r"(?<![:\w]):([a-z_]+)")
-    return {
-        name: in_schema(value.sub(r"%(\1)s", query).replace("?", "%s"), f"{schema}.")
-        for name, query in read_queries(PACKAGE).items()
-    }
+    queries = read_queries(PACKAGE, schema=f"{schema}.")
+    return {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()}
 
 
 async def connect(address: Address, name: str = "summarizing-context") -> psycopg.AsyncConnection[Any]:

@@ -20,7 +20,7 @@ from summarizing_context.stores.postgres.faults import translate
 from summarizing_context.stores.postgres.requests import Notices
 from summarizing_context.stores.postgres.vectors import find_pgvector
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.engine import VERSION, Engine, check_version, in_schema, read_schema
+from summarizing_context.stores.relational.engine import VERSION, Engine, check_version, read_schema
 
 
 class PostgresEngine(Engine):
@@ -98,7 +98,7 @@ class PostgresEngine(Engine):
         with raw.transaction():
             raw.execute(f"lock table {schema}.version in access exclusive mode".encode())
             if not _schema_version(raw, schema):  # else another process was quicker
-                raw.execute(in_schema(read_schema(PACKAGE), f"{schema}.").encode())
+                raw.execute(read_schema(PACKAGE, schema=f"{schema}.").encode())
                 raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
 
 
@@ -139,7 +139,11 @@ def refuse_if_held(connection: PostgresConnection, session_id: str, row: Sequenc
 def release(connection: PostgresConnection, sessions: list[str]) -> None:
     """Give sessions up; those that another host has taken stay its own."""
     if sessions:
-        with suppress(psycopg.OperationalError, StoreError), connection.transaction():  # else the lease ends by itself
-            connection.run("release_sessions", {"writer": connection.writer, "sessions": sessions})
+        try:
+            with connection.transaction():
+                connection.run("release_sessions", {"writer": connection.writer, "sessions": sessions})
+        except (psycopg.OperationalError, StoreError):  # as where a row is locked: the lease ends by itself
+            with suppress(psycopg.Error, StoreError):
+                connection.undo_work()
     for session_id in sessions:
         connection.note_fence(session_id, None)

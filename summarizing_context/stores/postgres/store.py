@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -21,7 +22,6 @@ from summarizing_context.stores.postgres.requests import PostgresClaims, Postgre
 from summarizing_context.stores.postgres.vectors import PostgresVectors
 from summarizing_context.stores.relational.engine import Result, Work
 from summarizing_context.stores.relational.memories import remove_of_session
-from summarizing_context.stores.relational.search import RelationalSearchIndex
 from summarizing_context.stores.relational.store import RelationalStore
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class PostgresStore(RelationalStore[PostgresEngine]):
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         self._address = read_address(address)
         self._sessions = set[str]()  # that are claimed
-        super().__init__(self._address.name, self._sessions, place=self._address, read_only=read_only)
+        make_engine = partial(PostgresEngine, self._address, read_only=read_only)
+        super().__init__(self._address.name, self._sessions, make_engine, place=self._address, read_only=read_only)
         self.schema = self._address.schema
-        self.index = RelationalSearchIndex(self)
         self.vectors = PostgresVectors(self)
 
     @property
@@ -80,9 +80,6 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         except psycopg.Error as error:
             logger.warning("the space of removed rows was not made free", extra={"cause": type(error).__name__})
         return freed
-
-    def _make_engine(self) -> PostgresEngine:
-        return PostgresEngine(self._address, read_only=self.read_only)
 
     async def _give_up(self, engine: PostgresEngine) -> None:
         held = sorted(self._sessions)

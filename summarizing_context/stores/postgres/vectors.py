@@ -16,7 +16,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from summarizing_context.stores.base import Owner
 from summarizing_context.stores.postgres.connection import PostgresConnection
-from summarizing_context.stores.relational.vectors import AT_ONCE, RelationalVectors, cosines
+from summarizing_context.stores.relational.search import AT_ONCE, RelationalVectors, cosines
 
 
 def find_pgvector(raw: psycopg.Connection[Any], schema: str, *, may_add: bool) -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from summarizing_context.errors import CheckpointNotFoundError, StoreError
+from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreError
 from summarizing_context.stores.base import (
     CHECKPOINT_ID,
     Checkpoint,
@@ -29,29 +29,6 @@ class _Overtaken(StoreError):
     """The log was replaced since the caller looked at it."""
 
 
-class _Kept(NamedTuple):
-    """A checkpoint's row."""
-
-    checkpoint: Checkpoint
-    head: log.Head
-    views: bytes  # of the providers; packed JSON: [provider key, state, marks] each
-    pins: str
-
-    @property
-    def number(self) -> int:
-        return int(self.checkpoint.id[1:])
-
-    def provider_views(self) -> list[StoredProviderView]:
-        views = json.loads(zlib.decompress(self.views))
-        return [StoredProviderView(key, state.encode("latin-1"), marks) for key, state, marks in views]
-
-    def show_again(self, connection: Connection, session_id: str) -> None:
-        """Give a session the pins and the activation states of this checkpoint."""
-        connection.run("save_pins", {"session_id": session_id, "pins": self.pins})
-        for key, state, _ in self.provider_views():
-            log.save_activation(connection, session_id, key, state)
-
-
 class RelationalCheckpoints:
     """The `CheckpointStore` of a relational store."""
 
@@ -69,9 +46,9 @@ class RelationalCheckpoints:
 
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
         def work(connection: Connection) -> StoredCheckpoint:
-            found = _find(connection, session_id, id)
-            entries = log.read_entries(connection, found.head, self._store.name)
-            return StoredCheckpoint(found.checkpoint, entries, found.provider_views(), found.pins)
+            checkpoint, head, views, pins = _find(connection, session_id, id)
+            entries = log.read_entries(connection, head, self._store.name)
+            return StoredCheckpoint(checkpoint, entries, views, pins)
 
         return await self._store.read(work)
 
@@ -79,11 +56,12 @@ class RelationalCheckpoints:
         self, session_id: str, id: str, place: Place, views: ProviderViews, committed: Committed
     ) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
-            found = _find(connection, session_id, id)
-            present = _keep_present(connection, session_id, f"before restoring {found.checkpoint.id}", views)
-            log.move(connection, session_id, found.head)
-            found.show_again(connection, session_id)
-            return present
+            there, head, views_then, pins = _find(connection, session_id, id)
+            name, present = f"before restoring {there.id}", log.head_of(connection, session_id)
+            kept = _keep(connection, session_id, name, present, views, is_new=False)
+            log.put_in_place(connection, session_id, head, log.shared_entries(connection, session_id, head))
+            _show_again(connection, session_id, views_then, pins)
+            return kept
 
         return await self._unless_overtaken(session_id, place, work, committed)
 
@@ -101,9 +79,10 @@ class RelationalCheckpoints:
         name = f"before the log was {'replaced' if keep or new else 'cleared'}"
 
         def work(connection: Connection) -> Checkpoint:
-            present = _keep_present(connection, session_id, name, views)
+            present = log.head_of(connection, session_id)
+            kept = _keep(connection, session_id, name, present, views, is_new=False)
             log.replace(connection, session_id, keep, new)
-            return present
+            return kept
 
         return await self._unless_overtaken(session_id, place, work, committed)
 
@@ -111,23 +90,30 @@ class RelationalCheckpoints:
         self._store.refuse_if_read_only("fork a session")
 
         def work(connection: Connection) -> None:
-            found = _find(connection, session_id, id)
-            if connection.run("hold_checkpoint", {"id": found.number}).fetchone() is None:
-                found = _find(connection, session_id, id)  # it was removed meanwhile
-            log.fork(connection, session_id, new_id, found.head)
-            found.show_again(connection, new_id)
+            there, head, views, pins = _find(connection, session_id, id)
+            if connection.run("hold_checkpoint", {"id": int(there.id[1:])}).fetchone() is None:
+                _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
+            if log.has_session(connection, new_id):
+                raise SessionExistsError(new_id)
+            project, budget = connection.run("project", {"session_id": session_id}).fetchone()
+            log.create_session(connection, new_id, project, head)
+            connection.run("save_budget", {"session_id": new_id, "budget": budget})
+            connection.run("copy_uses", {"session_id": session_id, "fork": new_id})
+            shared = log.shared_entries(connection, session_id, head)
+            connection.run("copy_rules", {"session_id": session_id, "fork": new_id, "stop": shared})
+            _show_again(connection, new_id, views, pins)
 
         await self._store.submit(work)
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
-        known = {"session_id": session_id}
-        return await self._store.read(
-            lambda connection: [_checkpoint(*row) for row in connection.run("checkpoints", known)]
-        )
+        def work(connection: Connection) -> list[Checkpoint]:
+            return [_checkpoint(*row) for row in connection.run("checkpoints", {"session_id": session_id})]
+
+        return await self._store.read(work)
 
     async def delete(self, session_id: str, id: str) -> None:
         def work(connection: Connection) -> None:
-            connection.run("remove_checkpoint", {"id": _find(connection, session_id, id).number})
+            connection.run("remove_checkpoint", {"id": int(_find(connection, session_id, id)[0].id[1:])})
 
         await self._store.write(session_id, work)
 
@@ -148,7 +134,10 @@ class RelationalCheckpoints:
             return None
 
 
-def _find(connection: Connection, session_id: str, id: str) -> _Kept:
+def _find(
+    connection: Connection, session_id: str, id: str
+) -> tuple[Checkpoint, log.Head, list[StoredProviderView], str]:
+    """Return a checkpoint with its log, and the views and pins of then."""
     match = CHECKPOINT_ID.fullmatch(id)
     name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
     values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
@@ -157,13 +146,19 @@ def _find(connection: Connection, session_id: str, id: str) -> _Kept:
         newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", values)]
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
-    number, found_name, stop, created_at, branch, views, pins = row
-    return _Kept(_checkpoint(number, found_name, stop, created_at), log.Head(branch, stop), views, pins)
+    number, found_name, stop, created_at, branch, packed, pins = row
+    views = [
+        StoredProviderView(key, state.encode("latin-1"), marks)
+        for key, state, marks in json.loads(zlib.decompress(packed))
+    ]
+    return _checkpoint(number, found_name, stop, created_at), log.Head(branch, stop), views, pins
 
 
-def _keep_present(connection: Connection, session_id: str, name: str, views: ProviderViews) -> Checkpoint:
-    """Keep the present, whole log with what was shown; an equal checkpoint that is there will do."""
-    return _keep(connection, session_id, name, log.head_of(connection, session_id), views, is_new=False)
+def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
+    """Give a session the pins and the activation states of a checkpoint."""
+    connection.run("save_pins", {"session_id": session_id, "pins": pins})
+    for key, state, _ in views:
+        log.save_activation(connection, session_id, key, state)
 
 
 def _keep(

@@ -20,23 +20,13 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import (
-    StoreCorruptError,
-    StoreError,
-    StoreLockedError,
-    StoreVersionError,
-    WrongEventLoopError,
-)
+from summarizing_context.errors import StoreError, StoreLockedError, StoreVersionError, WrongEventLoopError
 
 Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
 Work = Callable[[Any], Result]  # on a `Connection`
 
 VERSION = 1  # of the schema; one version of the package reads and writes one of the schema
-
-_LARGEST_BATCH = 1_000  # operations
-
-_MOST_TRIES = 4  # of the same work, where what stopped it may pass
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +93,7 @@ class Engine:
         self.read_only = read_only
         self.stores: list[object] = []  # that are open
         self.is_stopping = False
-        self._gone: Exception | None = None
+        self._gone: Exception | None = None  # the error of all that follows
         self._beats_at: float | None = 0.0  # by the monotonic clock
         self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
@@ -120,9 +110,14 @@ class Engine:
     async def start(self) -> None:
         """Begin the thread, unless another store has, and wait until the connection is there."""
         if self._loop is None:
-            self._loop = running_loop()
-            self._opened, self._ended = self._loop.create_future(), self._loop.create_future()
-            self._thread.start()
+            loop = running_loop()
+            self._opened, self._ended = loop.create_future(), loop.create_future()
+            self._loop = loop
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # there are too many threads
+                self._loop = None  # there is nothing that `stop` could wait for
+                raise StoreError(f"{self.name}: no thread could be started for the store; try again") from error
         await asyncio.shield(self._opened)
 
     def submit(
@@ -194,8 +189,8 @@ class Engine:
     def _run(self) -> None:
         try:
             connection = self.open()
-        except Exception as error:
-            self._tell(self._opened.set_exception, self.translate(error))
+        except BaseException as error:
+            self._tell(self._opened.set_exception, self._fault(error))
         else:
             self._tell(self._opened.set_result, None)
             while self._perform_next(connection):
@@ -211,7 +206,7 @@ class Engine:
         with suppress(Empty):
             while operation is not None:
                 batch.append(operation)
-                if len(batch) == _LARGEST_BATCH:
+                if len(batch) == 1_000:
                     break
                 operation = self._queue.get_nowait()
         for alone, run in groupby(batch, key=lambda operation: operation.alone):
@@ -256,17 +251,22 @@ class Engine:
                 operation.error, operation.result = None, operation.work(connection)
             if together:
                 connection.commit_work()
-        except Exception as error:
+        except BaseException as error:  # a thread that ends by one would let everybody wait for ever
             with suppress(Exception):  # the first error is the one to tell
                 connection.undo_work()
-            if tries < _MOST_TRIES and connection.may_pass(error):
+            if tries < 4 and isinstance(error, Exception) and connection.may_pass(error):
                 self._perform(connection, operations, tries + 1)
             elif begun and len(operations) > 1:
                 for operation in operations:
                     self._perform(connection, [operation])
             else:  # locked, or out of reach: each would have to wait as long as this one did
                 for operation in operations:
-                    operation.error = self.translate(error)
+                    operation.error = self._fault(error)
+
+    def _fault(self, error: BaseException) -> Exception:
+        if isinstance(error, Exception):
+            return self.translate(error)
+        return StoreError(f"{self.name}: the thread of the store was interrupted ({type(error).__name__}); try again")
 
     def _tell(self, receiver: Callable[..., object], *values: object) -> None:
         assert self._loop is not None
@@ -274,29 +274,29 @@ class Engine:
             self._loop.call_soon_threadsafe(receiver, *values)
 
 
-def read_queries(package: str) -> dict[str, str]:
+def read_queries(package: str, *, schema: str) -> dict[str, str]:
     """Return queries by name: those that all databases share, and those of the folder `sql` of a package.
 
-    Each begins with a line `-- name: purpose` and ends where the next begins.
+    Each begins with a line `-- name: purpose` and ends where the next begins. `schema` takes the place of `store.`.
     """
     found: dict[str, str] = {}
     for folder in ("summarizing_context.stores.relational", package):
         for file in (files(folder) / "sql").iterdir():
             if file.name.endswith(".sql") and file.name != "0001_schema.sql":
-                parts = re.split(r"^-- ([a-z_]+): .*$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-                for name, body in zip(parts[1::2], parts[2::2], strict=True):
+                text = _in_schema(file.read_text(encoding="utf-8"), schema)
+                _, *parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
+                for name, body in zip(parts[::2], parts[1::2], strict=True):
                     found[name] = body.strip().removesuffix(";")
     return found
 
 
-def read_schema(package: str) -> str:
+def read_schema(package: str, *, schema: str) -> str:
     """Return the statements that make a new store."""
-    return (files(package) / "sql" / "0001_schema.sql").read_text(encoding="utf-8")
+    return _in_schema((files(package) / "sql" / "0001_schema.sql").read_text(encoding="utf-8"), schema)
 
 
-def in_schema(text: str, prefix: str) -> str:
-    """Return a query or script with the name of the schema, and its full stop, in the place of `store.`."""
-    return re.sub(r"\bstore\.(?=[a-z])", prefix, text)
+def _in_schema(text: str, schema: str) -> str:
+    return re.sub(r"\bstore\.(?=[a-z])", schema, text)
 
 
 def check_version(version: int, name: str, instead: str) -> None:
@@ -306,10 +306,3 @@ def check_version(version: int, name: str, instead: str) -> None:
             f"{name}: its schema version is {version} but this version of summarizing-context reads and writes "
             f"{VERSION} only; use the version of summarizing-context that wrote it, or {instead} was left as it is"
         )
-
-
-def damaged(name: str) -> StoreCorruptError:
-    """Return the error of a store that is ours, but whose parts do not fit together."""
-    return StoreCorruptError(
-        f"{name}: the store is damaged; it was left as it is: restore it from a backup, or name another one"
-    )

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from itertools import starmap
 from typing import NamedTuple
 
-from summarizing_context.errors import SessionExistsError, StoreError
+from summarizing_context.errors import StoreCorruptError, StoreError
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Places, StoredEntry, StoredRules, StoredSummary, SummaryKey
-from summarizing_context.stores.relational.engine import Connection, damaged
+from summarizing_context.stores.relational.engine import Connection
 
 
 class Head(NamedTuple):
@@ -30,6 +30,11 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
+def readable(text: bytes) -> str:
+    """Return a text as it is kept without the halves of characters that are let through: no index takes them."""
+    return text.decode("utf-8", "replace")
+
+
 def has_session(connection: Connection, session_id: str) -> bool:
     """Return whether there is such a session."""
     return connection.run("session", {"session_id": session_id}).fetchone() is not None
@@ -37,22 +42,10 @@ def has_session(connection: Connection, session_id: str) -> bool:
 
 def create_session(connection: Connection, session_id: str, project: str | None, begins_as: Head | None = None) -> None:
     """Create a session whose log is empty, or the one that a head lists."""
-    head = _branch_off(connection, session_id, begins_as)
+    head = _branch_off(connection, session_id, begins_as or Head(0, 0))
     values = {"session_id": session_id, "project": project, "branch": head.branch, "now": now()}
     connection.run("create_session", values)
     _move_head(connection, session_id, head)
-
-
-def fork(connection: Connection, session_id: str, new_id: str, head: Head) -> None:
-    """Create a session of the same project, whose log begins with the one that `head` lists."""
-    if has_session(connection, new_id):
-        raise SessionExistsError(new_id)
-    project, budget = connection.run("project", {"session_id": session_id}).fetchone()
-    create_session(connection, new_id, project, head)
-    connection.run("save_budget", {"session_id": new_id, "budget": budget})
-    connection.run("copy_uses", {"session_id": session_id, "fork": new_id})
-    shared = _shared(connection, head_of(connection, session_id), head)
-    connection.run("copy_rules", {"session_id": session_id, "fork": new_id, "stop": shared})
 
 
 def append(connection: Connection, session_id: str, entries: Sequence[StoredEntry]) -> None:
@@ -68,19 +61,14 @@ def replace(connection: Connection, session_id: str, keep: int, entries: Sequenc
             f"session {session_id!r} has {head.stop} entries, so {keep} of them cannot be kept; "
             f"give a number from 0 to {head.stop}"
         )
-    _put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
+    put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
 
 
-def move(connection: Connection, session_id: str, head: Head) -> None:
-    """Let the log be the one that another head lists; what stood behind it stays until `purge`."""
-    shared = _shared(connection, head_of(connection, session_id), head)
-    _put_in_place(connection, session_id, head, shared, [])
-
-
-def _put_in_place(
-    connection: Connection, session_id: str, head: Head, shared: int, entries: Sequence[StoredEntry]
+def put_in_place(
+    connection: Connection, session_id: str, head: Head, shared: int, entries: Sequence[StoredEntry] = ()
 ) -> None:
-    """Let the log be that of a head with entries behind it; it has `shared` entries in common with the one before."""
+    """Let the log be that of a head with entries behind it; it has `shared` entries in common with the one before. What
+    stood behind these stays until `purge`."""
     known = {"session_id": session_id}
     connection.run("forget_rules", {**known, "keep": shared})
     _write(connection, session_id, head, entries)
@@ -91,7 +79,7 @@ def _put_in_place(
 
 def _write(connection: Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
-    places = [(head.stop + at, entry) for at, entry in enumerate(entries)]
+    places = list(enumerate(entries, head.stop))
     connection.run_many("add_entry", [(head.branch, place, entry.message, entry.facts) for place, entry in places])
     connection.index_texts(((head.branch << 32) + place, searchable(entry.message)) for place, entry in places)
     add_rules(connection, session_id, [(place, row) for place, entry in places for row in entry.rules])
@@ -130,17 +118,19 @@ def owner(connection: Connection, head: Head) -> int:
         branch = parent
 
 
-def _branch_off(connection: Connection, session_id: str, head: Head | None) -> Head:
+def _branch_off(connection: Connection, session_id: str, head: Head) -> Head:
     """Begin a branch where a head ends; it leaves the branch on which the last entry lies."""
-    stop = 0 if head is None else head.stop
-    parent = owner(connection, head) if head is not None and stop else None
-    values = {"session_id": session_id, "parent": parent, "parent_stop": stop}
-    return Head(connection.run("begin_branch", values).fetchone()[0], stop)
+    parent = owner(connection, head) if head.stop else None
+    values = {"session_id": session_id, "parent": parent, "parent_stop": head.stop}
+    return Head(connection.run("begin_branch", values).fetchone()[0], head.stop)
 
 
-def _shared(connection: Connection, one: Head, other: Head) -> int:
-    """Return how many entries two logs of one origin begin with alike."""
-    ranges = (connection.run("ranges", {"branch": head.branch, "stop": head.stop}).fetchall() for head in (one, other))
+def shared_entries(connection: Connection, session_id: str, other: Head) -> int:
+    """Return how many entries the log of a session and that of a head of the same origin begin with alike."""
+    ranges = (
+        connection.run("ranges", {"branch": head.branch, "stop": head.stop}).fetchall()
+        for head in (head_of(connection, session_id), other)
+    )
     shared = 0
     for (branch, _, stop), (its_branch, _, its_stop) in zip(*ranges, strict=False):
         if branch != its_branch:
@@ -157,7 +147,9 @@ def read_entries(connection: Connection, head: Head, name: str) -> list[StoredEn
     for branch_range in connection.run("ranges", {"branch": head.branch, "stop": head.stop}).fetchall():
         entries.extend(starmap(StoredEntry, connection.run("entries", branch_range)))
     if len(entries) != head.stop:
-        raise damaged(name)
+        raise StoreCorruptError(
+            f"{name}: the store is damaged; it was left as it is: restore it from a backup, or name another one"
+        )
     return entries
 
 
@@ -170,7 +162,6 @@ def add_rules(connection: Connection, session_id: str, rows: Iterable[tuple[int,
 
 def save_activation(connection: Connection, session_id: str, provider_key: str, state: bytes) -> None:
     """Keep a state as the newest of its session, and drop the oldest beyond four."""
-    head_of(connection, session_id)
     connection.run("save_activation", {"session_id": session_id, "provider_key": provider_key, "state": state})
     connection.run("forget_activations", {"session_id": session_id, "keep": 4})
 
@@ -202,8 +193,3 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
     listed = [(*key, *places.get(key, (None, None))) for key in keys]
     connection.run("note_uses", {"session_id": session_id, "keys": json.dumps(listed)})
-
-
-def readable(text: bytes) -> str:
-    """Return a text as it is kept without the halves of characters that are let through: no index takes them."""
-    return text.decode("utf-8", "replace")

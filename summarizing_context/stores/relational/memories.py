@@ -65,7 +65,7 @@ class RelationalMemories:
     async def forget(self, scope: MemoryScope, id: str) -> None:
         def work(connection: Connection) -> None:
             old = _find(connection, scope, id)
-            _remove(connection, _number(old), old.content)
+            _remove(connection, int(old.id[1:]), old.content)
 
         await self._write("forget", scope, work)
 
@@ -111,7 +111,7 @@ def _remove(connection: Connection, number: int, content: str) -> None:
 
 
 def _change(connection: Connection, old: StoredMemory, content: str, metadata: Mapping[str, Any]) -> None:
-    number = _number(old)
+    number = int(old.id[1:])
     connection.run("unindex_memory", {"id": number, "content": old.content})
     values = {"id": number, "content": content, "metadata": json.dumps(metadata), "now": log.now()}
     connection.run("update_memory", values)
@@ -133,8 +133,8 @@ def _keep(connection: Connection, scope: MemoryScope, memory: NewMemory, renew: 
     if quote and metadata.get("session_id") == scope.session_id:
         message = {**scope._asdict(), "message": metadata.get("message")}
         for old in [_memory(*row) for row in connection.run("memories_of_message", message)]:
-            known = str(old.metadata.get("quote", ""))
-            if known and (known in quote or quote in known):
+            old_quote = str(old.metadata.get("quote", ""))
+            if old_quote and (old_quote in quote or quote in old_quote):
                 _change(connection, old, content, {**old.metadata, **metadata})
                 return KeptMemory(old.id, "known")
     # Others about the same: the newest takes their place, unless it was said later than this.
@@ -142,26 +142,22 @@ def _keep(connection: Connection, scope: MemoryScope, memory: NewMemory, renew: 
     about = {name: value if isinstance(value, str) else None for name, value in about.items()}
     if about["subject"] or about["choice"]:
         same = [_memory(*row) for row in connection.run("memories_of_subject", {**scope._asdict(), **about})]
-        if same and _is_newer(same[0], memory):
-            return KeptMemory(same[0].id, "known")
-        for other in same[1:]:
-            _remove(connection, _number(other), other.content)
         if same:
-            replaces = " ".join(one.content for one in same)
-            _change(connection, same[0], content, {**metadata, "replaces": replaces})
-            return KeptMemory(same[0].id, "replaced")
+            newest, *others = same
+            if newest.metadata.get("session_id") == metadata.get("session_id") is not None:
+                at, new_at = newest.metadata.get("message"), metadata.get("message")
+                is_newer = isinstance(at, int) and isinstance(new_at, int) and at > new_at
+            else:  # parts of a log are read in any order, and long after they were said
+                is_newer = newest.updated_at > memory.said_at != ""
+            if is_newer:
+                return KeptMemory(newest.id, "known")
+            for other in others:
+                _remove(connection, int(other.id[1:]), other.content)
+            _change(connection, newest, content, {**metadata, "replaces": " ".join(one.content for one in same)})
+            return KeptMemory(newest.id, "replaced")
     (number,) = connection.run("add_memory", values).fetchone()
     connection.run("index_memory", {"id": number, "content": content})
     return KeptMemory(f"m{number}", "stored")
-
-
-def _is_newer(old: StoredMemory, memory: NewMemory) -> bool:
-    """Return whether what is there was said later: parts of a log are read in any order, and long after they were
-    said."""
-    known, new = old.metadata.get("message"), memory.metadata.get("message")
-    if old.metadata.get("session_id") == memory.metadata.get("session_id") is not None:
-        return isinstance(known, int) and isinstance(new, int) and known > new
-    return old.updated_at > memory.said_at != ""
 
 
 def _marked(connection: Connection, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
@@ -175,10 +171,6 @@ def _find(connection: Connection, scope: MemoryScope, id: str) -> StoredMemory:
     if row is None:
         raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() tell the ids there are")
     return _memory(*row)
-
-
-def _number(memory: StoredMemory) -> int:
-    return int(memory.id[1:])
 
 
 def _memory(number: int, content: str, metadata: str, created_at: str, updated_at: str) -> StoredMemory:

@@ -1,17 +1,20 @@
-"""Search by words in a relational store: which rows of an index match a query in a scope, and where they stand.
+"""Search in a relational store, by words and by vectors: which rows match in a scope, and where they stand.
 
-How words are indexed and weighed is the database's matter. Messages are numbered by branch and position, summaries by
-their id below zero.
+How words are indexed and weighed is the database's matter; who makes vectors, and what they mean, is `embeddings`'s.
+Messages are numbered by branch and position, summaries by their id below zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.search_terms import searchable
-from summarizing_context.stores.base import Match, Scope
+from summarizing_context.stores.base import Match, Owner, Scope
 from summarizing_context.stores.relational.engine import Connection
 from summarizing_context.stores.relational.log import readable
 
@@ -20,76 +23,15 @@ if TYPE_CHECKING:
 
 MOST_RANKED = 2_500  # rows whose relevance one query works out
 
-POSITION = (1 << 32) - 1
+AT_ONCE = 4_000  # vectors held in memory for comparing
 
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
-
-_COMMON_SCORE = 1e-6  # of what holds common words alone, as BM25 has it
-
-
-class RelationalSearchIndex:
-    """The `SearchIndex` of a relational store."""
-
-    def __init__(self, store: RelationalStore[Any]) -> None:
-        self._store = store
-
-    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        def work(connection: Connection) -> list[Match]:
-            shown = Shown(connection, scope)
-            found: dict[int, Match] = {}
-            for row, score in _ranked(connection, terms, shown):
-                if row not in found and (match := shown.match(connection, row, score)) is not None:
-                    found[row] = match
-                    if len(found) >= limit:
-                        break
-            return list(found.values())
-
-        return await self._store.read(work) if terms else []
-
-
-def _ranked(connection: Connection, terms: Sequence[str], shown: Shown) -> Iterator[tuple[int, float]]:
-    """Yield rows that hold any of the terms with their relevance, the best first: those with a term that is rare enough
-    to rank all its rows, then those that hold the two rarest of the others alone."""
-    counts = {
-        term: connection.run("count_matches", {"match": f'"{term}"', "most": MOST_RANKED}).fetchone()[0]
-        for term in terms
-    }
-    ordered = sorted((term for term in terms if counts[term]), key=counts.__getitem__)
-    rare: list[str] = []
-    while len(rare) < len(ordered) and sum(counts[term] for term in ordered[: len(rare) + 1]) < MOST_RANKED:
-        rare.append(ordered[len(rare)])
-    if rare:
-        yield from _best(connection, rare, *_ALL_ROWS)
-    common = ordered[len(rare) :][:2]
-    if not common:
-        return
-    if len(shown.runs) <= 8 and sum(last - first for first, last in shown.runs) <= MOST_RANKED:
-        for run in reversed(shown.runs):
-            yield from _best(connection, common, *run)
-        return
-    # The newest that hold both, then either; of the scope's own rows, for others may hold the words far more often.
-    for joint in (" AND ", " OR ") if len(common) > 1 else (" OR ",):
-        asked = {"match": joint.join(f'"{term}"' for term in common), "most": MOST_RANKED}
-        for row in islice(_newest(connection, asked, shown.runs if shown.is_part else [_ALL_ROWS]), MOST_RANKED):
-            yield row, _COMMON_SCORE
-
-
-def _best(connection: Connection, terms: Sequence[str], first: int, last: int) -> Iterator[tuple[int, float]]:
-    match = " OR ".join(f'"{term}"' for term in terms)  # letters, digits and spaces: see `query_terms`
-    yield from connection.run("best_matches", {"match": match, "first": first, "last": last})
-
-
-def _newest(connection: Connection, asked: dict[str, Any], runs: Sequence[tuple[int, int]]) -> Iterator[int]:
-    for first, last in reversed(runs):
-        for (row,) in connection.run("newest_matches", {**asked, "first": first, "last": last}):
-            yield row
 
 
 class Shown:
     """What the sessions of a scope hold: rows of it may be found, others belong to logs that were replaced."""
 
     def __init__(self, connection: Connection, scope: Scope) -> None:
-        self.is_part = scope.only_session is not None or scope.project is not None  # of all that there is
         values = {"session_id": scope.only_session, "project": scope.project}
         heads = connection.run("sessions_in_scope", values).fetchall()
         heads.sort(key=lambda head: head[0] == scope.nearest)  # what several share is told of the last one first
@@ -106,17 +48,157 @@ class Shown:
     def match(self, connection: Connection, row: int, score: float) -> Match | None:
         """Return a row of the index with its text; None where no session of the scope holds it."""
         if row > 0:
-            branch, at = row >> 32, row & POSITION
+            branch, at = divmod(row, 1 << 32)
             runs = reversed(self._branches.get(branch, ()))
             places = [(session_id, at, at + 1) for start, end, session_id in runs if start <= at < end]
-            if not places:
-                return None
-            (message,) = connection.run("entry", {"branch": branch, "position": at}).fetchone()
-            return Match("message", *places[0], score, searchable(message), row, tuple(places[1:]))
-        found = connection.run("summary_places", {"id": -row}).fetchall()
-        places = [place for place in found if place[0] in self._sessions]
+        else:
+            found = connection.run("summary_places", {"id": -row}).fetchall()
+            places = [place for place in found if place[0] in self._sessions]
+            places.sort(key=lambda place: -self._sessions[place[0]])
         if not places:
             return None
-        places.sort(key=lambda place: -self._sessions[place[0]])
+        if row > 0:
+            (message,) = connection.run("entry", {"branch": branch, "position": at}).fetchone()
+            return Match("message", *places[0], score, searchable(message), row, tuple(places[1:]))
         (text,) = connection.run("summary_text", {"id": -row}).fetchone()
         return Match("summary", *places[0], score, readable(text), row, tuple(places[1:]))
+
+
+class RelationalSearchIndex:
+    """The `SearchIndex` of a relational store."""
+
+    def __init__(self, store: RelationalStore[Any]) -> None:
+        self._store = store
+
+    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        def work(connection: Connection) -> list[Match]:
+            shown = Shown(connection, scope)
+            found: dict[int, Match] = {}
+            for row, score in _ranked(connection, terms, scope, shown.runs):
+                if row not in found and (match := shown.match(connection, row, score)) is not None:
+                    found[row] = match
+                    if len(found) >= limit:
+                        break
+            return list(found.values())
+
+        return await self._store.read(work) if terms else []
+
+
+def _ranked(
+    connection: Connection, terms: Sequence[str], scope: Scope, runs: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, float]]:
+    """Yield rows that hold any of the terms with their relevance, the best first: those with a term that is rare enough
+    to rank all its rows, then those that hold the two rarest of the others alone."""
+
+    def asked(words: Sequence[str], joint: str, run: tuple[int, int]) -> dict[str, Any]:
+        match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
+        return {"match": match, "first": run[0], "last": run[1], "most": MOST_RANKED}
+
+    counts = {term: connection.run("count_matches", asked([term], "", _ALL_ROWS)).fetchone()[0] for term in terms}
+    ordered = sorted((term for term in terms if counts[term]), key=counts.__getitem__)
+    rare: list[str] = []
+    while len(rare) < len(ordered) and sum(counts[term] for term in ordered[: len(rare) + 1]) < MOST_RANKED:
+        rare.append(ordered[len(rare)])
+    if rare:
+        yield from connection.run("best_matches", asked(rare, " OR ", _ALL_ROWS))
+    common = ordered[len(rare) :][:2]
+    if not common:
+        return
+    if len(runs) <= 8 and sum(last - first for first, last in runs) <= MOST_RANKED:
+        for run in reversed(runs):
+            yield from connection.run("best_matches", asked(common, " OR ", run))
+        return
+    # The newest that hold both, then either; of the scope's own rows, for others may hold the words far more often.
+    is_part = scope.only_session is not None or scope.project is not None  # of all that there is
+    for joint in (" AND ", " OR ") if len(common) > 1 else (" OR ",):
+        newest = chain.from_iterable(
+            connection.run("newest_matches", asked(common, joint, run))
+            for run in (reversed(runs) if is_part else [_ALL_ROWS])
+        )
+        for (row,) in islice(newest, MOST_RANKED):
+            yield row, 1e-6  # what BM25 gives to common words
+
+
+class RelationalVectors:
+    """The `VectorStore` of a relational store: the extra `vectors`."""
+
+    def __init__(self, store: RelationalStore[Any]) -> None:
+        self._store = store
+        self._passing: dict[tuple[Owner, str, int], bytes] = {}  # where nothing may be written
+
+    def check_usable(self) -> None:
+        if find_spec("numpy") is None:
+            raise MissingExtraError("vectors", "comparing embeddings needs numpy")
+
+    async def rows(self, scope: Scope) -> list[int]:
+        def work(connection: Connection) -> list[int]:
+            runs = Shown(connection, scope).runs
+            return [row for first, last in reversed(runs) for row in range(last, first - 1, -1)]
+
+        return await self._store.read(work)
+
+    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
+        def work(connection: Connection) -> dict[int, bytes]:
+            places = {row: dict(zip(("branch", "position"), divmod(row, 1 << 32), strict=True)) for row in rows}
+            found = {row: connection.run("entry", place).fetchone() for row, place in places.items()}
+            return {row: entry[0] for row, entry in found.items() if entry is not None}
+
+        return await self._store.read(work)
+
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        asked = [n for n in numbers if not 0 < size == len(self._passing.get((owner, recipe, n), b""))]
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
+        return await self._store.read(lambda connection: [n for (n,) in connection.run("missing_vectors", values)])
+
+    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        if not self._store.read_only:
+            await self._store.submit(lambda connection: connection.run("drop_vectors", values))
+
+    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        if self._store.read_only:
+            self._passing |= {(owner, recipe, number): vector for number, vector in vectors.items()}
+        else:
+            kept = dict(vectors)
+            await self._store.submit(lambda connection: self._save(connection, owner, recipe, kept))
+
+    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        passing = [(n, self._passing.get((owner, recipe, n), b"")) for n in numbers if self._passing]
+
+        def work(connection: Connection) -> dict[int, float]:
+            return {**self._near(connection, owner, recipe, numbers, query), **cosines(passing, query)}
+
+        return await self._store.read(work)
+
+    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
+        def work(connection: Connection) -> list[Match]:
+            shown = Shown(connection, scope)
+            found = (shown.match(connection, row, score) for row, score in scores.items())
+            return [match for match in found if match is not None]
+
+        return await self._store.read(work)
+
+    # What a database may do in a better way, in the engine's thread.
+
+    def _save(self, connection: Any, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        known = {"owner": owner, "recipe": recipe}
+        connection.run_many("save_vector", [{**known, "number": n, "vector": vector} for n, vector in vectors.items()])
+
+    def _near(
+        self, connection: Any, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes
+    ) -> dict[int, float]:
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        return cosines(connection.run("vectors_of", values), query)
+
+
+def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]:
+    """Return that of each vector with the query; those of another length are left out."""
+    import numpy
+
+    scores: dict[int, float] = {}
+    left = (row for row in rows if len(row[1]) == len(query))
+    while some := list(islice(left, AT_ONCE)):
+        table = numpy.frombuffer(b"".join(vector for _, vector in some), dtype=numpy.float32)
+        found = table.reshape(len(some), -1) @ numpy.frombuffer(query, dtype=numpy.float32)
+        scores |= {number: float(score) for (number, _), score in zip(some, found, strict=True)}
+    return scores

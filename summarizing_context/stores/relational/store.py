@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Container, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -30,10 +30,9 @@ from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
 from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work
 from summarizing_context.stores.relational.memories import RelationalMemories
+from summarizing_context.stores.relational.search import RelationalSearchIndex, RelationalVectors
 
 E = TypeVar("E", bound=Engine)
-
-KEPT_STATES = 64  # of a session's activations
 
 _engines: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # by place and event loop
 
@@ -45,16 +44,21 @@ class RelationalStore(Generic[E]):
     `claimed` holds the sessions of this store, and `place` says what makes two stores the same; None shares nothing.
     """
 
-    def __init__(self, name: str, claimed: Container[str], *, place: Hashable, read_only: bool) -> None:
+    def __init__(
+        self, name: str, claimed: Container[str], make_engine: Callable[[], E], *, place: Hashable, read_only: bool
+    ) -> None:
         self.name = name
         self.read_only = read_only
         self._claimed = claimed
+        self._make_engine = make_engine
         self._place = place
         self._engine: E | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
         self.checkpoints = RelationalCheckpoints(self)
+        self.index = RelationalSearchIndex(self)
         self.memories = RelationalMemories(self)
+        self.vectors = RelationalVectors(self)
 
     async def open(self) -> None:
         """Connect, creating the store if needed."""
@@ -68,7 +72,7 @@ class RelationalStore(Generic[E]):
         engine.stores.append(self)
         try:
             await engine.start()
-        except Exception:
+        except BaseException:  # also a cancellation: else the thread would stay
             await self.close()
             raise
         self._is_open = True
@@ -94,16 +98,11 @@ class RelationalStore(Generic[E]):
             if row is None:
                 return None
             project, _, log_version, pins, updated_at, *failure = row
+            entries = log.read_entries(connection, log.head_of(connection, session_id), self.name)
+            states = connection.run("activations", known).fetchall()
+            rules = tuple(starmap(StoredRules, connection.run("rules", known)))
             return StoredSession(
-                session_id,
-                project,
-                log.read_entries(connection, log.head_of(connection, session_id), self.name),
-                connection.run("activations", known).fetchall(),
-                log_version,
-                pins,
-                tuple(starmap(StoredRules, connection.run("rules", known))),
-                updated_at,
-                StoredFailure(*failure),
+                session_id, project, entries, states, log_version, pins, rules, updated_at, StoredFailure(*failure)
             )
 
         return await self.read(work)
@@ -128,8 +127,8 @@ class RelationalStore(Generic[E]):
             before = None if made.before is None else zlib.compress(made.before, 1)  # quickly: a view waits for it
             values = {**known, "provider_key": provider_key, "figures": made.figures, "before": before}
             connection.run("add_to_history", values)
-            if made.number > KEPT_STATES:
-                connection.run("thin_history", {**known, "keep": KEPT_STATES})
+            if made.number > 64:
+                connection.run("thin_history", {**known, "keep": 64})
             if made.undoes is not None:
                 connection.run("note_undone", {**known, "number": made.undoes})
 
@@ -161,14 +160,13 @@ class RelationalStore(Generic[E]):
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
     ) -> Mapping[SummaryKey, StoredSummary]:
         wanted = tuple(keys)
-        if self.read_only:
-            return await self.read(lambda connection: log.find_summaries(connection, wanted))
 
         def work(connection: Connection) -> dict[SummaryKey, StoredSummary]:
-            log.note_uses(connection, session_id, wanted, places)
+            if not self.read_only:
+                log.note_uses(connection, session_id, wanted, places)
             return log.find_summaries(connection, wanted)
 
-        return await self.submit(work)
+        return await (self.read(work) if self.read_only else self.submit(work))
 
     async def save_summary(
         self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
@@ -183,15 +181,12 @@ class RelationalStore(Generic[E]):
         return await self.submit(work)
 
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
-        known = {"session_id": session_id}
-
         def work(connection: Connection) -> dict[SummaryKey, KeptSummary]:
-            return {
-                SummaryKey(range_hash, recipe_hash): KeptSummary(
-                    log.read_summary(*parts), None if start is None else (start, stop)
-                )
-                for range_hash, recipe_hash, start, stop, *parts in connection.run("summaries_of", known)
-            }
+            found: dict[SummaryKey, KeptSummary] = {}
+            for *key, start, stop, text, rank, paid, got in connection.run("summaries_of", {"session_id": session_id}):
+                place = None if start is None else (start, stop)
+                found[SummaryKey(*key)] = KeptSummary(log.read_summary(text, rank, paid, got), place)
+            return found
 
         return await self.read(work)
 
@@ -257,9 +252,6 @@ class RelationalStore(Generic[E]):
         return self._engine
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
-
-    def _make_engine(self) -> E:
-        raise NotImplementedError
 
     async def _leave(self, engine: E) -> None:
         """Give up the claims, and end an engine without stores: several that close at once each give up their own."""

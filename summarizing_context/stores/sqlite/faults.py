@@ -23,46 +23,49 @@ CORRUPT: Fault = (
     StoreCorruptError,
     "the file is damaged; it was left as it is: restore it from a backup, or move it away to begin a new one",
 )
-
 NOT_OURS: Fault = (
     StoreCorruptError,
     "the file is damaged, or not a store of summarizing-context; it was left as it is: restore it from a backup, "
     "or name another file",
 )
-
 READ_ONLY: Fault = (
     StoreReadOnlyError,
     "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True",
 )
-
 _LOCKED: Fault = (StoreLockedError, "another process kept the file locked; end it or try again")
-
 _FULL: Fault = (StoreFullError, "no space is left for the file; nothing was written: free some and call again")
-
 _MAY_NOT_GROW: Fault = (
     StoreFullError,
     "the file could not be written: a quota or a limit on its size is reached, or the disk fails; nothing was written: "
     "free some space, or raise the limit, and call again",
 )
+_CANNOT_OPEN: Fault = (
+    StoreError,
+    "the file cannot be opened; see whether it, its folder and the file ending in -wal beside it may be read",
+)
 
-_BY_SQLITE: dict[int, Fault] = {  # by code; extended codes are looked up first
+_BY_SQLITE = {  # by code; extended codes are looked up first
     sqlite3.SQLITE_IOERR_WRITE: _MAY_NOT_GROW,
     sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no space for what is shared with other processes
-    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL), _LOCKED),
-    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT), CORRUPT),
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_PROTOCOL: _LOCKED,
+    sqlite3.SQLITE_CORRUPT: CORRUPT,
+    sqlite3.SQLITE_FORMAT: CORRUPT,
     sqlite3.SQLITE_NOTADB: NOT_OURS,
     sqlite3.SQLITE_FULL: _FULL,
-    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH), READ_ONLY),
-    sqlite3.SQLITE_CANTOPEN: (
-        StoreError,
-        "the file cannot be opened; see whether it, its folder and the file ending in -wal beside it may be read",
-    ),
+    sqlite3.SQLITE_READONLY: READ_ONLY,
+    sqlite3.SQLITE_PERM: READ_ONLY,
+    sqlite3.SQLITE_AUTH: READ_ONLY,
+    sqlite3.SQLITE_CANTOPEN: _CANNOT_OPEN,
 }
-
-_BY_ERRNO: dict[int, Fault] = {
+_BY_ERRNO = {
     errno.ENOSPC: _FULL,
-    **dict.fromkeys((errno.EDQUOT, errno.EFBIG), _MAY_NOT_GROW),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), READ_ONLY),
+    errno.EDQUOT: _MAY_NOT_GROW,
+    errno.EFBIG: _MAY_NOT_GROW,
+    errno.EACCES: READ_ONLY,
+    errno.EPERM: READ_ONLY,
+    errno.EROFS: READ_ONLY,
 }
 
 

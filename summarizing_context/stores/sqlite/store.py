@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 from contextlib import suppress
@@ -13,14 +14,22 @@ from pathlib import Path
 from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
 from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.engine import Result, Work
+from summarizing_context.stores.relational.engine import Engine, Result, Work
 from summarizing_context.stores.relational.memories import remove_of_session
-from summarizing_context.stores.relational.search import RelationalSearchIndex
 from summarizing_context.stores.relational.store import RelationalStore
-from summarizing_context.stores.relational.vectors import RelationalVectors
-from summarizing_context.stores.sqlite.engine import SqliteEngine
+from summarizing_context.stores.sqlite.claims import Claims
 from summarizing_context.stores.sqlite.faults import translate
-from summarizing_context.stores.sqlite.files import Claims, Database, read
+from summarizing_context.stores.sqlite.file import (
+    Database,
+    check_to_read,
+    connect,
+    create_tables,
+    identity,
+    open_to_write,
+    read,
+)
+
+logger = logging.getLogger(__name__)
 
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
 
@@ -28,7 +37,85 @@ _SLICE = 200  # entries or summaries that a deletion removes in one transaction,
 
 _MERGED = 300  # pages of an index that it merges in one
 
-_READERS_END = 1_000  # milliseconds that emptying the log beside the file waits for readers, while others wait
+
+class SqliteEngine(Engine):
+    """The engine of one file, or of memory, where `path` is None: one thread and one connection for the stores of a
+    process that name it. With a connection each they would wait for one another as processes do."""
+
+    def __init__(
+        self, path: Path | None, *, read_only: bool, busy_timeout: float, max_pages: int | None, flushes_behind: bool
+    ) -> None:
+        super().__init__(str(path or ":memory:"), read_only=read_only)
+        self.path = path
+        self.busy_timeout = busy_timeout
+        self.claimed: list[Claims] = []  # that is given up as the connection ends
+        self._max_pages = max_pages
+        self._flushes_behind = flushes_behind and path is not None
+        self._log: int | None = None  # what is flushed behind: the file that SQLite writes ahead
+        self._flushed = 0  # changes of the connection
+        self._identity: object = None  # of the files that the connection has open
+
+    def open(self) -> Database:
+        """Return a connection for writing; where only reading is allowed, one that is not used."""
+        if self.path is not None and not self.read_only:
+            connection = open_to_write(
+                self.path, self.busy_timeout, self._max_pages, flushes_behind=self._flushes_behind
+            )
+            self._identity = identity(self.path)
+            return connection
+        connection = connect(None, "", self.busy_timeout)
+        if self.path is None:
+            create_tables(connection, self.name)
+        else:
+            check_to_read(self.path, self.busy_timeout)  # a read connects anew: nothing is left beside the file
+        return connection
+
+    def close(self, connection: Database) -> None:
+        for claims in self.claimed:
+            self.release(connection, claims)
+        connection.close()
+        if self._log is not None:
+            os.close(self._log)
+
+    def release(self, connection: Database, claims: Claims) -> None:
+        """Give up what one store has claimed. A locked file is not waited for long."""
+        held = list(claims.sessions)
+        if held:
+            connection.execute("pragma busy_timeout = 200")
+            with suppress(sqlite3.Error), connection.transaction():  # the lock files count, not what is noted
+                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in held]
+                connection.run_many("forget_writer", values)
+            connection.execute(f"pragma busy_timeout = {round(self.busy_timeout * 1_000)}")
+        for session_id in held:
+            claims.give_up(session_id)
+
+    def gone(self) -> Exception | None:
+        """Return the error of all that follows, once the file was removed, moved or replaced."""
+        if self.path is None or self._identity is None or identity(self.path) == self._identity:
+            return None
+        return StoreError(
+            f"{self.name}: the file, or one of those beside it, was removed, moved or replaced while it was open; "
+            "nothing is acknowledged any more, for it would be lost. Put the files back if you can, close this, and "
+            "open it again"
+        )
+
+    def translate(self, error: Exception) -> Exception:
+        return translate(error, self.name)
+
+    def flush(self, connection: Database) -> None:
+        """Where commits did not wait for the disk, wait for it now. Where that fails, later commits wait again."""
+        if not self._flushes_behind or connection.total_changes == self._flushed:
+            return
+        self._flushed = connection.total_changes
+        try:
+            if self._log is None:
+                self._log = os.open(f"{self.path}-wal", os.O_RDWR | getattr(os, "O_BINARY", 0))
+            os.fsync(self._log)
+        except OSError as error:
+            self._flushes_behind = False
+            with suppress(sqlite3.Error):
+                connection.execute("pragma synchronous = full")
+            logger.warning("a store could not be flushed behind", extra={"cause": type(error).__name__})
 
 
 class SqliteStore(RelationalStore[SqliteEngine]):
@@ -36,7 +123,8 @@ class SqliteStore(RelationalStore[SqliteEngine]):
 
     `busy_timeout` is in seconds: 30 by default, for a process that writes the file anew takes so long; 5 with
     `flushes_behind`, whose hosts answer a request without the store then. `max_pages` caps the file's size (pages of
-    4096 bytes), as a full disk would. With `flushes_behind` a commit is acknowledged before the disk has it.
+    4096 bytes), as a full disk would. With `flushes_behind` a commit is acknowledged before the disk has it, and
+    flushed right after: a power cut in between loses it, the end of the process does not.
     """
 
     def __init__(
@@ -50,13 +138,18 @@ class SqliteStore(RelationalStore[SqliteEngine]):
     ) -> None:
         self._path = None if str(path) == ":memory:" else Path(os.path.realpath(path))
         self._busy_timeout = busy_timeout or (5.0 if flushes_behind else 30.0)
-        self._max_pages = max_pages
-        self._flushes_behind = flushes_behind
+        make_engine = partial(
+            SqliteEngine,
+            self._path,
+            read_only=read_only,
+            busy_timeout=self._busy_timeout,
+            max_pages=max_pages,
+            flushes_behind=flushes_behind,
+        )
         self._claims = Claims(self._path)
         place = None if self._path is None else (self._path, self._busy_timeout, max_pages, flushes_behind)
-        super().__init__(str(self._path or ":memory:"), self._claims.sessions, place=place, read_only=read_only)
-        self.index = RelationalSearchIndex(self)
-        self.vectors = RelationalVectors(self)
+        name = str(self._path or ":memory:")
+        super().__init__(name, self._claims.sessions, make_engine, place=place, read_only=read_only)
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write to the file in between.
@@ -65,10 +158,40 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         short, the session is gone, and `purge` removes the rest.
         """
         submit = partial(self.submit_alone, "delete a session")
-        left = await submit(partial(self._remove_head, session_id=session_id))
-        if left is None:
-            return False
+        left: list[int] | None = None  # branches of which entries are left over; None: the session is still listed
+
+        def take_off(connection: Database) -> None:
+            nonlocal left
+            if not log.has_session(connection, session_id):
+                return
+            was_ours = session_id in self._claims.sessions
+            if not was_ours:
+                self._take(connection, session_id)
+            known = {"session_id": session_id}
+            try:
+                with connection.transaction():
+                    self._refuse_if_held(connection, session_id)
+                    for name in ("disown_branches", "remove_session", "remove_checkpoints", "remove_history"):
+                        connection.run(name, known)
+                    remove_of_session(connection, session_id)
+                    connection.run("forget_rules", {**known, "keep": 0})
+                    connection.run("forget_activations", {**known, "keep": 0})
+                    connection.run("age_uses", known)  # for `purge`, where this is cut short
+                    branches = connection.run("needed", {"everything": False}).fetchall()
+            except BaseException:
+                if not was_ours:
+                    self._claims.give_up(session_id)
+                raise
+            left = [branch for branch, _ in branches]
+
+        def end_claim(_: Database) -> None:
+            if left is not None:
+                self._claims.give_up(session_id)
+
         try:
+            await submit(take_off)
+            if left is None:
+                return False
             for branch in left:
                 while await submit(partial(_remove_newest, branch=branch)):
                     pass
@@ -79,19 +202,10 @@ class SqliteStore(RelationalStore[SqliteEngine]):
                 while await submit(partial(_merge, index=index, pages=pages)):
                     pages = _MERGED
             await submit(lambda connection: self._give_back_space(connection, anew=_size(connection) <= _WRITTEN_ANEW))
-        finally:
+        finally:  # also where the first step was cancelled: it happens, for it is in the queue
             with suppress(StoreError):  # closed meanwhile: that has given it up
-                await submit(lambda _: self._claims.give_up(session_id))
+                await submit(end_claim)
         return True
-
-    def _make_engine(self) -> SqliteEngine:
-        return SqliteEngine(
-            self._path,
-            read_only=self.read_only,
-            busy_timeout=self._busy_timeout,
-            max_pages=self._max_pages,
-            flushes_behind=self._flushes_behind,
-        )
 
     async def _give_up(self, engine: SqliteEngine) -> None:
         try:
@@ -140,39 +254,12 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             )
 
     def _list_sessions(self, connection: Database) -> list[SessionInfo]:
-        def is_open(session_id: str, pid: int | None) -> bool:
-            return self._claims.is_claimed(session_id) or self._claims.is_held_without_its_file(session_id, pid)
-
         return [
             info
-            if info.writer_pid is None or is_open(info.session_id, info.writer_pid)
+            if info.writer_pid is None or self._claims.is_open(info.session_id, info.writer_pid)
             else changed(info, writer_pid=None)
             for info in super()._list_sessions(connection)
         ]
-
-    def _remove_head(self, connection: Database, session_id: str) -> list[int] | None:
-        """Claim a session and take it off the list; return the branches of which entries are left over, or None for an
-        unknown session."""
-        if not log.has_session(connection, session_id):
-            return None
-        was_ours = session_id in self._claims.sessions
-        if not was_ours:
-            self._take(connection, session_id)
-        known = {"session_id": session_id}
-        try:
-            with connection.transaction():
-                self._refuse_if_held(connection, session_id)
-                for name in ("disown_branches", "remove_session", "remove_checkpoints", "remove_history"):
-                    connection.run(name, known)
-                remove_of_session(connection, session_id)
-                connection.run("forget_rules", {**known, "keep": 0})
-                connection.run("forget_activations", {**known, "keep": 0})
-                connection.run("age_uses", known)  # for `purge`, where this is cut short
-                return [branch for branch, _ in connection.run("needed", {"everything": False}).fetchall()]
-        except BaseException:
-            if not was_ours:
-                self._claims.give_up(session_id)
-            raise
 
     def _purge(self, connection: Database) -> int:
         before = _size(connection)
@@ -200,7 +287,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         try:
             if anew:
                 connection.execute("vacuum")
-            connection.execute(f"pragma busy_timeout = {min(_READERS_END, wait)}")
+            connection.execute(f"pragma busy_timeout = {min(1_000, wait)}")  # for readers, while others wait
             if connection.pragma("wal_checkpoint(truncate)"):
                 raise StoreLockedError(f"{self.name}: another process is reading the file")
         except (sqlite3.Error, StoreLockedError) as error:

@@ -1,0 +1,253 @@
+"""The file of a store: connect to it, create it, check it, and read it without leaving a trace."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from summarizing_context.errors import StoreError, StoreReadOnlyError
+from summarizing_context.messages.search_terms import indexed_words, searchable
+from summarizing_context.stores.private_files import FILE, make_private_folder
+from summarizing_context.stores.relational.engine import VERSION, Values, check_version, read_queries, read_schema
+from summarizing_context.stores.relational.log import readable
+from summarizing_context.stores.sqlite.faults import CORRUPT, NOT_OURS, READ_ONLY, fault, is_damage
+
+Result = TypeVar("Result")
+
+_PACKAGE = "summarizing_context.stores.sqlite"
+
+_SQL = {  # by name; the shared ones are written for PostgreSQL
+    name: query.replace("greatest(", "max(").replace("least(", "min(")
+    for name, query in read_queries(_PACKAGE, schema="").items()
+}
+
+APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
+
+_CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the small tables are checked
+
+_creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
+
+
+class Database(sqlite3.Connection):
+    """The `Connection` of a file."""
+
+    def run(self, name: str, values: Values = ()) -> sqlite3.Cursor:
+        return self.execute(_SQL[name], values)
+
+    def run_many(self, name: str, rows: Iterable[Values]) -> None:
+        self.executemany(_SQL[name], rows)
+
+    def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        self.run_many("index_text", ((number, indexed_words(text)) for number, text in texts))
+
+    def begin_work(self) -> None:
+        self.execute("begin immediate")
+
+    def commit_work(self) -> None:
+        self.execute("commit")
+
+    def undo_work(self) -> None:
+        if self.in_transaction:  # else SQLite has done so already, as it does when the disk is full
+            self.execute("rollback")
+
+    def may_pass(self, error: Exception) -> bool:
+        return False  # the file was waited for already
+
+    @contextmanager
+    def transaction(self, mode: str = "immediate") -> Iterator[None]:
+        """All or nothing; `deferred` for reading one state of the file with several queries."""
+        self.execute(f"begin {mode}")
+        try:
+            yield
+            self.commit_work()
+        except BaseException:
+            self.undo_work()
+            raise
+
+    def pragma(self, name: str) -> int:
+        """Return a number that SQLite keeps of the file."""
+        return int(self.execute(f"pragma {name}").fetchone()[0])
+
+
+def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
+    """Return a connection that begins and ends no transaction by itself; `mode` as in SQLite's URI. Without a path it
+    has a database of its own in memory."""
+    place = ":memory:" if path is None else f"{path.as_uri()}?mode={mode}"
+    connection = sqlite3.connect(place, uri=True, timeout=busy_timeout, isolation_level=None, factory=Database)
+
+    def spaced(text: str | bytes) -> str:
+        return indexed_words(text if isinstance(text, str) else readable(text))
+
+    # What queries call that forget what is indexed: the words of a message, and of a text.
+    connection.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
+    connection.create_function("spaced", 1, spaced, deterministic=True)
+    return connection
+
+
+def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) -> Result:
+    """Run `work` on one state of the file as last committed, with a connection of its own.
+
+    Without a log beside the file no process has it open. SQLite would make a log to read it, and leave it there, unless
+    it is told that the file cannot change; so we look ourselves whether it did.
+    """
+
+    def quiet_state() -> tuple[int, int] | None:
+        if Path(f"{path}-wal").exists():
+            return None
+        status = path.stat()
+        return status.st_mtime_ns, status.st_size
+
+    while True:
+        quiet = quiet_state()
+        try:
+            mode = "ro&immutable=1" if quiet else "ro"
+            with closing(connect(path, mode, busy_timeout)) as connection, connection.transaction("deferred"):
+                result = work(connection)
+        except Exception:
+            if quiet is None or quiet == quiet_state():
+                raise
+        else:
+            if quiet is None or quiet == quiet_state():
+                return result
+
+
+def identity(path: Path) -> list[tuple[int, int] | None]:
+    """Return which files stand under the names of a store's: it changes when one is removed, moved away or replaced."""
+    found: list[tuple[int, int] | None] = []
+    for file in _beside(path):
+        try:
+            status = file.stat()
+            found.append((status.st_dev, status.st_ino))
+        except OSError:  # whatever the reason: opened now it would not be found
+            found.append(None)
+    return found
+
+
+def _beside(path: Path) -> list[Path]:
+    """Return the file, and those that SQLite keeps beside it while it is open."""
+    return [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
+
+
+def check_to_read(path: Path, busy_timeout: float) -> None:
+    """Raise unless this is a store that can be read as it is."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such file; open it once without read_only=True to create it")
+    _check(path, busy_timeout)
+    if read(path, busy_timeout, lambda connection: connection.pragma("user_version")) == 0:
+        raise StoreReadOnlyError(
+            f"{path}: the file is empty and it may not be written; open it once without read_only=True"
+        )
+
+
+def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, flushes_behind: bool) -> Database:
+    """Open the file, or create it privately, whole or not at all. What may not be opened is left as it is."""
+    make_private_folder(path.parent)
+    with _creating:  # privately: SQLite gives the files beside it the mode of the file itself
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE))
+            path.chmod(FILE)
+        except FileExistsError:
+            pass
+        except FileNotFoundError as error:  # a folder that is there, but of a file system that takes no files
+            raise fault(READ_ONLY, path) from error
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise fault(READ_ONLY, path)
+    _check(path, busy_timeout)
+    for file in _beside(path):  # of a store that was there, and what a killed process left
+        try:
+            mode = file.lstat().st_mode
+            if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
+                file.chmod(FILE)
+        except FileNotFoundError:
+            continue
+        except PermissionError as error:
+            raise StoreError(
+                f"{file}: others may read this file, and its mode cannot be changed by this user; "
+                "have its owner set it to 0600, or name another file"
+            ) from error
+    connection = connect(path, "rw", busy_timeout)
+    try:
+        # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
+        if connection.pragma("application_id") == 0:
+            with connection.transaction():
+                connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
+        deadline = time.monotonic() + busy_timeout
+        while True:  # SQLite does not wait here by itself when two processes create the file at once
+            try:
+                connection.execute("pragma journal_mode = wal")
+                break
+            except sqlite3.OperationalError:
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(0.01)
+        connection.execute("pragma synchronous = full")
+        connection.execute("pragma secure_delete = on")
+        create_tables(connection, path)
+        if max_pages is not None:
+            connection.execute(f"pragma max_page_count = {max_pages:d}")
+        if flushes_behind:
+            connection.execute("pragma synchronous = normal")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def create_tables(connection: Database, path: object) -> None:
+    """Make the tables of an empty file; raise `StoreVersionError` for one of another schema."""
+    if connection.pragma("user_version") == 0:
+        with connection.transaction():
+            if connection.pragma("user_version") == 0:  # else another process was quicker
+                # `executescript` would commit before it begins, so the statements are run one by one.
+                statement = ""
+                for line in read_schema(_PACKAGE, schema="").splitlines(keepends=True):
+                    statement += line
+                    if ";" in line and sqlite3.complete_statement(statement):
+                        connection.execute(statement)
+                        statement = ""
+                connection.execute(f"pragma user_version = {VERSION:d}")
+    check_version(connection.pragma("user_version"), str(path), "use another file. The file")
+
+
+def _check(path: Path, busy_timeout: float) -> None:
+    """Raise unless the file is empty, or a sound store of a version that we know. It stays as it is."""
+    if not path.is_file():
+        raise StoreError(f"{path}: this is not a file; name a file for the store")
+    size = path.stat().st_size
+    if size == 0:  # new, or created by another process a moment ago
+        return
+    if size < 512:  # bytes; SQLite takes anything shorter for an empty file and would write over it
+        raise fault(NOT_OURS, path, "it is not an SQLite file")
+    foreign = fault(NOT_OURS, path, "it is an SQLite file of another program")
+    # First what the file itself says, without what stands in a log beside it: reading that would leave a file there.
+    with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
+        if alone.pragma("application_id") != APPLICATION_ID:
+            raise foreign
+
+    def check(connection: Database) -> None:
+        known = fault(NOT_OURS, path, "it is not an SQLite file, or its beginning is damaged")
+        try:
+            if connection.pragma("application_id") != APPLICATION_ID:
+                raise foreign
+            known = fault(CORRUPT, path)
+            version = connection.pragma("user_version")
+            if version:  # else another process has begun it a moment ago
+                check_version(version, str(path), "use another file. The file")
+            tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+            small = [f"({name})" for name in ("sessions", "branches", "activations") if name in tables]
+            for part in small if size > _CHECKED_WHOLE else ["(1)"]:
+                if connection.execute(f"pragma quick_check{part}").fetchone() != ("ok",):
+                    raise known
+        except sqlite3.DatabaseError as error:
+            if is_damage(error):
+                raise known from error
+            raise
+
+    read(path, busy_timeout, check)
