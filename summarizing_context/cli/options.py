@@ -74,7 +74,7 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
     options: list[Parameter] = []
     for one in signature(command).parameters.values():
         kind: Any = hints[one.name]
-        if not is_dataclass(kind):
+        if not (isinstance(kind, type) and is_dataclass(kind)):
             options.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
             continue
         inner = get_type_hints(kind, include_extras=True)
