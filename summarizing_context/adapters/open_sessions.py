@@ -184,5 +184,5 @@ class Contexts:
                 yield context
 
     async def close(self, host_id: str | None = None) -> None:
-        """Close the context of a session, or all. A given one stays open. The next use opens anew."""
+        """Close the context of a session, or all. A given one stays open. The next use opens it again."""
         await self._sessions.close(*([] if host_id is None else [session_id_from(host_id)]))

@@ -91,7 +91,7 @@ class SummarizingFilter:
                 raise SettingsError(
                     "the input has no message in common with the conversation of this filter. Each conversation needs "
                     "a filter and a session_id of its own; an agent used as a tool takes over its caller's, unless "
-                    "as_tool is given a run_config. To begin anew, call clear() of the context"
+                    "as_tool is given a run_config. To start over, call clear() of the context"
                 )
             self._agent = agent
             await context.follow([row.message for row in rows], keys=[row.message[NAME] for row in rows])

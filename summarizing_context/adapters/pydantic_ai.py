@@ -57,7 +57,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         await self.close()
 
     async def close(self, conversation_id: str | None = None) -> None:
-        """Close the context of a conversation, or of all. A given context stays open. The next request opens anew."""
+        """Close the context of a conversation, or of all. A given context stays open. The next request reopens it."""
         await self._contexts.close(conversation_id)
 
     async def context_of(self, conversation_id: str) -> SummarizingContext:

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _command().main(args=given, prog_name=PROGRAM, standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:
         return explain_failure(error)
-    if status == Status.INTERRUPTED and not isinstance(status, Status):  # typer took the Ctrl-C, and told nobody
+    if status == Status.INTERRUPTED and not isinstance(status, Status):  # typer took the Ctrl-C without a word
         return explain_failure(KeyboardInterrupt())
     return status if isinstance(status, int) else 0
 

@@ -125,7 +125,7 @@ def serve(
     from summarizing_context.proxy import server
     from summarizing_context.proxy.installation import base_urls
 
-    app = server.make_app(proxy, host)  # before anything is said: what is wrong is told alone
+    app = server.make_app(proxy, host)  # before the first output: an error is the only line
     with server.bound_socket(host, port) as listening:
         place = server.address_of(listening)
         urls = base_urls(place, token)

@@ -116,7 +116,7 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
         ("views out of order", verdict(tally.out_of_order_views), ""),
         ("views that hide the newest message", verdict(tally.newest_missing_views), ""),
         ("views refused", verdict(tally.refused_views), "no room for the system rows"),
-        ("tokens that nobody has read", verdict(tally.unseen_tokens), "of what has left the view"),
+        ("tokens that no summary has read", verdict(tally.unseen_tokens), "of what has left the view"),
         ("waited for a model", verdict(report.waited_views), f"the slowest view took {report.slowest_ms:.1f} ms"),
         ("summaries made", report.summaries, "in the background"),
         ("activations", tally.activations, reasons or "the whole session fits"),

@@ -489,7 +489,7 @@ async def _imported(store: SessionStore, document: dict[str, Any]) -> dict[str, 
         data, kept = encode_message(check_message(message)), b64decode(facts)
         try:
             unsealed(data, kept)
-        except StoreCorruptError:  # the message was changed in the file: it is read anew
+        except StoreCorruptError:  # the message was changed in the file: read it again
             kept = b""
         entries.append(base.StoredEntry(data, kept))
     there = await store.load(name)

@@ -272,7 +272,7 @@ def refuses(result: str, *, looks: bool) -> bool:
 
 
 def denies(result: str) -> bool:
-    """Return whether a result says that the call was not even begun: somebody forbade or stopped it."""
+    """Return whether a result says that the call was not even begun: it was denied or stopped."""
     return _DENIED.match(result[:_HEAD]) is not None
 
 

@@ -1,6 +1,6 @@
 """The ledger of a session: each closed group is read once, by the worker or when it is needed.
 
-Of a long log that nobody has read, a view reads only the newest part, and the worker what is before it. Huge arguments
+Of a long unread log, a view reads only the newest part, and the worker what is before it. Huge arguments
 and results are read at their ends only.
 """
 
@@ -59,7 +59,7 @@ class _Call:
         return self.result is not None and (self.failed or refuses(self.result, looks=looks))
 
     def told(self, operation: str) -> str:
-        """What was done; of a change that nobody has confirmed, with the words that say so."""
+        """What was done; of an unconfirmed change, with the words that say so."""
         return operation if self.result is not None or operation in LOOKS else f"{operation}{_NO_RESULT}"
 
 

@@ -213,7 +213,7 @@ def _as_tags(text: str) -> str:
 
 def _whole_blocks(text: str, tags: Sequence[Tag]) -> list[tuple[int, int]]:
     """Return the outermost blocks, if each is opened once and closed once, and stands in lines of its own where there
-    are more; none otherwise: then a text that the host has put in may quote a tag, and nobody knows where it ends."""
+    are more; none otherwise: then a text that the host has put in may quote a tag, and its end is unknown."""
     blocks: list[tuple[int, int]] = []
     depth = start = 0
     for tag in tags:

@@ -123,7 +123,7 @@ class Reading(NamedTuple):
 
     @property
     def said(self) -> Reading:
-        """The reading without what nobody reads."""
+        """Return the reading without sealed fields."""
         if not self.unread:
             return self
         return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), again=())
@@ -207,7 +207,7 @@ def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
 
 
 def is_reminder(text: str) -> bool:
-    """Return whether a text is a host's reminder rather than somebody's words."""
+    """Return whether a text is a host's reminder rather than a person's words."""
     return text.lstrip().startswith("<system-reminder")
 
 

@@ -152,7 +152,7 @@ class Expander:
         parts = self._parts(read.message) if detail == "full" else []
         is_there = not parts or (read.part < len(parts) and read.offset <= len(parts[read.part].text))
         if read.mark != self._log.entries[read.message].facts.content.hex()[:6] or not is_there:
-            raise NodeNotFoundError(f"{named} is of a log that was replaced since; leave it out to begin anew")
+            raise NodeNotFoundError(f"{named} is of a log that was replaced since; leave it out to start over")
         return read
 
     def _filled(self, first: Cursor, stop: int, room: int) -> tuple[list[str], int, int, Cursor | None]:

@@ -65,7 +65,7 @@ class SummaryCache:
         self._nodes: dict[Node, NodeText] = {}  # stand-ins and merges
         self._rollup_hashes: dict[Node, str] = {}
         self._seen: set[str] = set()
-        self._unread: dict[str, int] = {}  # tokens cut out of a source that nobody has read
+        self._unread: dict[str, int] = {}  # unread tokens cut out of a source
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
         self._drops: dict[Node, tuple[str, tuple[str, ...]]] = {}  # by the text that they are missing from
@@ -308,7 +308,7 @@ class SummaryCache:
         return read
 
     def unseen_tokens(self, covered: int) -> int:
-        """Tokens of the first `covered` segments that nobody has read."""
+        """Return the unread tokens of the first `covered` segments."""
         hashes, segments = self._log.hashes, self._log.segments
         missed = [at for at in range(covered) if hashes[at] not in self._seen]
         return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)

@@ -45,7 +45,7 @@ class AmplifierTool:
         self._call = call
 
     async def execute(self, input: dict[str, Any]) -> Any:
-        """Return the host's `ToolResult`; what fails, such as a closed session, is told in it and ends no turn."""
+        """Return the host's `ToolResult`; a failure, such as a closed session, is an error in it and ends no turn."""
         from amplifier_core import ToolResult
 
         try:
@@ -162,7 +162,7 @@ class SummarizingContextManager:
         self._providers = mounted
 
     async def set_system_prompt_factory(self, factory: Callable[[], Any] | None) -> None:
-        """Have the system prompt made anew for each request, by a function that may be async; None for no such."""
+        """Set a function, which may be async, that makes the system prompt of each request; None removes it."""
         if factory is not None and not callable(factory):
             raise SettingsError(f"the system prompt's factory is {type(factory).__name__}; it is a function, or None")
         self._system_prompt_factory = factory

@@ -1,7 +1,7 @@
 """Recording through an API: what is missing is sent to models, in the order in which it can be asked.
 
 First questions, if they are wanted; then summaries, in rounds, until every view can be built; then the answers from
-views that nobody has read; then the marks of cases in which an answer has none. All calls go through cassettes, which
+unread views; then the marks of cases in which an answer has none. All calls go through cassettes, which
 keep replies and count the cost. A forecast goes the same way with assumed replies, and saves nothing.
 """
 
