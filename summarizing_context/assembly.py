@@ -189,6 +189,8 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         rules = RuleReader()
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         plans = PlanTools(ledger_rules)
+        counted = settings.max_messages or settings.summarize_threshold
+        every = None if counted is None or is_extractive else max(1, counted // 2)  # messages of a segment
         log = MessageLog(
             limits,
             settings.image_tokens,
@@ -196,11 +198,10 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
             reader=rules,
             plans=plans,
             thinking=settings.summarize_thinking,
+            every=every,
         )
         sizes = summary_sizes(settings)
-        counted = settings.max_messages or settings.summarize_threshold
-        every = None if counted is None else max(1, counted // 2)
-        summaries = SummaryCache(log, Extracts(), maker=recipe.maker, sizes=sizes, every=every)
+        summaries = SummaryCache(log, Extracts(), maker=recipe.maker, sizes=sizes)
         ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), error_line, quotes))
 
         # what makes the summaries, in the background

@@ -88,8 +88,12 @@ class MessageLog:
         reader: RuleReader | None = None,
         plans: PlanTools | None = None,
         thinking: bool = False,
+        every: int | None = None,
+        closings: Iterable[int] = (),
     ) -> None:
         self._limits = limits
+        self._every = every  # messages after which a segment ends at the latest
+        self.closings = set(closings)  # entries before which a view has ended a segment that was open
         self.rule_reader = RuleReader() if reader is None else reader
         self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
         self._image_tokens = image_tokens
@@ -207,19 +211,38 @@ class MessageLog:
             # by cues, whatever a model says later: what was decided of a group stays
             stated = [rule.strength for one in members if one.facts.human for rule in self.rule_reader.of(one)]
             self.importance.add(traits, stated)
-            digest, size = group_digest([one.digest for one in members]), sum(one.facts.size for one in members)
-            for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.turn)):
-                digests = (one.digest for one in self.entries[segment.start : segment.stop])
-                hash = range_hash(digests, segment.part, segment.parts)
-                self.segments.append(segment)
-                self.hashes.append(hash)
-                self.times[hash] += 1
+            self._cut(start, stop)
         fresh = min(index + 1 - _FRESH, self.newest_group[0])  # entries are kept parsed from there on only
         for old in range(self._fresh, fresh):
             self.entries[old].fresh = None
         self._fresh = max(self._fresh, fresh)
 
-    def beside(self) -> MessageLog:
+    def _cut(self, start: int, stop: int) -> None:
+        """Cut segments behind a group that has closed."""
+        members, cutter = self.entries[start:stop], self._cutter
+        digest, size = group_digest([one.digest for one in members]), sum(one.facts.size for one in members)
+        segments = cutter.add(Group(start, stop, size, digest, members[0].facts.turn))
+        is_long = self._every is not None and stop - cutter.start >= self._every
+        if cutter.size and (is_long or stop in self.closings):
+            segments.append(cutter.close(is_early=True))
+        for segment in segments:
+            digests = (one.digest for one in self.entries[segment.start : segment.stop])
+            hash = range_hash(digests, segment.part, segment.parts)
+            self.segments.append(segment)
+            self.hashes.append(hash)
+            self.times[hash] += 1
+
+    def close_segment(self, stop: int) -> None:
+        """End the open segment before entry `stop`, where a group of it ends. A closed segment stays as it is."""
+        start, starts = self.covered_by_segments, self.group_starts
+        if not start < stop <= self.closed_groups_stop or self.group_start(stop) != stop:
+            return
+        self.closings.add(stop)
+        self._cutter = SegmentCutter(self._limits, start)
+        for first in starts[bisect_left(starts, start) :]:
+            self._cut(first, self.group_stop(first))
+
+    def beside(self, closings: Iterable[int] = ()) -> MessageLog:
         """Return an empty log that reads and cuts as this one does."""
         return MessageLog(
             self._limits,
@@ -228,12 +251,20 @@ class MessageLog:
             reader=self.rule_reader,
             plans=self.kept_texts.tools,
             thinking=self.thinking,
+            every=self._every,
+            closings=closings,
         )
 
-    def replace(self, log: Sequence[Entry], filled: MessageLog | None = None) -> None:
+    def closings_within(self, log: Sequence[Entry]) -> set[int]:
+        """Where views have ended segments that this log and another one have in common."""
+        same = self.common_prefix(log)
+        return {place for place in self.closings if place <= same}
+
+    def replace(self, log: Sequence[Entry], filled: MessageLog | None = None, closings: set[int] | None = None) -> None:
         """Make `log` the whole log. What stands before the first difference is not worked out again; or nothing is,
-        where a log `beside` this one was filled with it."""
+        where a log `beside` this one was filled with it. `closings` are of the new log, where they are known."""
         version, pinned, same = self.version + 1, self.pinned, self.common_prefix(log)
+        closings = self.closings_within(log) if closings is None else closings
         loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
         # the segment after a boundary may have decided it, so that one has to be whole as well
         settled = max(0, bisect_right(self.segments, same, key=lambda segment: segment.stop) - 1)
@@ -246,6 +277,7 @@ class MessageLog:
             self.take_pins(pinned)
             return
         self._forget(settled, stop)
+        self.closings = closings
         self.loaded, self.interruptions = loaded, interruptions
         self.version, self.kept, self.ephemeral, self.history_tokens = version, stop, [], self.tokens[-1]
         durable = 0

@@ -195,6 +195,7 @@ class Segment(NamedTuple):
     size: int  # estimated tokens, of the whole range
     part: int = 0
     parts: int = 1
+    is_early: bool = False  # a view, or a number of messages, has ended it before it was full
 
     @property
     def last_part(self) -> bool:
@@ -217,7 +218,7 @@ class SegmentCutter:
         ends_before = group.opens_turn and self.size >= limits.minimum
         ends_before = ends_before and (self.size >= limits.target or _chosen(group, _TURN))
         if self.size and (ends_before or self.size + group.size > limits.maximum):
-            cut.append(self._close())
+            cut.append(self.close())
         if group.size > limits.maximum:  # in parts; a quarter of each is left free for the labels of rendering
             self.start = self._stop = group.stop
             parts = -(-group.size * 5 // (4 * limits.maximum))
@@ -225,11 +226,12 @@ class SegmentCutter:
         self.size += group.size
         self._stop = group.stop
         if self.size >= limits.minimum and _chosen(group, _GROUP if self.size < limits.target else _LATE_GROUP):
-            cut.append(self._close())
+            cut.append(self.close())
         return cut
 
-    def _close(self) -> Segment:
-        segment = Segment(self.start, self._stop, self.size)
+    def close(self, *, is_early: bool = False) -> Segment:
+        """End the open segment behind the last group."""
+        segment = Segment(self.start, self._stop, self.size, is_early=is_early)
         self.start, self.size = self._stop, 0
         return segment
 

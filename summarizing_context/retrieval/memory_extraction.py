@@ -139,7 +139,7 @@ class UnreadPieces:
         start = self._stops.get(leaf, segment.start)
         is_closed = leaf < len(self.log.segments)
         whole = is_closed and (segment.stop <= self._asked or self._summaries.is_ready(Node.leaf(leaf)))
-        asked = start if is_closed else min(segment.stop, max(self._asked, self._summaries.open.ready_stop))
+        asked = start if is_closed else min(segment.stop, self._asked)
         stop = segment.stop if whole else asked
         if stop <= start:
             return None
@@ -304,7 +304,7 @@ class OfflineMemoryReader:
                 made = self._summaries.text_of(Node.leaf(piece.leaf))
             else:
                 entries = range(piece.start, piece.stop)
-                made = self._summaries.piece_text(entries, self._cap, self._cap)
+                made = self._summaries.part(entries, self._cap)
             found: list[str] = []
             is_wanted = False
             for line in made.text.splitlines():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +41,15 @@ def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
         return None
     fits = log.group_start(state.stop) == state.stop and max(state.stop, state.bounds.rewritten) <= len(log)
     return state if fits else None
+
+
+def closings_of(states: Iterable[bytes]) -> set[int]:
+    """Where views have ended segments that were open, by their stored states."""
+    found: set[int] = set()
+    for data in states:
+        with suppress(msgspec.MsgspecError, ValueError):  # it is told where the state itself is taken up
+            found.update(decode_state(data).closings)
+    return found
 
 
 _FIGURES = (  # of a record, what the store does not note itself

@@ -11,6 +11,7 @@ from summarizing_context.errors import PinNotFoundError, SettingsError, StoreErr
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import PinList, encode_pins
+from summarizing_context.sessions.activations import closings_of
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, Store, StoredCheckpoint
@@ -57,7 +58,8 @@ class Checkpoints:
         async with session.changing:
             there = await self._store.load(session.id, id)
             entries = await session.decoded(there.entries)
-            back = session.changing_log(partial(self._go_back, entries, await session.filled(entries), there))
+            filled = await session.filled(entries, closings_of(one.state for one in there.provider_views))
+            back = session.changing_log(partial(self._go_back, entries, filled, there))
             while True:
                 made = await self._store.restore(
                     session.id, there.checkpoint.id, session.place, session.provider_views(), back

@@ -33,7 +33,13 @@ from summarizing_context.log.pins import decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.messages.validation import Message, check_message
-from summarizing_context.sessions.activations import ActivationHistory, last_to_undo, stored_form, usable_state
+from summarizing_context.sessions.activations import (
+    ActivationHistory,
+    closings_of,
+    last_to_undo,
+    stored_form,
+    usable_state,
+)
 from summarizing_context.sessions.announcements import Announce, Announced, Announcements, Notify
 from summarizing_context.sessions.statistics import BudgetReport, Statistics
 from summarizing_context.settings.values import Settings
@@ -52,7 +58,6 @@ from summarizing_context.views.blocks import is_memory_block, memories_in
 from summarizing_context.views.budget import USEFUL_ROOM
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
-from summarizing_context.worker.covered_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
@@ -159,6 +164,7 @@ class Session:
                 f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions` lists them"
             )
         self.log.rule_reader.learn(stored.rules)
+        self.log.closings = closings_of(data for _, data in stored.activations)
         unread: list[tuple[int, StoredRules]] = []
         for at, entry in enumerate(await self.decoded(stored.entries)):
             unread += ((at, rules) for rules in self.log.rule_reader.unread(entry))
@@ -265,13 +271,12 @@ class Session:
                     await self._save_state(one.key, one.encode(one.state))
             await self.worker.recall(everything=True)
 
-    async def filled(self, log: Sequence[Entry]) -> MessageLog | None:
+    async def filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog | None:
         """Return a log of these entries beside the present one, worked out while the event loop turns; None where few
         of them are new: those are worked out when they are committed."""
-        new = len(log) - self.log.common_prefix(log)
-        if new <= max(_MOST_AT_ONCE, len(log) // 8):
+        if len(log) - self.log.common_prefix(log) <= max(_MOST_AT_ONCE, len(log) // 8):
             return None
-        filled = self.log.beside()
+        filled = self.log.beside(self.log.closings_within(log) if closings is None else closings)
         for at, entry in enumerate(log, 1):
             filled.extend(entry)
             if at % _BREATH == 0:
@@ -314,11 +319,11 @@ class Session:
             for one in self.views.provider_views
         ]
 
-    def replaced(self, log: Sequence[Entry], filled: MessageLog | None) -> None:
+    def replaced(self, log: Sequence[Entry], filled: MessageLog | None, closings: set[int] | None = None) -> None:
         """A new log is committed: go on from it."""
         covered_histories = self.views.covered_histories()
         old = Replaced(list(self.log.entries), self.log.common_prefix(log))
-        self.log.replace(log, filled)
+        self.log.replace(log, filled, closings)
         self.replaced_by = len(self.log)
         self.ledger.keep(self.log.kept)
         self.summaries.reset()
@@ -331,7 +336,7 @@ class Session:
 
     def go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
         """The store is back at a checkpoint: so are the log in memory, the pins and the views."""
-        self.replaced(log, filled)
+        self.replaced(log, filled, closings_of(one.state for one in there.provider_views))
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
@@ -345,7 +350,8 @@ class Session:
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
         self._waking = None
-        self.worker.wake(self._start_tokens(), self.views.foreseen())
+        if not self.foreground.is_frozen:
+            self.worker.wake(self._start_tokens(), self.views.look_ahead())
         if self.learner is not None and not self.closed:
             self.learner.wake()
 
@@ -602,7 +608,7 @@ class Session:
         """Whether to wait for summaries in the place of the stand-ins that a change shows: they are being made."""
         if anyio.current_time() >= until or not stand_ins(change.state.nodes):
             return False
-        self.summaries.request(CoveredRange(change.state.stop, change.state.nodes), change.state.focus)
+        self.views.request(change.state.stop, change.state.nodes, change.state.focus)
         self.wake()
         return not self.worker.is_idle
 

@@ -15,7 +15,7 @@ import msgspec
 from summarizing_context.errors import BudgetError
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import Node, stand_ins
+from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.views.activation import (
     ActivationPlan,
@@ -26,7 +26,14 @@ from summarizing_context.views.activation import (
 )
 from summarizing_context.views.budget import LEAST_ROOM, Room, Shares
 from summarizing_context.views.header import Style
-from summarizing_context.views.planner import NextView, Reshape, cuts_leaving, foreseen, plan_activation
+from summarizing_context.views.planner import (
+    NextView,
+    Reshape,
+    cuts_leaving,
+    is_near,
+    plan_activation,
+    segment_to_close,
+)
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
@@ -50,8 +57,8 @@ from summarizing_context.views.view import (
     priced,
     with_pins,
 )
-from summarizing_context.worker.covered_ranges import CoveredRange, Foreseen, HeaderPlace
 from summarizing_context.worker.summary_cache import SummaryCache
+from summarizing_context.worker.topic_notes import Focus
 
 MAX_KEYS = 4  # views whose state is kept
 
@@ -136,7 +143,7 @@ class Viewer:
         if (provider_view := self._provider_views.get(key)) is None:
             provider_view = self._kept(self._first_view(key, Room(there.room, self._shares)))
         there = priced(there, self._price, self._counter)
-        state = gone_back(there, provider_view.state, self._log.bounds())
+        state = gone_back(there, provider_view.state, self._log.bounds()).on(self._log)
         tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
         extend_tail(self._log, tail, budget - above)
@@ -252,7 +259,7 @@ class Viewer:
             if decision.pins_seen:
                 provider_view.pins_changed = False
             if (refused := decision.to_summarize) is not None:
-                self._summaries.open.request(CoveredRange(refused.cut.stop, refused.header.nodes))
+                self.request(refused.cut.stop, refused.header.nodes, None)
             if tokens > room.tokens:
                 rows = [(item.seq, item.tokens) for item in provider_view.tail.items[-5:]]
                 raise BudgetError(self.system_rows.tokens + tokens, budget, rows, "newest messages")
@@ -279,7 +286,7 @@ class Viewer:
         system = self.system_rows.tokens
         sizes = system + tokens, system + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, reason, *sizes, *plan.word_for_word)
-        state = activated(before, plan, reason, self._counter, self.system_rows.name)
+        state = activated(before, plan, reason, self._counter, self.system_rows.name).on(self._log)
         return Change(provider_view, before, state, plan.tail, (*plan.pins.before, *plan.pins.after), report)
 
     def _reshaped(self, provider_view: ProviderView, shape: Reshape, tokens: int) -> Change:
@@ -330,6 +337,7 @@ class Viewer:
         self.repairs.note([pin for pin in change.pins if pin.message not in provider_view.state.head])
         self.repairs.note_changed(old.items, new.items[: provider_view.counted])
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
+        self._log.close_segment(change.state.stop)
         self.latest = provider_view
         provider_view.pins_changed = False
         self.stand_ins_shown += stand_ins(change.state.nodes, but=change.before.nodes)
@@ -395,11 +403,22 @@ class Viewer:
             return Room(max(0, max_tokens - self.system_rows.tokens), self._shares).high
         return self._room_of(self.latest.state).high
 
-    def foreseen(self) -> Foreseen:
-        """What the next activation of the newest view may cover; nothing while that is not near."""
+    def look_ahead(self) -> bool:
+        """Close the open segment where the next activation of the newest view will want it; whether that is near, or,
+        where messages are counted, may be at any time."""
         if (latest := self.latest) is None:
-            return Foreseen()
-        return foreseen(self._sources, latest, self._room_of(latest.state))
+            return False
+        room = self._room_of(latest.state)
+        if not is_near(latest.state, latest.tail, room):
+            return self._settings.max_messages is not None
+        if (stop := segment_to_close(self._sources, latest.state, latest.tail, room)) is not None:
+            self._log.close_segment(stop)
+        return True
+
+    def request(self, stop: int, nodes: Sequence[HeaderNode], focus: Focus | None) -> None:
+        """Have a model summarize what a view that covers the log up to `stop` would show."""
+        self._log.close_segment(stop)
+        self._summaries.request(nodes, focus)
 
     def _room_of(self, state: ActivationState) -> Room:
         return Room(state.room, self._shares).setting_aside(state.staying)
@@ -471,7 +490,6 @@ class Viewer:
         """Tell what has to be made because views show it."""
         states = [provider_view.state for provider_view in self._provider_views.values()]
         self._summaries.notes.keep(state.focus for state in states)
-        self._summaries.open.keep(CoveredRange(state.stop, state.nodes) for state in states)
         oldest = [next((node for node, _ in state.tree_nodes), None) for state in states]
         targets = [self._room_of(state).header_target for state in states]
         self._summaries.keep_headers(map(HeaderPlace, oldest, targets))

@@ -102,7 +102,7 @@ class HeaderPlan:
     leaves: int  # segments to be covered
     stop: int  # log entries to be covered
     start: int  # first entry that can be covered: the leading rows are not
-    open: tuple[range, ...] = ()  # the entries behind the segments, which fill none, in pieces
+    part: range = range(0)  # the entries behind the segments, which fill none
     note: HeaderNode | None = None  # about a topic that the user named; shown last
 
 
@@ -132,10 +132,10 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
             written[node, form] = style.sized(shown._replace(segments=node.width))
         return written[node, form]
 
-    # the header's share, and what of it the tree may take beside the pieces of the open segment
+    # the header's share, and what of it the tree may take beside a part of a segment
     share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - style.count(END) - style.count(_KIND)
     share -= plan.note.tokens if plan.note else 0
-    for_tree = share - min(_PROVISIONAL * share, len(plan.open) * (_LONGER * style.cap + _FRAME))
+    for_tree = share - min(_PROVISIONAL * share, bool(plan.part) * (_LONGER * style.cap + _FRAME))
 
     # the nodes of before and the newly covered segments, the oldest merged
     places = [node for node, _ in plan.tree]
@@ -161,14 +161,15 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
     if nodes and nodes[0].start > plan.start:
         nodes.insert(0, _counted(plan.start, nodes[0].start, style))
 
-    # covered groups that fill no segment yet; replaced when their segment has closed
-    left = share - sum(node.tokens for node in nodes)
-    for at, piece in enumerate(plan.open):
-        most = int(left / (len(plan.open) - at)) - _FRAME
-        made = _without_rules(texts.piece_text(piece, min(style.cap, most), most))
-        shown = HeaderNode(-1, 0, piece.start, piece.stop, "full", made.made_by, made.passes, made.text)
-        nodes.append(style.sized(shown) if made.text else _counted(piece.start, piece.stop, style))
-        left -= nodes[-1].tokens
+    # covered groups that fill no segment, or the whole of one that is covered in part
+    if part := plan.part:
+        left = int(share - sum(node.tokens for node in nodes)) - _FRAME
+        if (around := texts.around(part, left)) is not None:
+            part, made = around
+        else:
+            made = _without_rules(texts.part(part, min(style.cap, left)))
+        shown = HeaderNode(-1, 0, part.start, part.stop, "full", made.made_by, made.passes, made.text)
+        nodes.append(style.sized(shown) if made.text else _counted(part.start, part.stop, style))
 
     if sum(node.tokens for node in nodes) <= share:
         return Summaries(tuple(nodes), plan.note, tree)
@@ -187,7 +188,7 @@ def _one_line(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -
     text = f"[{plan.stop - plan.start} earlier messages left out]"
     left = int(room.header_share) - MESSAGE_TOKENS - style.count(text) - 2
     if left >= 12:
-        words = _without_rules(texts.piece_text(plan.open[-1], left, left)).text if plan.open else ""
+        words = _without_rules(texts.part(plan.part, left)).text if plan.part else ""
         if not words and plan.leaves:
             words = texts.brief(_without_rules(texts.text_of(Node.leaf(plan.leaves - 1))).text, left)
         text = f"{text}\n{neutral(words)}" if words and style.count(words) <= left else text

@@ -24,7 +24,6 @@ from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_stayin
 from summarizing_context.views.sections import Draft, Section, Sources, memories
 from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, tail_at
 from summarizing_context.views.view import ActivationState, ProviderView, with_pins
-from summarizing_context.worker.covered_ranges import Foreseen, piece_shown
 
 _SUMMARY = 0.4  # of its source, that a model's summary takes, about
 
@@ -138,7 +137,7 @@ class NextView:
     def low_water(self) -> list[Cut]:
         """Cuts near the low water, best first."""
         cuts = cuts_to_low_water(self.tail, self.room, self.state.cut, self.log.segments, self.keep_recent)
-        return self._allowed(self._with_foreseen([*self._shown_beside(cuts), *cuts]))
+        return self._allowed([*self._shown_beside(cuts), *cuts])
 
     def leaving(self, messages: int, ends: Container[int] | None = None) -> list[Cut]:
         """Return the cut that leaves so many messages raw, if there is one; where `ends` are given, at one of these."""
@@ -151,13 +150,12 @@ class NextView:
 
     @cached_property
     def ahead(self) -> list[Cut]:
-        """The cut to make for the number of messages where a model summarizes ahead for it: at the end of what it was
-        asked for. None where nothing more was."""
-        pieces, present, segments = self.sources.summaries.open, self.state.cut, self.log.segments
-        if not self.has_too_many or not pieces.goes_ahead:
+        """The cut to make for the number of messages where a model summarizes: at the end of a segment. None where no
+        more of them has ended."""
+        if not self.has_too_many or not self.sources.summaries.by_model:
             return []
-        ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
-        return self.leaving(self.fewest_messages, [*ends, *pieces.ends()])
+        ends = {segment.stop for segment in self.log.segments[self.state.leaves :] if segment.last_part}
+        return self.leaving(self.fewest_messages, ends)
 
     def covered(self) -> list[Cut]:
         """Return the present cut, where anything is covered; with the segments that have closed since, once all are
@@ -249,21 +247,6 @@ class NextView:
         if beside is None or not max(tail.start, self.state.stop) < beside.stop <= tail.marks[-1].stop:
             return []
         return [] if any(cut.stop <= beside.stop for cut in cuts) else [cut_at(self.log.segments, beside.stop)]
-
-    def _with_foreseen(self, cuts: list[Cut]) -> list[Cut]:
-        """These cuts, and the one that was foreseen before all others inside a segment; before those at the end of one
-        too, where a model has summarized what it shows and not what they show."""
-        summaries = self.sources.summaries
-        cut = foreseen_cut(self.sources, self.state, self.tail, self.room)
-        if cut is None or messages_after(self.tail, cut.stop) < self.keep_recent:
-            return cuts
-        whole = [one for one in cuts if one.stop == one.leaves_stop]
-        inside = [one for one in cuts if one.stop != one.leaves_stop]
-        leaves = range(self.state.leaves, max((one.leaves for one in whole), default=0))
-        pieces = summaries.open.pieces(max(cut.leaves_stop, self.log.leading_count), cut.stop, self.state.nodes)
-        is_late = not all(summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
-        is_first = is_late and all(summaries.open.text_of(piece) for piece in pieces)
-        return [cut, *whole, *inside] if is_first else [*whole, cut, *inside]
 
     def _allowed(self, cuts: Sequence[Cut]) -> list[Cut]:
         """Without summaries there are no segments to cover, only messages to leave out."""
@@ -549,42 +532,33 @@ def messages_after(tail: Tail, stop: int) -> int:
     return tail.marks[-1].items - tail.mark(stop).items
 
 
-def foreseen(sources: Sources, provider_view: ProviderView, room: Room) -> Foreseen:
-    """Return what the next activation of a view may cover; nothing while that is not near.
-
-    Where its messages are counted, it may be near at any time.
-    """
-    state, tail, log, opened = provider_view.state, provider_view.tail, sources.log, sources.summaries.open
-    is_near = state.head_tokens + tail.tokens > room.high - room.min_free
-    if not is_near and sources.settings.max_messages is None:
-        return Foreseen()
-    segments = range(state.leaves, len(log.segments))
-    if (cut := foreseen_cut(sources, state, tail, room)) is None:
-        return Foreseen(segments)
-    pieces = tuple(opened.pieces(max(cut.leaves_stop, log.leading_count), cut.stop, state.nodes))
-    is_late = cut.stop < log.covered_by_segments and not opened.is_foreseen(pieces)
-    return Foreseen(segments, () if is_late else pieces)  # once the segment has closed, its own summary is made
+def is_near(state: ActivationState, tail: Tail, room: Room) -> bool:
+    """Tell whether a view is so large that its next activation is near."""
+    return state.head_tokens + tail.tokens > room.high - room.min_free
 
 
-def foreseen_cut(sources: Sources, state: ActivationState, tail: Tail, room: Room) -> Cut | None:
-    """Return where the next activation of a view cuts inside a segment, if it does and a model summarizes the part.
+def segment_to_close(sources: Sources, state: ActivationState, tail: Tail, room: Room) -> int | None:
+    """Return where the open segment has to end for the next activation of a view; None while that is far, or where
+    closed segments free enough.
 
-    It is told a little ahead so that its summaries are there: at the last end of a group that the view had room for, a
-    little below its high water. None while it is not so near, and where whole segments free enough. The log, the view
-    and the settings alone say where, whatever has been summarized by then.
+    It ends a little ahead, so that a model has summarized it by then: at the last end of a group that the view had room
+    for, a little below its high water. The log, the view and the settings alone say where.
     """
     summaries, segments = sources.summaries, sources.log.segments
     before = room.high - _AHEAD * room.low - state.head_tokens
-    if not summaries.open.may_foresee or sources.truncates or tail.start != state.stop or tail.tokens <= before:
+    if not summaries.by_model or sources.truncates or tail.start != state.stop or tail.tokens <= before:
         return None
     at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1
     stop = tail.marks[max(0, at)].stop
     cut = cut_at(segments, stop)
-    replaced = sum(node.tokens for node in state.nodes if piece_shown(node) is not None)
+    if stop <= max(sources.log.covered_by_segments, state.stop):
+        return None
+
+    # what covering the closed segments frees, and what covering the open one up to there
+    part = sum(node.tokens for node in state.nodes if node.rank < 0 and node.form == "full")
     added = sum(map(summaries.shown_tokens, range(state.leaves, cut.leaves)))
     whole = 0
     if cut.leaves_stop > state.stop:
-        whole, added = tail.tokens - tail.after(cut.leaves_stop) - added + replaced, added - replaced
+        whole, added = tail.tokens - tail.after(cut.leaves_stop) - added + part, added - part
     freed = tail.tokens - tail.after(stop) - added - summaries.shown_tokens(None)
-    is_partial = stop > max(cut.leaves_stop, state.stop)
-    return cut if is_partial and whole < room.min_free <= freed else None
+    return stop if whole < room.min_free <= freed else None

@@ -112,9 +112,8 @@ class Draft:
         """What stands for the covered past."""
         sources, state, cut = self.sources, self.state, self.cut
         leading_count, tree = sources.log.leading_count, state.tree_nodes
-        open_from = max(cut.leaves_stop, leading_count)
-        pieces = tuple(sources.summaries.open.pieces(open_from, cut.stop, state.nodes))
-        plan = HeaderPlan(tree, cut.leaves, cut.stop, leading_count, pieces, _note(self))
+        part = range(max(cut.leaves_stop, leading_count), cut.stop)
+        plan = HeaderPlan(tree, cut.leaves, cut.stop, leading_count, part, _note(self))
         if sources.truncates:
             return left_out(plan)
         for leaf in range(tree[-1][0].stop if tree else 0, cut.leaves):  # oldest first: the later ones may be skimmed

@@ -82,6 +82,12 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     bounds: Bounds = Bounds()
     held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
     interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
+    closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
+
+    def on(self, log: MessageLog) -> ActivationState:
+        """The state with the segments that views of this log have ended."""
+        ends = log.closings if self.stop <= log.covered_by_segments else {*log.closings, self.stop}
+        return msgspec.structs.replace(self, closings=tuple(sorted(ends)))
 
     @property
     def cut(self) -> Cut:

@@ -14,7 +14,7 @@ from summarizing_context.errors import SummarizerError
 from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Sources, render_entries
-from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, Want
+from summarizing_context.log.tree import NOTE, Maker, Node, Want
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
 from summarizing_context.messages.tokens import estimate_text
@@ -120,7 +120,7 @@ class Jobs:
             return note
 
         # a merge
-        if want.node != OPEN and want.node.width > 1:
+        if want.node.width > 1:
             children, entries = list(map(self._child, want.node.children)), summaries.entries(want.node)
 
             def rollup() -> SummaryJob:
@@ -129,18 +129,8 @@ class Jobs:
 
             return rollup
 
-        # a segment, or a piece of one
-        if want.node == OPEN:
-            piece = summaries.open.piece_of(want.hash)
-            if piece is None:
-                raise SummarizerError("the piece is not wanted any longer")
-            entries = piece
-            within = log.entries[piece.start : piece.stop]
-            source: Callable[[], str] = partial(
-                render_entries, within, redact, thinking=log.thinking, yield_now=self._yield_now
-            )
-        else:
-            entries, source = summaries.entries(want.node), log.source(want.node.start, self._sources)
+        # a segment
+        entries, source = summaries.entries(want.node), log.source(want.node.start, self._sources)
 
         def segment() -> SummaryJob:
             content = source()
@@ -167,8 +157,7 @@ class Jobs:
 
     def other_keys(self, want: Want) -> list[SummaryKey]:
         """Where else a summary may be that serves: what was made for another budget."""
-        is_segment = want.node == OPEN or want.node.width == 1
-        return [SummaryKey(want.hash, recipe) for recipe in self._recipe.other_caps] if is_segment else []
+        return [SummaryKey(want.hash, recipe) for recipe in self._recipe.other_caps] if want.node.width == 1 else []
 
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""

@@ -19,13 +19,12 @@ from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText, Want
+from summarizing_context.log.tree import NOTE, Maker, Node, NodeText, Want, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
-from summarizing_context.worker.covered_ranges import Foreseen, merges_below
 from summarizing_context.worker.jobs import Jobs, Recipe, paid_once
 from summarizing_context.worker.missing_summaries import Planner
 from summarizing_context.worker.rule_calls import RuleCalls
@@ -131,14 +130,14 @@ class Worker:
         """The log was replaced."""
         self._planner.reset()
 
-    def wake(self, start_tokens: float | None = None, foreseen: Foreseen | None = None) -> None:
+    def wake(self, start_tokens: float | None = None, is_near: bool | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
-        `start_tokens`, if given. What is `foreseen` to be covered is summarized ahead."""
+        `start_tokens`, if given. Where an activation `is_near`, what it may show is made ahead."""
         if start_tokens is not None:
             self.start_tokens = start_tokens
-        if foreseen is not None:
-            self._activates_soon = bool(foreseen.segments)
-            self._summaries.foresee(foreseen)
+        if is_near is not None:
+            self._activates_soon = is_near
+            self._summaries.foresee(is_near)
         if self._stopped or not self._has_work():
             return
         if self._owner is None or self._owner.done():
@@ -263,7 +262,7 @@ class Worker:
         """Whether the log is large enough to be worked on."""
         if not self._makes_summaries:
             return False
-        if self._summaries.open.is_requested or self._log.tokens[-1] > self.start_tokens:
+        if self._summaries.is_requested or self._log.tokens[-1] > self.start_tokens:
             return True
         return self._start_messages is not None and len(self._log) >= self._start_messages
 
@@ -283,8 +282,8 @@ class Worker:
         return [*first, *self._planner.plan(len(self._log.segments), is_busy, limit - len(first))]
 
     def _wanted(self) -> list[Want]:
-        """What is wanted beside the tree: notes, and pieces of the open segment."""
-        return [*self._summaries.notes.wanted(), *self._summaries.open.wanted()]
+        """What is wanted beside the tree."""
+        return self._summaries.notes.wanted()
 
     def _next_delay(self) -> float:
         """Seconds until something could be started that cannot be now."""
@@ -326,14 +325,10 @@ class Worker:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
         if want.node == NOTE:
             return self._summaries.notes.focus_of(want.hash) is not None
-        if want.node == OPEN:
-            return self._summaries.open.piece_of(want.hash) is not None
         return self._summaries.hash_of(want.node) == want.hash
 
     def _entries(self, want: Want) -> range | None:
         """The entries that a summary stands for, for a search to place it; None where it is not wanted any longer."""
-        if want.node == OPEN:
-            return self._summaries.open.piece_of(want.hash)
         return self._summaries.entries(want.node) if want.node.rank >= 0 and self._is_wanted(want) else None
 
     async def _find(self, wants: list[Want]) -> bool:
@@ -369,10 +364,7 @@ class Worker:
         return not missing
 
     def _take_made(self, want: Want) -> bool:
-        """Take what this session has made of the same messages: a piece may become a segment, and the other way round.
-
-        For where the store cannot tell, or where summaries are not shared.
-        """
+        """Take what this session has made of the same messages, where the store cannot tell."""
         if want.node == NOTE or want.node.width > 1 or (made := self._summaries.made_of(want.hash)) is None:
             return False
         self._keep(want, made)
@@ -408,9 +400,6 @@ class Worker:
     def _keep(self, want: Want, text: str) -> None:
         if want.node == NOTE:
             self._summaries.notes.add(want.hash, text)
-            return
-        if want.node == OPEN:
-            self._summaries.open.add(want.hash, NodeText(text, self._recipe.maker, 1))
             return
         passes = self._summaries.passes_of_new(want.node) if self._is_wanted(want) else 1
         self._summaries.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))

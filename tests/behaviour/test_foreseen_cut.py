@@ -1,4 +1,4 @@
-"""A cut inside a segment is foreseen, so that a model has summarized the part before a view shows it."""
+"""A segment for which a view has no room ends early, so that a model has summarized it before a view shows it."""
 
 from __future__ import annotations
 
@@ -51,24 +51,20 @@ async def play(context: SummarizingContext, messages: list[Message], *, settled:
     return headers
 
 
-def parts(headers: list[list[Any]]) -> list[Any]:
-    """The blocks that stand for parts of segments."""
-    return [node for header in headers for node in header if node.node is None and node.form == "full"]
-
-
-async def test_a_model_has_summarized_the_part_that_a_view_covers_and_it_is_shown_whole():
+async def test_a_model_has_summarized_what_a_view_covers_and_it_is_shown_whole():
     model = Model("model/1")
     async with open_context(small(), summarizer=model, count_tokens=count) as context:
         headers = await play(context, talk(300))
-    assert len(parts(headers)) > 5
-    assert {node.made_by for node in parts(headers)} == {"model"}
-    written = {count(node.text) for node in parts(headers)}
+    newest = [header[-1] for header in headers]
+    assert len(newest) > 5
+    assert {node.made_by for node in newest} == {"model"}
+    written = {count(node.text) for node in newest}
     assert max(written) > CAP  # as long as the model wrote it
     contents = [job.content for job in model.segments]
     assert len(contents) == len(set(contents))
 
 
-async def test_a_process_that_opens_the_session_again_foresees_the_same(tmp_path: Path):
+async def test_a_process_that_opens_the_session_again_ends_segments_at_the_same_places(tmp_path: Path):
     """It pays for nothing that the process before has paid, at any place of the session."""
     messages = talk(120)
     async with open_context(small(), summarizer=Model("model/1"), count_tokens=count) as context:
