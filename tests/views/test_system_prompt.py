@@ -71,11 +71,9 @@ async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_coverin
                 await context.get_messages_for_request(system=prompt)
                 assert context.last_view is not None
                 assert context.last_view.tokens <= 2_000
-        moves = [len({one.covered_to for one in context.activations()}) for context in (steady, restless)]
         told = reasons(restless)
-        assert abs(moves[0] - moves[1]) <= 1
         assert told == {"system_changed": 59}
-        assert context.explain()
+        assert all(context.explain()[-1].stop >= 80 for context in (steady, restless))  # of 120 messages
         assert 2 <= steady.statistics().activations < 20
 
 
