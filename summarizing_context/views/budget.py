@@ -113,7 +113,7 @@ class Room(NamedTuple):
 
     @property
     def ample(self) -> float:
-        """Below this a view that covers nothing cuts no words of the user. It leaves room until an activation."""
+        """Below this a view cuts no message. It leaves room until an activation."""
         return 0.0 if self.squeeze else AMPLE_SHARE * self.high
 
     @property

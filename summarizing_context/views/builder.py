@@ -37,7 +37,7 @@ from summarizing_context.views.planner import (
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
-from summarizing_context.views.tail import WHOLE_GROUPS, Tail, extend_tail, late_start
+from summarizing_context.views.tail import WHOLE_GROUPS, Tail, Whole, extend_tail, late_start
 from summarizing_context.views.view import (
     ROOM_MARK,
     ActivationState,
@@ -304,7 +304,7 @@ class Viewer:
         tail = provider_view.tail
         if bounds != tail.bounds or tail.is_stale:  # shown anew within them
             was, room = tail, tail.room
-            tail = Tail(was.start, room, self._price, bounds, since=was.since, whole_log=was.whole_log)
+            tail = Tail(was.start, room, self._price, bounds, since=was.since, whole=was.whole)
             extend_tail(self._log, tail)
         total, after = self.system_rows.tokens + tokens, self.system_rows.tokens + state.head_tokens + tail.tokens
         report = ActivationReport(True, shape.reason, total, after, total - after)
@@ -470,7 +470,7 @@ class Viewer:
         made, was = self._first_view(name, room), latest.state
         if room.tokens < was.room:
             staying = room.setting_aside(was.staying).staying
-            made.state = msgspec.structs.replace(was, room=room.tokens, staying=staying)
+            made.state = msgspec.structs.replace(was, room=room.tokens, staying=staying, whole=Whole())
         else:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
         made.tail = self._tail_behind(made.state)
@@ -502,7 +502,7 @@ class Viewer:
             provider_view.state = msgspec.structs.replace(provider_view.state, stop=self._log.leading_count)
             if provider_view.tail.items:  # ephemeral messages, which the new rows come before
                 provider_view.pending = provider_view.pending or "system_changed"
-            provider_view.tail = Tail(self._log.leading_count, provider_view.tail.room, self._price, whole_log=True)
+            provider_view.tail = self._tail_behind(provider_view.state)
         tail, late, skipped = provider_view.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._log, tail.next, room)) > tail.next:
@@ -519,5 +519,6 @@ class Viewer:
     def _tail_behind(self, state: ActivationState) -> Tail:
         """The tail behind a state, which shows nothing yet."""
         room = Room(state.room, self._shares, state.squeeze, state.staying, cap=state.cap)
-        whole_log = state.stop == self._log.leading_count
-        return Tail(state.stop, room, self._price, state.bounds, since=state.since, whole_log=whole_log)
+        is_plain = state.stop == self._log.leading_count and state.whole == Whole()
+        whole = Whole(tokens=int(room.ample)) if is_plain else state.whole
+        return Tail(state.stop, room, self._price, state.bounds, since=state.since, whole=whole)

@@ -14,11 +14,9 @@ from summarizing_context.log.repairs import NOTES, Passing, Piece, Repair, note,
 from summarizing_context.messages.fences import fence, within_fence
 from summarizing_context.messages.reading import Reading, read_content
 from summarizing_context.messages.shapes import (
-    blocks_of,
     has_chain,
     has_signed_thinking,
     needs_thinking,
-    shape_of,
     without_chain,
     without_thinking,
 )
@@ -31,6 +29,8 @@ _SAME_PRICE = frozenset({"content_none", "chain_dropped"})
 _UNBOUND = Bounds()
 
 WHOLE_GROUPS = -1  # of `Tail.since`
+
+_WHOLE, _NEWEST_WHOLE = 1 / 3, 0.4  # of the room, for the newest groups of an activation, and for the newest alone
 
 
 class TailItem(NamedTuple):
@@ -66,11 +66,38 @@ class Mark(NamedTuple):
     tokens: int
 
 
+class Whole(NamedTuple):
+    """Which messages are shown whole though they are long: those that were the newest at an activation, and those that
+    came later, as long as the view has ample room."""
+
+    first: int = 0  # log entry
+    stop: int = 0  # entries of the log at the activation
+    tokens: int = 0  # of the tail, up to which later ones are shown whole
+
+
+def newest_whole(log: MessageLog, start: int, room: Room) -> Whole:
+    """Return what an activation leaves whole: the newest groups in a third of the room, or the newest one alone in
+    little more. None of them where the room is tight."""
+    stop = len(log)
+    if room.squeeze or stop <= start:
+        return Whole()
+    first = bisect_left(log.tokens, log.tokens[stop] - _WHOLE * room.shared, lo=start, hi=stop)
+    if first < stop and (begun := log.group_start(first)) < first:
+        first = log.group_stop(begun)
+    newest, _ = log.newest_group
+    if newest < first and log.tokens[stop] - log.tokens[newest] <= _NEWEST_WHOLE * room.shared:
+        first = newest
+    return Whole(max(start, first), stop)
+
+
+_CUT = Whole()
+
+
 class Tail:
     """Shown messages from `start` on. Feed it groups in order with `take`.
 
     Of a first group that is too wide for the room, only what came from entry `since` on is shown, each message by
-    itself. A tail that shows the `whole_log` cuts no words of the user as long as there is ample room.
+    itself. Long messages are cut but for those that are `whole`.
     """
 
     def __init__(
@@ -81,14 +108,14 @@ class Tail:
         bounds: Bounds = _UNBOUND,
         *,
         since: int = WHOLE_GROUPS,
-        whole_log: bool = False,
+        whole: Whole = _CUT,
     ) -> None:
         self.start = start
         self.room = room
         self.bounds = bounds
         self.since = since
-        self.whole_log = whole_log
-        self.is_eased = False  # it shows a message whole that a tail behind covered messages would cut
+        self.whole = whole
+        self.is_eased = False  # it shows a message whole that is long
         self.is_stale = False  # it shows a call that waited, and is given up by now
         self.next = start  # first entry whose group is not wholly shown
         self.items: list[TailItem] = []
@@ -181,8 +208,7 @@ class Tail:
         whole = Mark(stop, self._base_items, self._base_tokens)  # with ephemeral messages before its first group
         mark = whole if stop == self.start else self.mark(stop)
         since = self.since if stop == self.start else WHOLE_GROUPS
-        whole_log = self.whole_log and stop == self.start
-        rest = Tail(stop, self.room, self._price, bounds, since=since, whole_log=whole_log)
+        rest = Tail(stop, self.room, self._price, bounds, since=since, whole=self.whole)
         rest.is_eased, rest.is_stale = self.is_eased, self.is_stale
         rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
         rest._open_staying = self._open_staying
@@ -211,7 +237,8 @@ class Tail:
         if cost <= cap or self.room.is_bare or not NOTES.isdisjoint(piece.repairs):
             self._open_tokens += self._append(piece, cost, cap)
             return
-        if self.whole_log and self.tokens + cost <= self.room.ample and _is_of_user(piece.message):
+        uncut = self.whole
+        if uncut.first <= piece.seq < uncut.stop or (piece.seq >= uncut.stop and self.tokens + cost <= uncut.tokens):
             self.is_eased = True
             self._open_tokens += self._append(piece, cost, cost)
             return
@@ -262,11 +289,6 @@ def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple
     if seq < bounds.rewritten and has_chain(message):
         message, repairs = without_chain(message), (*repairs, "chain_dropped")
     return message, repairs
-
-
-def _is_of_user(message: Message) -> bool:
-    """Whether a message is words of the user, and answers no call."""
-    return message["role"] == "user" and all(shape_of(block).kind == "text" for block in blocks_of(message))
 
 
 def told_of(seq: int, reading: Reading) -> Piece:
@@ -327,12 +349,15 @@ def tail_at(log: MessageLog, price: Price, shown: Tail, stop: int, room: Room, s
     bounds = log.bounds()
     is_tight = room.squeeze >= TIGHT  # then ephemeral messages before the first group give way too
     is_shorter = shown.room == room and since == WHOLE_GROUPS and stop >= shown.start + is_tight
-    is_eased = shown.is_eased and stop > shown.start  # what it shows whole is cut beside a header
+    whole = newest_whole(log, stop, room)
+    is_eased = shown.is_eased or any(item.left_out for item in shown.items if item.seq >= whole.first)
     is_alone = shown.since != WHOLE_GROUPS and stop == shown.start
     if is_shorter and not (is_eased or is_alone or room.is_bare) and not shown.binds(stop, bounds):
-        return shown.cut_at(stop, bounds)
+        rest = shown.cut_at(stop, bounds)
+        rest.whole = whole
+        return rest
 
-    tail = Tail(stop, room, price, bounds, since=since, whole_log=stop == log.leading_count)
+    tail = Tail(stop, room, price, bounds, since=since, whole=whole)
     if is_tight:  # ephemeral messages give way, those before the first group or all; but never the newest message
         most = len(log.ephemeral) - bool(log.ephemeral and log.ephemeral[-1][0] == len(log))
         before = bisect_right(log.ephemeral, stop, key=lambda one: one[0])

@@ -21,7 +21,7 @@ from summarizing_context.messages.validation import Message, decode_message, enc
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem
+from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem, Whole
 from summarizing_context.worker.topic_notes import Focus
 
 
@@ -82,6 +82,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     bounds: Bounds = Bounds()
     held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
     interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
+    whole: Whole = Whole()
     closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
 
     def on(self, log: MessageLog) -> ActivationState:
@@ -140,7 +141,10 @@ def activated(
         bounds=proposal.tail.bounds,
         interruptions=before.interruptions,
     )
-    return with_pins(state, proposal.pins)
+    state = with_pins(state, proposal.pins)
+    whole = proposal.tail.whole._replace(tokens=max(0, int(room.ample - state.head_tokens)))
+    proposal.tail.whole = whole
+    return msgspec.structs.replace(state, whole=whole)
 
 
 def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
