@@ -22,7 +22,9 @@ USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view h
 
 _MOST = 2**63 - 1  # tokens of a budget
 
-AMPLE_SHARE = 0.75  # of the high water
+AMPLE_SHARE = 0.75  # of the room, that a message with its thinking may take
+
+_NEWEST_SHARE = 0.4  # of the room
 
 LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
 
@@ -112,9 +114,9 @@ class Room(NamedTuple):
         return self.staying + self.shares.high_water * self.shared
 
     @property
-    def ample(self) -> float:
-        """Below this a view cuts no message. It leaves room until an activation."""
-        return 0.0 if self.squeeze else AMPLE_SHARE * self.high
+    def newest_share(self) -> float:
+        """What the newest group may take at an activation and be shown whole."""
+        return 0.0 if self.squeeze else _NEWEST_SHARE * self.shared
 
     @property
     def low(self) -> float:

@@ -520,5 +520,5 @@ class Viewer:
         """The tail behind a state, which shows nothing yet."""
         room = Room(state.room, self._shares, state.squeeze, state.staying, cap=state.cap)
         is_plain = state.stop == self._log.leading_count and state.whole == Whole()
-        whole = Whole(tokens=int(room.ample)) if is_plain else state.whole
+        whole = Whole(tokens=int(room.high)) if is_plain else state.whole
         return Tail(state.stop, room, self._price, state.bounds, since=state.since, whole=whole)

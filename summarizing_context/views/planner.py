@@ -77,14 +77,19 @@ class NextView:
         shown_room = self.provider_view.tail.room
         if self.room.tokens <= shown_room.tokens:
             return False
-        newest = self.tail.items[-1] if self.tail.items and not self.only_looks else None
-        fits = newest is not None and 0 < newest.left_out <= self.room.message_cap(0) - newest.tokens
-        return shown_room.is_bare or fits
+        return shown_room.is_bare or self.cut_short > 0
 
     @property
     def is_high(self) -> bool:
-        """The view is above its high water."""
-        return self.tokens > self.room.high
+        """The view is above its high water, or would be if it showed the newest message whole."""
+        return self.tokens + self.cut_short > self.room.high
+
+    @property
+    def cut_short(self) -> int:
+        """What the newest message lacks though an activation would make room for it."""
+        newest = self.tail.items[-1] if self.tail.items and not self.only_looks else None
+        fits = newest is not None and newest.tokens + newest.left_out <= self.room.newest_share
+        return newest.left_out if newest is not None and fits else 0
 
     @property
     def has_too_many(self) -> bool:
@@ -360,7 +365,7 @@ def _high_water(now: NextView) -> Decision:
     best: ActivationPlan | None = None
     for cut in now.low_water:
         plan = now.plan(cut)
-        if now.tokens - plan.tokens < now.room.min_free:
+        if now.tokens + now.cut_short - plan.tokens < now.room.min_free:
             continue
         if plan.tokens <= now.room.high - now.room.min_free:
             return Decision(plan)

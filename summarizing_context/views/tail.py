@@ -30,7 +30,7 @@ _UNBOUND = Bounds()
 
 WHOLE_GROUPS = -1  # of `Tail.since`
 
-_WHOLE, _NEWEST_WHOLE = 1 / 3, 0.4  # of the room, for the newest groups of an activation, and for the newest alone
+_WHOLE = 1 / 3  # of the room, that the newest groups may take at an activation and be shown whole
 
 
 class TailItem(NamedTuple):
@@ -85,7 +85,7 @@ def newest_whole(log: MessageLog, start: int, room: Room) -> Whole:
     if first < stop and (begun := log.group_start(first)) < first:
         first = log.group_stop(begun)
     newest, _ = log.newest_group
-    if newest < first and log.tokens[stop] - log.tokens[newest] <= _NEWEST_WHOLE * room.shared:
+    if newest < first and log.tokens[stop] - log.tokens[newest] <= room.newest_share:
         first = newest
     return Whole(max(start, first), stop)
 

@@ -142,7 +142,7 @@ def activated(
         interruptions=before.interruptions,
     )
     state = with_pins(state, proposal.pins)
-    whole = proposal.tail.whole._replace(tokens=max(0, int(room.ample - state.head_tokens)))
+    whole = proposal.tail.whole._replace(tokens=max(0, int(room.high - state.head_tokens)))
     proposal.tail.whole = whole
     return msgspec.structs.replace(state, whole=whole)
 
