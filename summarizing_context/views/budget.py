@@ -67,7 +67,7 @@ class Shares(NamedTuple):
 
 class Room(NamedTuple):
     """Tokens to share out. Each step of `squeeze` halves what pins, single messages and headers may take. A header may
-    take more where that much is `spare`.
+    take more where that much is `spare`; where it `gives_way`, it takes no more.
 
     Messages that must stay are paid first, as the leading system rows are: shares are of what is left then.
     """
@@ -78,6 +78,7 @@ class Room(NamedTuple):
     staying: int = 0  # tokens of messages that must stay
     spare: float = 0.0  # tokens that nothing else takes
     cap: int = 0  # tokens of a message where all would not fit otherwise; 0 where they do
+    gives_way: bool = False  # the header, to the messages behind it
 
     @property
     def staying_cap(self) -> int:
@@ -163,6 +164,8 @@ class Room(NamedTuple):
         return max(self.least_cap, int(min(self._squeezed(self.shares.message_share), left_for_group)))
 
     def _eased(self, share: float) -> float:
+        if self.gives_way:
+            return min(share * self.shared, self.spare)
         return max(self._squeezed(share), min(share * self.shared, self.spare))
 
     def _squeezed(self, share: float) -> float:

@@ -49,7 +49,7 @@ class NextView:
     skipped: int = 0  # tokens of the log between the view's beginning and a tail that starts late
     only_looks: bool = False
     was_attempt: bool = False  # to activate, just now
-    _plans: dict[tuple[Cut, int], ActivationPlan] = field(default_factory=dict, init=False)
+    _plans: dict[tuple[Cut, int, bool], ActivationPlan] = field(default_factory=dict, init=False)
 
     @property
     def log(self) -> MessageLog:
@@ -173,11 +173,13 @@ class NextView:
         is_ready = all(self.sources.summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
         return [anew if is_ready else present]
 
-    def plan(self, cut: Cut, squeeze: int = 0) -> ActivationPlan:
-        """Return what an activation would make at a cut, with nothing squeezed, or with everything shrunk (`TIGHT`)."""
-        if (cut, squeeze) not in self._plans:
-            self._plans[cut, squeeze] = self._plan(cut, squeeze, WHOLE_GROUPS)
-        return self._plans[cut, squeeze]
+    def plan(self, cut: Cut, squeeze: int = 0, *, gives_way: bool = False) -> ActivationPlan:
+        """Return what an activation would make at a cut: with nothing squeezed, with a header that gives way to the
+        messages behind it, or with everything shrunk (`TIGHT`)."""
+        name = cut, squeeze, gives_way
+        if name not in self._plans:
+            self._plans[name] = self._plan(cut, squeeze, WHOLE_GROUPS, gives_way)
+        return self._plans[name]
 
     def newest_alone(self) -> list[ActivationPlan]:
         """Return plans that show the newest message without its group, at last without anything else."""
@@ -212,8 +214,8 @@ class NextView:
         """Return what these log entries cost."""
         return self.log.tokens[stop] - self.log.tokens[start]
 
-    def _plan(self, cut: Cut, squeeze: int, since: int) -> ActivationPlan:
-        log, room = self.log, Room(self.room.tokens, self.room.shares, squeeze)
+    def _plan(self, cut: Cut, squeeze: int, since: int, gives_way: bool = False) -> ActivationPlan:
+        log, room = self.log, Room(self.room.tokens, self.room.shares, squeeze, gives_way=gives_way)
         staying, aside = self._staying_of(cut, room._replace(squeeze=0)) if not room.is_bare else (Staying(), 0)
         room = room.setting_aside(aside)
         if since != WHOLE_GROUPS:  # each of few messages
@@ -315,16 +317,18 @@ class Case(NamedTuple):
 
 
 def _overflow(now: NextView) -> Decision:
-    """The gentlest of three rungs that brings the view well into its room, or else the smallest plan that fits: nothing
-    squeezed; everything shrunk; the newest message alone."""
+    """The gentlest of four rungs that brings the view well into its room, or else the smallest plan that fits: nothing
+    squeezed; a header that gives way; everything shrunk; the newest message alone."""
     room, cuts = now.room, _cuts(now)
     if now.tail.start == now.state.stop:
         cuts = [*cuts, now.state.cut]
     cuts = [*cuts, *(now.last() if now.is_newest_open() else now.last()[:-1])]
     best: ActivationPlan | None = None
-    for squeeze in (0, TIGHT):
+    for squeeze, gives_way in ((0, False), (0, True), (TIGHT, False)):
         for cut in cuts:
-            plan = now.plan(cut, squeeze)
+            plan = now.plan(cut, squeeze, gives_way=gives_way)
+            if gives_way and plan.header.nodes and plan.header.nodes[0].form == "line":
+                continue  # the past would be left out
             if plan.tokens <= plan.room.high - room.min_free:
                 return Decision(plan)
             if plan.tokens <= room.tokens and (best is None or plan.tokens < best.tokens):

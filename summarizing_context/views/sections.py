@@ -123,9 +123,9 @@ class Draft:
 
     @property
     def _spare(self) -> float:
-        """What the tail and the other sections leave to a squeezed header in a view that frees what it has to."""
+        """What the tail and the other sections leave to a header in a view that frees what it has to."""
         room, pinned, price = self.room, self.pinned, self.sources.price
-        if not room.squeeze:
+        if not room.squeeze and not room.gives_way:
             return 0.0
         rules = self.rules(pinned.unshown).item
         items = [*pinned.before, *pinned.after, *([rules] if rules else ()), *memories(self)]
@@ -246,9 +246,9 @@ def plan(draft: Draft) -> Iterable[str]:
 
 
 def ledger(draft: Draft) -> Iterable[str]:
-    """Facts from calls and results, in their share of the room; none where the room had to be squeezed."""
+    """Facts from calls and results, in their share of the room; none where there is too little."""
     sources, room = draft.sources, draft.room
-    cap = 0 if room.squeeze or sources.truncates else int(sources.settings.ledger_share * room.shared)
+    cap = 0 if room.squeeze or room.gives_way or sources.truncates else int(sources.settings.ledger_share * room.shared)
     if sources.ledger is not None and cap:
         known = [node.text for node in draft.summaries.shown]
         yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.style.count)
