@@ -201,7 +201,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
             every=every,
         )
         sizes = summary_sizes(settings)
-        summaries = SummaryCache(log, Extracts(), maker=recipe.maker, sizes=sizes)
+        summaries = SummaryCache(log, Extracts(), maker=recipe.maker, settings=settings)
         ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), error_line, quotes))
 
         # what makes the summaries, in the background

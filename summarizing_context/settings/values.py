@@ -338,9 +338,7 @@ def _file(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any], table: 
     return flattened(found, f"{path}: " if table is None else f"{path}: [{table}] ")
 
 
-_CAPS = ((12_000, 400, 800), (24_000, 640, 1_600), (None, 900, 2_000))  # below this budget: a summary, a merge
-
-DEFAULT_CAPS = tuple(leaf for _, leaf, _ in _CAPS)
+_CAPS = ((12_000, 400, 800), (24_000, 640, 1_600), (None, 900, 2_000))  # below this room: a summary, a merge
 
 FIRST_CAP = 400  # the default of the first release
 
@@ -353,18 +351,27 @@ class SummarySizes(NamedTuple):
     leaf: int  # cap of one segment's summary
     merge: int  # cap of a merge
     step: int  # segments; a power of two
-    target: float  # tokens of a header above which more is merged, in a view of `max_tokens`
+    target: float  # tokens of a header above which more is merged
 
 
-def summary_sizes(settings: Settings) -> SummarySizes:
-    """Return the sizes that the settings ask for: those that are given, else by `max_tokens`.
+def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes:
+    """Return the sizes that the settings ask for: those that are given, else by the room of a view; by `max_tokens`
+    while no room is known.
 
     A step is as many segments as fill half of the header's target, from 4 to 16.
     """
-    by_budget, merge_by_budget = next(caps for below, *caps in _CAPS if below is None or settings.max_tokens < below)
+    tokens = settings.max_tokens if room is None else room
+    by_budget, merge_by_budget = next(caps for below, *caps in _CAPS if below is None or tokens < below)
     leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
-    target = HEADER_TARGET * settings.max_tokens
+    target = HEADER_TARGET * tokens
     step = 4
     while 2 * step <= min(16, target / 2 / (0.7 * leaf)):  # a summary takes about that share of its cap
         step *= 2
     return SummarySizes(leaf, min(merge_by_budget, 5 * leaf // 2), step, target)
+
+
+def every_size(settings: Settings) -> list[SummarySizes]:
+    """Return the sizes for a view of `max_tokens`, then those for rooms of other sizes."""
+    rooms = (None, 0, *(below for below, *_ in _CAPS if below is not None))
+    sizes = [summary_sizes(settings, room) for room in rooms]
+    return list({one.leaf: one for one in reversed(sizes)}.values())[::-1]

@@ -16,7 +16,7 @@ from summarizing_context.errors import BudgetError
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
-from summarizing_context.settings.values import Settings, summary_sizes
+from summarizing_context.settings.values import Settings
 from summarizing_context.views.activation import (
     ActivationPlan,
     ActivationReport,
@@ -88,8 +88,7 @@ class Viewer:
         self._settings = settings
         self._shares = Shares(settings.high_water, settings.low_water)
         self._price = price
-        sizes, is_flat = summary_sizes(settings), settings.strategy == "summarize"
-        style = Style(price.count, settings.header_role, sizes.leaf, is_flat, sizes.step)
+        style = Style(price.count, settings.header_role, settings.strategy == "summarize")
         self._sources = Sources(log, summaries, ledger, settings, price, style)
         self._sections = sections
         self._counter = counter
@@ -457,6 +456,7 @@ class Viewer:
         self._provider_views[provider_view.key] = provider_view
         while len(self._provider_views) > MAX_KEYS:
             self._dropped.add(self._provider_views.popitem(last=False)[1].provider)
+        self._keep_shown()
         return provider_view
 
     def _new_view(self, key: str, room: Room) -> ProviderView:
@@ -489,6 +489,8 @@ class Viewer:
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
         states = [provider_view.state for provider_view in self._provider_views.values()]
+        if states:
+            self._summaries.use_room(max(state.room for state in states))
         self._summaries.notes.keep(state.focus for state in states)
         oldest = [next((node for node, _ in state.tree_nodes), None) for state in states]
         targets = [self._room_of(state).header_target for state in states]

@@ -30,8 +30,6 @@ END = "</history>"
 
 BRIEF_TOKENS = 60
 
-_BATCH = 0.75  # one batch brings a share down to this part of it
-
 _PROVISIONAL = 0.4  # the most of the share that provisional nodes may take from the tree
 
 _FRAME = 20  # tokens of a block around its text
@@ -68,9 +66,7 @@ class Style:
 
     count: Count
     role: str
-    cap: int  # the most tokens of one summary
     flat: bool = False  # segments one after the other, never merged
-    step: int = 4  # merges end at multiples of so many segments
 
     @cached_property
     def sized(self) -> Callable[[HeaderNode], HeaderNode]:
@@ -115,48 +111,50 @@ def _without_rules(made: NodeText) -> NodeText:
 
 
 def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -> Summaries:
-    """Return what stands for the past of `plan`: as much of the tree as fits, then less of its oldest part, at last one
-    line for all."""
+    """Return what stands for the past of `plan`, within the header's share of the room: one merge of the older part and
+    the newest segments by themselves, or less of each; at last one line for all."""
     if plan.stop <= plan.start:
         return Summaries(())
-    forms, written = dict(plan.tree), dict[tuple[Node, Form], HeaderNode]()
+    written = dict[Node, HeaderNode]()
 
     def write(node: Node) -> HeaderNode:
-        form = forms.get(node, "full")
-        if (node, form) not in written:
+        if node not in written:
             made, entries = _without_rules(texts.text_of(node)), texts.entries(node)
-            text = texts.brief(made.text, BRIEF_TOKENS) if form == "brief" else made.text
-            shown = HeaderNode(
-                node.rank, node.start, entries.start, entries.stop, form, made.made_by, made.passes, text
-            )
-            written[node, form] = style.sized(shown._replace(segments=node.width))
-        return written[node, form]
+            start, stop = entries.start, entries.stop
+            shown = HeaderNode(node.rank, node.start, start, stop, "full", made.made_by, made.passes, made.text)
+            written[node] = style.sized(shown._replace(segments=node.width))
+        return written[node]
+
+    def shortened(node: HeaderNode, tokens: float) -> HeaderNode:
+        if node.tokens <= tokens:
+            return node
+        text = texts.cut(node.text, max(BRIEF_TOKENS, int(tokens) - _FRAME))
+        return style.sized(node._replace(form="brief", text=text))
 
     # the header's share, and what of it the tree may take beside a part of a segment
     share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - style.count(END) - style.count(_KIND)
     share -= plan.note.tokens if plan.note else 0
-    for_tree = share - min(_PROVISIONAL * share, bool(plan.part) * (_LONGER * style.cap + _FRAME))
+    for_tree = share - min(_PROVISIONAL * share, bool(plan.part) * (_LONGER * texts.sizes.leaf + _FRAME))
 
     # the nodes of before and the newly covered segments, the oldest merged
     places = [node for node, _ in plan.tree]
     places += map(Node.leaf, range(places[-1].stop if places else 0, plan.leaves))
     if not style.flat:
-        rule = MergeRule(min(room.header_target, for_tree), for_tree, style.step)
+        rule = MergeRule(min(room.header_target, for_tree), for_tree, texts.sizes.step)
         places = merge_oldest(places, lambda node: write(node).tokens, texts.is_more_than_stand_in, rule)
+        if sum(write(node).tokens for node in places) > for_tree:
+            places = _fewer(places, lambda node: write(node).tokens, for_tree / 2)
     nodes = [write(node) for node in places]
 
-    # above the share the oldest become briefs, in one batch; if all are, the oldest are left out, but not the newest
-    total = sum(node.tokens for node in nodes)
-    if total > for_tree:
-        for at, place in enumerate(places):
-            if total <= _BATCH * for_tree:
-                break
-            forms[place] = "brief"
-            total += write(place).tokens - nodes[at].tokens
-            nodes[at] = write(place)
+    # what is still too long is cut: the merge, which stands for most, to what the others leave, at least to half
+    if nodes and sum(node.tokens for node in nodes) > for_tree:
+        if style.flat:
+            nodes = [shortened(node, for_tree / len(nodes)) for node in nodes]
+            while sum(node.tokens for node in nodes) > for_tree and len(nodes) > 1:
+                nodes.pop(0)
         else:
-            while total + _FRAME > for_tree and len(nodes) > 1:
-                total -= nodes.pop(0).tokens
+            newest = [shortened(node, for_tree / 2 / len(nodes[1:])) for node in nodes[1:]]
+            nodes = [shortened(nodes[0], for_tree - sum(node.tokens for node in newest)), *newest]
     tree = tuple((node.node, node.form) for node in nodes if node.node is not None)
     if nodes and nodes[0].start > plan.start:
         nodes.insert(0, _counted(plan.start, nodes[0].start, style))
@@ -167,7 +165,7 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
         if (around := texts.around(part, left)) is not None:
             part, made = around
         else:
-            made = _without_rules(texts.part(part, min(style.cap, left)))
+            made = _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
         shown = HeaderNode(-1, 0, part.start, part.stop, "full", made.made_by, made.passes, made.text)
         nodes.append(style.sized(shown) if made.text else _counted(part.start, part.stop, style))
 
@@ -176,6 +174,19 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
     if plan.note:
         return choose_summaries(replace(plan, note=None), texts, room, style)
     return Summaries((_one_line(plan, texts, room, style),), None, tree, is_one_line=True)
+
+
+def _fewer(places: Sequence[Node], tokens: Callable[[Node], int], most: float) -> list[Node]:
+    """The newest segments that take at most so many tokens, and at least the last of several, behind a merge of all
+    others."""
+    kept, total = list[Node](), 0
+    for node in reversed(places):
+        total += tokens(node)
+        if node.width > 1 or (kept and total > most):
+            break
+        kept.insert(0, node)
+    first = kept[0].start if kept else places[-1].stop
+    return [Node(0, first), *kept] if first > 0 else list(places)
 
 
 def _counted(start: int, stop: int, style: Style) -> HeaderNode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
 
@@ -19,7 +19,7 @@ from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import CUTTING_VERSION
-from summarizing_context.settings.values import DEFAULT_CAPS, FIRST_CAP, Settings, summary_sizes
+from summarizing_context.settings.values import FIRST_CAP, Settings, SummarySizes, every_size
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import in_use
@@ -56,7 +56,7 @@ class Recipe:
     memory: str = ""  # of memories
     memory_tokens: int = FIRST_CAP
     rules: str = ""  # of replies on standing rules
-    other_caps: tuple[str, ...] = ()  # recipes made for another budget, whose summaries of segments serve too
+    other_rooms: tuple[Recipe, ...] = ()  # how they are made for rooms of other sizes
     asks_pool: bool = False  # a pool's workers claim what they pay for; this process claims nothing
 
     @property
@@ -149,15 +149,25 @@ class Jobs:
         children = list(map(self._child, node.children))
         return lambda: self._summaries.extract(render_children([text() for text in children]), "rollup")
 
+    @property
+    def _sized(self) -> Recipe:
+        """The recipe for the room that views have now."""
+        recipes, leaf = (self._recipe, *self._recipe.other_rooms), self._summaries.sizes.leaf
+        return next((recipe for recipe in recipes if recipe.max_tokens == leaf), self._recipe)
+
     def key(self, want: Want) -> SummaryKey:
-        recipe = self._recipe
+        recipe = self._sized
         if want.node == NOTE:
             return SummaryKey(want.hash, recipe.focus)
         return SummaryKey(want.hash, recipe.rollup if want.node.width > 1 else recipe.segment)
 
     def other_keys(self, want: Want) -> list[SummaryKey]:
-        """Where else a summary may be that serves: what was made for another budget."""
-        return [SummaryKey(want.hash, recipe) for recipe in self._recipe.other_caps] if want.node.width == 1 else []
+        """Where else a summary may be that serves: what was made for a room of another size, the largest first."""
+        if want.node.width > 1:
+            return []
+        recipes, used = (self._recipe, *self._recipe.other_rooms), self._sized
+        others = sorted(recipes, key=lambda recipe: -recipe.max_tokens)
+        return [SummaryKey(want.hash, recipe.segment) for recipe in others if recipe is not used]
 
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
@@ -172,7 +182,7 @@ class Jobs:
     def _job(
         self, prompted: Literal["segment", "rollup", "focus"], want: Want, content: str, entries: range
     ) -> SummaryJob:
-        source, recipe = estimate_text(content), self._recipe
+        source, recipe = estimate_text(content), self._sized
         is_merge = prompted == "rollup"
         rank = want.node.rank if is_merge else 0
         cap, share = (recipe.merge_tokens, _MERGE_SHARE) if is_merge else (recipe.max_tokens, _SHARE)
@@ -202,9 +212,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
     `redact` function may say in an attribute `version` what it takes out.
     """
     prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
-    sizes, memory_tokens = summary_sizes(settings), settings.summary_max_tokens or FIRST_CAP
-    caps = {"segment": sizes.leaf, "rollup": sizes.merge, "focus": sizes.leaf, "memory": memory_tokens}
-    caps["rules"] = RULES_TOKENS
+    memory_tokens = settings.summary_max_tokens or FIRST_CAP
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "renderer": RENDERER_VERSION if own else ", ".join(_FOR_A_MODEL),
@@ -215,30 +223,30 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
 
     more = None if own else settings.summary_instructions
 
-    def hash_of(kind: str, **other: object) -> str:
+    def hash_of(kind: str, max_tokens: int) -> str:
         asked = {"instructions": more} if more and kind in _INSTRUCTED else {}
-        fixed = {"max_tokens": caps[kind], "kind": kind, "prompt": None if own else prompts[kind].hash}
-        return recipe_hash({**common, **asked, **fixed, **other})
+        fixed = {"max_tokens": max_tokens, "kind": kind, "prompt": None if own else prompts[kind].hash}
+        return recipe_hash({**common, **asked, **fixed})
 
     def instructions(kind: Prompted, rank: int, max_tokens: int) -> str:
         text = prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
         return f"{text}\n\n{more}" if more and kind in _INSTRUCTED else text
 
-    # segments' caps that other budgets would have, the largest first
-    has_others = not own and settings.summary_max_tokens is None
-    other_caps = sorted(set(DEFAULT_CAPS) - {sizes.leaf}, reverse=True) if has_others else []
-    return Recipe(
-        maker="extractive" if own else "model",
-        segment=hash_of("segment"),
-        rollup=hash_of("rollup"),
-        shared=name is not None,
-        max_tokens=sizes.leaf,
-        merge_tokens=sizes.merge,
-        instructions=instructions,
-        focus=hash_of("focus"),
-        memory=hash_of("memory"),
-        memory_tokens=memory_tokens,
-        rules=hash_of("rules"),
-        other_caps=tuple(hash_of("segment", max_tokens=cap) for cap in other_caps),
-        redact=None if own else redact,
-    )
+    def for_room(sizes: SummarySizes) -> Recipe:
+        return Recipe(
+            maker="extractive" if own else "model",
+            segment=hash_of("segment", sizes.leaf),
+            rollup=hash_of("rollup", sizes.merge),
+            shared=name is not None,
+            max_tokens=sizes.leaf,
+            merge_tokens=sizes.merge,
+            instructions=instructions,
+            focus=hash_of("focus", sizes.leaf),
+            memory=hash_of("memory", memory_tokens),
+            memory_tokens=memory_tokens,
+            rules=hash_of("rules", RULES_TOKENS),
+            redact=None if own else redact,
+        )
+
+    first, *others = map(for_room, every_size(settings))
+    return replace(first, other_rooms=tuple(others))

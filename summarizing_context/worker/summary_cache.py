@@ -26,7 +26,7 @@ from summarizing_context.log.tree import (
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import KEY_LINES, cut_results
-from summarizing_context.settings.values import SummarySizes
+from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.summarizers.extractive.summarizer import Extracts
 from summarizing_context.worker.topic_notes import Focus, TopicNotes
 
@@ -40,14 +40,13 @@ _SHORT = 60  # tokens below which a provisional text is skimmed
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass."""
 
-    def __init__(self, log: MessageLog, extracts: Extracts, *, maker: Maker, sizes: SummarySizes) -> None:
+    def __init__(self, log: MessageLog, extracts: Extracts, *, maker: Maker, settings: Settings) -> None:
         self._log = log
         self._extracts = extracts
         self._maker: Maker = maker
-        self._cap = cap = sizes.leaf
-        self._sizes = sizes
-        self._no_view = HeaderPlace(None, sizes.target)
-        self._places: tuple[HeaderPlace, ...] = (self._no_view,)
+        self._settings = settings
+        self.sizes = summary_sizes(settings)
+        self._places: tuple[HeaderPlace, ...] = ()
         self._is_near = False  # the next view may cover every segment
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self.is_requested = False  # summaries are wanted of what no view covers
@@ -60,7 +59,7 @@ class SummaryCache:
         self._unread: dict[str, int] = {}  # unread tokens cut out of a source
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
-        self.notes = TopicNotes(log, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
+        self.notes = TopicNotes(log, extracts.about, extracts.excerpt, by_model=maker == "model", cap=self.sizes.leaf)
 
     @property
     def by_model(self) -> bool:
@@ -80,34 +79,39 @@ class SummaryCache:
         merges = (node.node for node in nodes if stand_ins([node]))
         self._requested = tuple(node for node in merges if node is not None and node.width > 1)
 
+    def use_room(self, tokens: float) -> None:
+        """Summaries made from now on are sized by the room of views."""
+        self.sizes = summary_sizes(self._settings, tokens)
+
     def foresee(self, is_near: bool) -> None:
         """Whether the next activation is near."""
         self._is_near = is_near
 
     def keep_headers(self, places: Iterable[HeaderPlace]) -> None:
         """This is what the headers of views show now."""
-        self._places, self._requested = tuple(dict.fromkeys(places)) or (self._no_view,), ()
+        self._places, self._requested = tuple(dict.fromkeys(places)), ()
         self.is_requested = False
 
     def needed_merges(self) -> list[Node]:
         """Merges that views show or will show next, ready or not."""
-        shown = [place.oldest for place in self._places if place.oldest is not None and place.oldest.width > 1]
-        segments, step = len(self._log.segments), self._sizes.step
+        places = self._places or (HeaderPlace(None, self.sizes.target),)
+        shown = [place.oldest for place in places if place.oldest is not None and place.oldest.width > 1]
+        segments, step = len(self._log.segments), self.sizes.step
         soon = segments if self._is_near else 0
-        ahead = [next_merge(place, self._leaf_tokens, soon, self._merge_tokens(place), step) for place in self._places]
+        ahead = [next_merge(place, self._leaf_tokens, soon, self._merge_tokens(place), step) for place in places]
         needed = dict.fromkeys([*shown, *self._requested, *(node for node in ahead if node is not None)])
         return [node for node in needed if node.stop <= segments]
 
     def shown_tokens(self, segment: int | None) -> int:
         """What a header takes for the summary of a segment, or, for None, of one to come; the cap until it is ready."""
         known = None if segment is None else self._leaf_tokens(segment)
-        return FRAME + (self._cap if known is None else known)
+        return FRAME + (self.sizes.leaf if known is None else known)
 
     def _merge_tokens(self, place: HeaderPlace) -> int:
         """What the next merge of a header takes, about: as much as the present one."""
         oldest = place.oldest
         if oldest is None or oldest.width == 1 or not self.is_ready(oldest):
-            return self._sizes.merge
+            return self.sizes.merge
         return estimate_text(self.text_of(oldest).text)
 
     def _leaf_tokens(self, segment: int) -> int | None:
@@ -228,7 +232,7 @@ class SummaryCache:
         if hash not in self._stand_ins:
             by_own = self._maker == "extractive" and all(text.made_by != "stand-in" for text in texts)
             children = render_children([text.text for text in texts])
-            text = self._extracts.thorough(children, kind="rollup", max_tokens=self._sizes.merge)
+            text = self._extracts.thorough(children, kind="rollup", max_tokens=self.sizes.merge)
             passes = 1 + max(text.passes for text in texts)
             self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", passes)
         return self._stand_ins[hash]
@@ -245,7 +249,7 @@ class SummaryCache:
         source. No view depends on that."""
         if self.is_ready(Node.leaf(leaf)):
             return self.text_of(Node.leaf(leaf)).text
-        return self._extracts.skim(self._log.content(leaf), self._cap)
+        return self._extracts.skim(self._log.content(leaf), self.sizes.leaf)
 
     def leaves(self) -> list[HeaderNode]:
         """Every segment's summary, as a block of a header that shows all of them."""
@@ -280,11 +284,16 @@ class SummaryCache:
 
     def extract(self, content: str, kind: Literal["segment", "rollup"]) -> str:
         """What the extractive pass writes for a source, or for children to be merged."""
-        most = self._cap if kind == "segment" else self._sizes.merge
+        most = self.sizes.leaf if kind == "segment" else self.sizes.merge
         return self._extracts.thorough(content, kind=kind, max_tokens=most)
 
     def brief(self, text: str, max_tokens: int) -> str:
+        """A line or three of a summary."""
         return self._extracts.brief(text, max_tokens)
+
+    def cut(self, text: str, max_tokens: int) -> str:
+        """A summary without the last lines of its longest sections."""
+        return self._extracts.cut(text, max_tokens)
 
     def drops(self, node: Node, text: str) -> tuple[str, ...]:
         """Exact values of a node's source that `text`, shown for it, does not hold. A merge's source are its
@@ -297,9 +306,9 @@ class SummaryCache:
         segment, extracts, content = self._log.segments[leaf], self._extracts, self._log.content(leaf)
         self._allowance -= segment.size // segment.parts
         if is_thorough := self._allowance >= 0:
-            text = extracts.thorough(content, kind="segment", max_tokens=self._cap)
+            text = extracts.thorough(content, kind="segment", max_tokens=self.sizes.leaf)
         else:
-            text = extracts.skim(content, min(_SKIM_TOKENS, self._cap))
+            text = extracts.skim(content, min(_SKIM_TOKENS, self.sizes.leaf))
         by_own = is_thorough and self._maker == "extractive"
         self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", 1)
         self._seen.add(hash)
@@ -308,7 +317,7 @@ class SummaryCache:
     def _is_own_summary(self, leaf: Node) -> bool:
         """Whether a segment is so short that its own text stands for it; then that is ready."""
         segment = self._log.segments[leaf.start]
-        if segment.parts > 1 or segment.is_early or segment.size > 2 * self._cap:
+        if segment.parts > 1 or segment.is_early or segment.size > 2 * self.sizes.leaf:
             return False
         hash = self._log.hashes[leaf.start]
         self._seen.add(hash)

@@ -45,4 +45,6 @@ async def test_a_long_result_keeps_its_share_beside_a_full_header(seed: int) -> 
             cut_short += [len(row["content"]) for row in view if row["role"] == "tool" and "left out" in row["content"]]
     assert activations > 5
     assert long > 20
-    assert min(cut_short, default=1_000) >= 1_000, "what is cut short keeps about 290 tokens of the 2,000 beside the system row"
+    assert min(cut_short, default=1_000) >= 1_000, (
+        "what is cut short keeps about 290 tokens of the 2,000 beside the system row"
+    )
