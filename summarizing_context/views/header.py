@@ -142,7 +142,7 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
     if not style.flat:
         rule = MergeRule(min(room.header_target, for_tree), for_tree, texts.sizes.step)
         places = merge_oldest(places, lambda node: write(node).tokens, texts.is_more_than_stand_in, rule)
-        if sum(write(node).tokens for node in places) > for_tree:
+        if places and sum(write(node).tokens for node in places) > for_tree:
             places = _fewer(places, lambda node: write(node).tokens, for_tree / 2)
     nodes = [write(node) for node in places]
 
