@@ -137,21 +137,25 @@ def merge_oldest(
 
 def _rests(shown: Sequence[Node], tokens: Callable[[Node], int], rule: MergeRule) -> dict[int, float]:
     """Where a wide merge may end, each with the tokens of the leaves behind it: at multiples of the step, or of the
-    least step, that leave no more than the target; else at the newest multiple of that."""
+    least step, that leave no more than the target; where these leave none, anywhere."""
     leaves = [node for node in shown if node.width == 1]
-    for step in (rule.step, LEAST_STEP):
-        found, rest = dict[int, float](), 0.0
-        for leaf in reversed(leaves):
-            if rest > rule.target:
-                break
-            if leaf.stop % step == 0:
-                found[leaf.stop] = rest
-            rest += tokens(leaf)
-        if found:
+    rests, rest = dict[int, float](), 0.0
+    for leaf in reversed(leaves):
+        if rest > rule.target:
+            break
+        rests[leaf.stop] = rest
+        rest += tokens(leaf)
+    return _stepped(rests, rule.step, rule.target) or ({leaves[-1].stop: 0.0} if leaves else {})
+
+
+def _stepped(rests: dict[int, float], step: int, target: float) -> dict[int, float]:
+    """Those of the places that are multiples of the step, or of the least step; all where these leave too little behind
+    the merge, or too much."""
+    for each in (step, LEAST_STEP):
+        found = {stop: rest for stop, rest in rests.items() if stop % each == 0}
+        if any(0 < rest <= 2 * BEHIND * target for rest in found.values()):
             return found
-    newest = shown[-1].stop // LEAST_STEP * LEAST_STEP if shown else 0
-    behind = [leaf for leaf in leaves if leaf.start >= newest]
-    return {newest: float(sum(map(tokens, behind)))} if len(leaves) > len(behind) else {}
+    return rests
 
 
 _AHEAD = 0.75  # of the target, from which on the next merge is made
@@ -184,15 +188,15 @@ def next_merge(
     """
     target, rest = place.target, 0.0
     before = merge + FRAME if place.merged else 0
-    stops: dict[int, float] = {}
+    rests: dict[int, float] = {}
     for segment in range(segments - 1, place.merged - 1, -1):
         if before + rest > target:
             break
-        if (segment + 1) % step == 0:
-            stops[segment + 1] = rest
+        rests[segment + 1] = rest
         if (size := tokens(segment)) is None:
             return None
         rest += size + FRAME
+    stops = _stepped(rests, step, target)
     if not stops or before + rest < _AHEAD * target:
         return None
     wanted = BEHIND * target - max(0.0, target - before - rest)  # what is still to come will stand behind it too

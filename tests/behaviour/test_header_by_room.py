@@ -1,0 +1,92 @@
+"""The header is sized by the room that system rows leave, and fair by what its blocks stand for.
+
+`python -m tests.behaviour.test_header_by_room` prints the table of all cells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import NamedTuple
+
+import pytest
+
+from summarizing_context import Settings, SummaryJob, open_context
+from summarizing_context.log.tree import HeaderNode
+from summarizing_context.testing import ScriptedSummarizer, default_summary
+
+BUDGETS = (8_000, 16_000, 32_000, 100_000)
+SYSTEM = (0.0, 0.2, 0.5, 0.7)  # of the budget
+SEGMENTS = (1, 4, 16, 64)
+WORDS = "boats carry bread along quiet rivers while early lamps shine over narrow wooden bridges in winter".split" "
+
+
+class Cell(NamedTuple):
+    room: int  # tokens beside the system row
+    merge: HeaderNode | None
+    leaves: list[HeaderNode]
+
+    @property
+    def tokens(self) -> int:
+        return sum(node.tokens for node in [*([self.merge] if self.merge else []), *self.leaves])
+
+    @property
+    def is_fair(self) -> bool:
+        """The merge stands whole, or it takes at least half, unless it stands for the smaller part."""
+        if self.merge is None or self.merge.form == "full":
+            return all(leaf.form == "full" for leaf in self.leaves) or self.merge is None
+        behind = sum(leaf.stop - leaf.start for leaf in self.leaves)
+        return self.merge.stop - self.merge.start <= behind or 2 * self.merge.tokens >= 0.9 * self.tokens
+
+
+def at_length(job: SummaryJob) -> str:
+    """A summary of about the length that it may have."""
+    dice = random.Random(job.range_hash)
+    words = (dice.choice(WORDS) for _ in range(6 * (job.max_tokens // 12 - 5)))
+    lines = (f"\n- {' '.join(six)}" for six in zip(*[words] * 6, strict=False))
+    return default_summary(job) + ("".join(lines) if job.kind in ("segment", "rollup") else "")
+
+
+async def cell(budget: int, system: float, segments: int) -> Cell:
+    dice, fixed = random.Random(7), int(system * budget)
+    settings = Settings(max_tokens=budget, idle_after=None, start_at=0.0)
+    async with open_context(
+        settings, summarizer=ScriptedSummarizer(at_length), count_tokens=lambda text: len(text) // 4
+    ) as context:
+        if fixed:
+            await context.add_message({"role": "system", "content": "rule" * (fixed - 8)})
+        number = 0
+        while context.statistics().segments < segments:
+            words = " ".join(f"word{dice.randrange(999)}" for _ in range(640))
+            await context.add_message({"role": ("user", "assistant")[number % 2], "content": words})
+            number += 1
+        for _ in range(4):
+            await context.wait_idle()
+            await context.summarize(1)
+        nodes = context.explain(drops=False)
+        merges = [node for node in nodes if node.segments > 1]
+        return Cell(budget - fixed, merges[0] if merges else None, [node for node in nodes if node not in merges])
+
+
+@pytest.mark.parametrize("segments", SEGMENTS)
+@pytest.mark.parametrize("system", SYSTEM)
+@pytest.mark.parametrize("budget", BUDGETS[:3])
+async def test_the_merge_keeps_its_share_in_any_room(budget: int, system: float, segments: int) -> None:
+    found = await cell(budget, system, segments)
+    assert found.is_fair
+    assert found.tokens <= 0.55 * found.room
+    assert len(found.leaves) + bool(found.merge) > 0
+    if segments >= 16 and found.room >= 4_000:
+        assert found.tokens >= 0.2 * found.room, "no room stays empty beside what could be told"
+
+
+async def table() -> None:
+    for budget in BUDGETS:
+        for system in SYSTEM:
+            cells = [await cell(budget, system, segments) for segments in SEGMENTS]
+            told = [f"{c.merge.tokens if c.merge else 0:>5} + {sum(n.tokens for n in c.leaves):>5}" for c in cells]
+            print(f"{budget:>7} {system:>4.0%} {cells[0].room:>7}  " + "  ".join(told), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(table())
