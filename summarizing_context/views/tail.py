@@ -80,7 +80,7 @@ def newest_whole(log: MessageLog, start: int, room: Room) -> Whole:
     little more. None of them where the room is tight."""
     stop = len(log)
     if room.squeeze or stop <= start:
-        return Whole()
+        return Whole(stop, stop)
     first = bisect_left(log.tokens, log.tokens[stop] - _WHOLE * room.shared, lo=start, hi=stop)
     if first < stop and (begun := log.group_start(first)) < first:
         first = log.group_stop(begun)
