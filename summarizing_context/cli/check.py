@@ -12,8 +12,9 @@ import typer
 from rich.text import Text
 
 from summarizing_context.cli.options import TRY, BaseUrl, OwnSettings, command
-from summarizing_context.cli.output import Result, Status, facts
+from summarizing_context.cli.output import Result, Status
 from summarizing_context.cli.sessions import find_sessions
+from summarizing_context.cli.tables import facts
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
 from summarizing_context.settings.addresses import is_address, shown_store
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
+from summarizing_context.cli.output import InputError, Result
+from summarizing_context.cli.tables import PROGRAM, plain
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import PromptsPath, argument, command, flag, option, path_option
-from summarizing_context.cli.output import InputError, Result, Status, dim, plain, table, told_lines
+from summarizing_context.cli.output import InputError, Result, Status
 from summarizing_context.cli.sessions import find_session
+from summarizing_context.cli.tables import dim, plain, table, told_lines
 
 if TYPE_CHECKING:
     from summarizing_context.messages.tokens import TokenCounter
@@ -146,21 +147,16 @@ def render(
     settings = Settings.load(store=":memory:", summarizer="extractive")
     jobs = anyio.run(partial(jobs_for, messages, settings, purpose=prompt.name, topic=topic, rank=rank))
     rendered = render_request(prompt, jobs, number, counter.count)
-    whole, fixed, parts = rendered.tokens, rendered.fixed_tokens, rendered.parts
-    sums = {"tokens": whole, "fixed_tokens": fixed, "token_counter": counter.name}
+    parts = rendered.parts
+    sums = {"tokens": rendered.tokens, "fixed_tokens": rendered.fixed_tokens, "token_counter": counter.name}
     document = {**asdict(rendered), **sums, "parts": [part._asdict() for part in parts]}
-
-    def share(tokens: int) -> str:
-        return f"{tokens / max(whole, 1):.1%}"
-
     where = f"messages {rendered.start}–{rendered.stop - 1}, number {rendered.number} of {rendered.among}"
-    columns = ("slot", "part", "same every time", "#tokens", "#share")
-    rows = [(one.slot, one.name, "yes" if one.fixed else "no", one.tokens, share(one.tokens)) for one in parts]
-    made = table(f"{rendered.prompt} for {where}", *columns, rows=rows)
-    made.add_section()
-    made.add_row("", "of it the same every time", "", f"{fixed:,}", share(fixed))
-    made.add_row("", "the request", "", f"{whole:,}", "100.0%")
-    made.caption = f"counted by {counter.name}; the answer may have {rendered.max_tokens:,} tokens"
+    rows = [(one.slot, one.name, "yes" if one.fixed else "no", one.tokens) for one in parts]
+    made = table(f"{rendered.prompt} for {where}", "slot", "part", "same every time", "#tokens", rows=rows)
+    made.caption = (
+        f"{rendered.tokens:,} tokens by {counter.name}, {rendered.fixed_tokens:,} of them the same every time"
+    )
+    made.caption += f"; the answer may have {rendered.max_tokens:,}"
     system, user = ("".join(part.text for part in parts if part.slot == slot) for slot in ("system", "user"))
     lines = user.split("\n")
     if not full and len(lines) > 17:  # eight at either end

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as changed
 from functools import partial
 from pathlib import Path
@@ -23,10 +23,8 @@ from rich.text import Text
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import TRY, command, flag, option, path_option, read_tokens
-from summarizing_context.cli.output import (
-    InputError,
-    Result,
-    Status,
+from summarizing_context.cli.output import InputError, Result, Status, progress, stop_asked
+from summarizing_context.cli.tables import (
     cell,
     counted,
     dim,
@@ -34,9 +32,7 @@ from summarizing_context.cli.output import (
     facts,
     number,
     plain,
-    progress,
     shell_line,
-    stop_asked,
     table,
     told_lines,
     verdict,
@@ -106,24 +102,19 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
 
     tally, figures, findings = report.tally, report.tally.figures(), report.findings
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in report.activations_by_reason.items())
-    happened: list[tuple[str, object, str]] = [
+    broken = sum(figures[law] for law in tally.broken_laws())
+    yield facts("What happened", [
         ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {report.token_counter}"),
         ("views", tally.views, "one before each answer of the agent"),
         ("mean view", round(figures["mean_view_tokens"]), "tokens"),
         ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
-        ("views over budget", verdict(tally.over_budget_views), ""),
-        ("views a provider would refuse", verdict(tally.tool_unsafe_views), "a call parted from its result"),
-        ("views out of order", verdict(tally.out_of_order_views), ""),
-        ("views that hide the newest message", verdict(tally.newest_missing_views), ""),
+        ("broken laws", verdict(broken), "calls keep their results, the order holds, the newest message is shown"),
         ("views refused", verdict(tally.refused_views), "no room for the system rows"),
-        ("tokens that no summary has read", verdict(tally.unseen_tokens), "of what has left the view"),
         ("waited for a model", verdict(report.waited_views), f"the slowest view took {report.slowest_ms:.1f} ms"),
         ("summaries made", report.summaries, "in the background"),
         ("activations", tally.activations, reasons or "the whole session fits"),
-        ("other breaks of the prefix", verdict(tally.append_only_breaks), "so a provider's prompt cache keeps hitting"),
-        ("prefix reused", f"{figures['prefix_hit']:.1%}", "of all view tokens"),
-    ]
-    yield facts("What happened", happened)
+        ("prefix reused", f"{figures['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
+    ])  # fmt: skip
     marks = {True: Text("yes", "green"), False: Text("no", "bold red")}
     answers = ((one.question, marks[one.found], marks[one.without], dim(one.words)) for one in findings)
     columns = ("question", "view", "newest", "answer")
@@ -134,14 +125,13 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
     yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
     yield "What a view leaves out stays in the log: 'recall' and 'search' find it.\n"
     sent, whole = report.sent, report.whole
-    saved: list[tuple[str, object, str]] = [
+    yield facts("What it saved", [
         ("tokens sent", sent.tokens, f"{number(whole.tokens)} with the whole history in each request"),
         ("saved", f"{1 - sent.tokens / max(whole.tokens, 1):.0%}", "of the tokens"),
         ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
         ("price of the input", dollars(sent.dollars), f"{dollars(whole.dollars)} with the whole history"),
         ("", "", f"at {PRICED_MODEL}'s list price, with its prompt cache"),
-    ]
-    yield facts("What it saved", saved)
+    ])  # fmt: skip
     store = keep or Path("demo.db")
     yield "What to type next"
     if not keep:
@@ -241,7 +231,7 @@ def replay(
 
 def _judged(tallies: Sequence[Tally]) -> Result:
     """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
-    from summarizing_context.evaluation.replay import TIMINGS, add_up, add_up_by_variant
+    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, add_up_by_variant
 
     sums, total = add_up_by_variant(tallies), add_up(tallies)
     document = {
@@ -253,46 +243,41 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     strategies = len({tally.strategy for tally in tallies}) > 1
     if len(sums) > 1 and not strategies:
         sums = [*sums, total]
-    few = len(tallies) <= _MOST_ROWS
-    told = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
+    is_few = len(tallies) <= _MOST_ROWS
+    told = tallies if is_few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
     shown: list[RenderableType] = []
 
-    def add_table(title: str, rows: Sequence[Tally], *columns: tuple[str, str, Callable[[Any], object]]) -> None:
-        titles = (*(["strategy"] if strategies else []), "#budget", *(f"#{name}" for name, _, _ in columns))
-        made = table(title, "file", *titles, wide="file")
-        for tally in (*rows, *sums):
-            if sums and tally is sums[0]:
-                made.add_section()
-            figures = tally.figures()
-            lead = [plain(Path(tally.file).name), *([tally.strategy or "all"] if strategies else [])]
-            cells = (show(figures[figure]) for _, figure, show in columns)
-            made.add_row(*map(cell, (*lead, tally.budget, *cells)))
+    def add_table(
+        title: str, rows: Sequence[Tally], columns: Mapping[str, tuple[str, Any]]
+    ) -> None:
+        lead = ("file", "strategy", "#budget") if strategies else ("file", "#budget")
+        made = table(title, *lead, *(f"#{name}" for name in columns), wide="file")
+        for group in (rows, sums):
+            for tally in group:
+                figures = tally.figures()
+                named = {"file": Path(tally.file).name, "strategy": tally.strategy or "all", "#budget": tally.budget}
+                cells = (*(named[name] for name in lead), *(show(figures[name]) for name, show in columns.values()))
+                made.add_row(*map(cell, cells))
+            made.add_section()
         shown.append(made)
 
-    laws = [
-        ("over", "over_budget_views", verdict),
-        ("unsafe", "tool_unsafe_views", verdict),
-        ("order", "out_of_order_views", verdict),
-        ("hidden", "newest_missing_views", verdict),
-        ("unseen", "unseen_tokens", verdict),
-        ("breaks", "append_only_breaks", verdict),
-    ]
-    refused = [("refused", "refused_views", number)] if total.refused_views else []
-    add_table("Laws: 0 is right", told, *refused, *laws)
-    add_table(
-        "Views",
-        tallies if few else [],
-        ("mean", "mean_view_tokens", round),
-        ("activ.", "activations", number),
-        ("reused", "prefix_hit", "{:.1%}".format),
-        ("uncached", "uncached_tokens", number),
-        ("ms p99", "view_p99_ms", "{:.1f}".format),
-    )
+    headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
+    laws = {heading: (figure, verdict) for heading, figure in zip(headings, LAW_FIGURES, strict=True)}
+    refused = {"refused": ("refused_views", number)} if total.refused_views else {}
+    add_table("Laws: 0 is right", told, {**refused, **laws})
+    views = {
+        "mean": ("mean_view_tokens", round),
+        "activ.": ("activations", number),
+        "reused": ("prefix_hit", "{:.1%}".format),
+        "uncached": ("uncached_tokens", number),
+        "ms p99": ("view_p99_ms", "{:.1f}".format),
+    }
+    add_table("Views", tallies if is_few else [], views)
     words = "A view is what a request would send. activ.: how often it moved on; reused: the share that a prompt cache"
     shown.append(dim(f"{words} holds."))
-    names = ("views", "history_tokens", "model_calls", "model_input_tokens", "model_output_tokens")
-    headings = ("views", "history", "calls", "input", "output")
-    add_table("Summaries", [], *((head, name, number) for head, name in zip(headings, names, strict=True)))
+    names = {"views": "views", "history": "history_tokens", "calls": "model_calls", "input": "model_input_tokens"}
+    names["output"] = "model_output_tokens"
+    add_table("Summaries", [], {heading: (name, number) for heading, name in names.items()})
     if not total.model_calls:
         shown.append(dim("No model was called; where none is named, summaries are extracted from the text."))
     if total.token_counter is not None:
@@ -300,10 +285,7 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     if compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
         titles = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
         keys = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
-        rows = (
-            [Path(tally.file).name, *("-" if size is None else size for size in (tally.budget, *map(one.get, keys)))]
-            for tally, one in compactions
-        )
+        rows = ([Path(tally.file).name, tally.budget, *map(one.get, keys)] for tally, one in compactions)
         title = "Where the client compacted its own context"
         shown.append(table(title, "file", *titles, rows=rows, wide="file"))
         shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
@@ -318,13 +300,6 @@ def _judged(tallies: Sequence[Tally]) -> Result:
 
 
 _SKIPPED = "Skipped, being no messages"
-_WHY = {  # records were left out, where their kind does not say it
-    "other branch": "rewound by the user",
-    "repeated row": "copies of earlier ones",
-    "repeated block": "copies of earlier ones",
-    "missing parent": "lost; the row before it in the file was taken",
-    "dropped call": "unfinished or malformed",
-}
 _NEXT = """\
 Next, with the same PATH:
   summarizing-context replay PATH --dry-run --summarizer openai --model NAME
@@ -332,16 +307,13 @@ Next, with the same PATH:
   summarizing-context inspect --store logs.db"""
 
 
-def _told_counts(title: str, counts: Mapping[str, int]) -> Iterable[RenderableType]:
-    """Yield a line of counts by their kind: what the user would miss first, then what is most; none for no counts."""
-    missed = {kind for kind in counts if kind in _WHY or kind.endswith("call")}
-    ranked = sorted(counts.items(), key=lambda one: (one[0] not in missed, -one[1], one[0]))
-    most = len(ranked) if len(ranked) == 7 else 6
-    said = [f"{count:,} {kind}" + (f" ({_WHY[kind]})" if kind in _WHY else "") for kind, count in ranked[:most]]
-    if others := ranked[most:]:
+def _told_counts(title: str, counts: Mapping[str, int]) -> list[Text]:
+    """Return a line of counts by their kind, the most frequent first; none for no counts."""
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    said = [f"{count:,} {kind}" for kind, count in ranked[:6]]
+    if others := ranked[6:]:
         said.append(f"and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}")
-    if said:
-        yield dim(f"{title}: {', '.join(said)}.")
+    return [dim(f"{title}: {', '.join(said)}.")] if said else []
 
 
 def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
@@ -355,11 +327,11 @@ def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
     sums, total = add_up_by_budget(rows), add_up_forecasts(rows)
     titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
     made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, wide="file")
-    for row in (*(rows if len(rows) <= _MOST_ROWS else []), *sums, *([total] if len(sums) > 1 else [])):
-        if row is sums[0]:
-            made.add_section()
-        figures = (row.budget, row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
-        made.add_row(plain(Path(row.file).name), *map(number, figures), dollars(row.cost(price)))
+    for group in (rows if len(rows) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
+        for row in group:
+            figures = (row.budget, row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
+            made.add_row(plain(Path(row.file).name), *map(number, figures), dollars(row.cost(price)))
+        made.add_section()
     words = f"No price is known for {model!r}; the setting prices names a file that has one."
     if price is not None:
         words = f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
@@ -400,9 +372,9 @@ def import_transcripts(
         import ~/.codex/sessions --store logs.db
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.errors import MessageError, TranscriptError
-    from summarizing_context.messages.validation import check_message
-    from summarizing_context.transcripts import find_transcripts, read
+    from summarizing_context.errors import TranscriptError
+    from summarizing_context.evaluation.retention import read_checked
+    from summarizing_context.transcripts import find_transcripts
 
     settings = options.OwnSettings(config=config).load(store=store)
     if str(settings.store) == ":memory:":
@@ -440,13 +412,7 @@ def import_transcripts(
 
         for path in files:
             try:
-                logs = [log for log in read(path, format=format) if log.messages]
-                for log in logs:  # all are checked before any session is changed
-                    for index, message in enumerate(log.messages):
-                        try:
-                            check_message(message)
-                        except MessageError as error:
-                            raise TranscriptError(f"{log.where(index)}: {error}") from error
+                logs = read_checked(path, format)  # all of it, before any session is changed
                 rows += [anyio.run(import_log, log) for log in logs if goes_on()]
             except TranscriptError as error:
                 unreadable.append(error)

@@ -16,8 +16,9 @@ import typer
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import LOOK, SERVE, command, flag, option, read_address
-from summarizing_context.cli.output import InputError, plain, tell
+from summarizing_context.cli.output import InputError, tell
 from summarizing_context.cli.sessions import find_sessions
+from summarizing_context.cli.tables import plain
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 

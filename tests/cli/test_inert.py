@@ -16,7 +16,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from summarizing_context.assembly import open_context
-from summarizing_context.cli import output
+from summarizing_context.cli import output, tables
 from summarizing_context.settings.values import Settings
 from tests.laws.builders import call, result
 
@@ -46,10 +46,10 @@ def assert_inert(shown: str) -> None:
 def test_every_way_of_printing_shows_markup_and_escapes_as_text(texts, to_terminal):
     console = output.screen()
     console.file, console._force_terminal = io.StringIO(), to_terminal
-    made = output.table(f"Title {texts[0]}", texts[-1], "#" + texts[0], wide=texts[-1])
+    made = tables.table(f"Title {texts[0]}", texts[-1], "#" + texts[0], wide=texts[-1])
     made.add_row(*(texts * 2)[:2])
     console.print(made)
-    console.print(output.facts(texts[0], [(text, text, text) for text in texts]))
+    console.print(tables.facts(texts[0], [(text, text, text) for text in texts]))
     for text in texts:
         console.print(text)
         console.print(text, style="dim", soft_wrap=True)
