@@ -247,9 +247,7 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     told = tallies if is_few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
     shown: list[RenderableType] = []
 
-    def add_table(
-        title: str, rows: Sequence[Tally], columns: Mapping[str, tuple[str, Any]]
-    ) -> None:
+    def add_table(title: str, rows: Sequence[Tally], columns: Mapping[str, tuple[str, Any]]) -> None:
         lead = ("file", "strategy", "#budget") if strategies else ("file", "#budget")
         made = table(title, *lead, *(f"#{name}" for name in columns), wide="file")
         for group in (rows, sums):

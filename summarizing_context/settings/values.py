@@ -26,12 +26,13 @@ from summarizing_context.settings.rules import (
     KEY_ALIASES,
     SUMMARIES_PER_SEGMENT,
     DefaultNumber,
+    Given,
     Refused,
-    Setting,
     Source,
     accepted,
     declared,
     flattened,
+    shown_name,
 )
 
 ENV_PREFIX = "SUMMARIZING_CONTEXT_"
@@ -110,7 +111,7 @@ def _all_checked(cls: type[S]) -> type[S]:
     def checked(self: S, /, *positional: Any, **given: Any) -> None:
         if positional:
             raise SettingsError("settings are given by name, as in Settings(store='run.db', session_id='s1')")
-        keep(self, **accepted(declared(cls), [_mapping(given)]))
+        keep(self, **accepted(cls, _mapping(given)))
 
     cls.__init__ = checked  # type: ignore[assignment]
     return cls
@@ -259,22 +260,22 @@ class Settings:
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
         """Return settings from names and values of the right types, such as a host's configuration."""
-        return cls(**accepted(declared(cls), [_mapping(mapping)]))
+        return cls(**accepted(cls, _mapping(mapping)))
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], table: str = TOML_TABLE) -> Self:
         """Return settings from one table of a TOML file; a dotted name reaches an inner table."""
-        return cls(**accepted(declared(cls), [_file(path, tomllib.load, str(table))]))
+        return cls(**accepted(cls, _file(path, tomllib.load, str(table))))
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str], table: str | None = None) -> Self:
         """Return settings from a JSON file, all of it or one table; they may stand inside `context_management`."""
-        return cls(**accepted(declared(cls), [_file(path, json.load, table)]))
+        return cls(**accepted(cls, _file(path, json.load, table)))
 
     @classmethod
     def from_env(cls, prefix: str = ENV_PREFIX, environ: Mapping[str, str] | None = None) -> Self:
         """Return settings from the environment: `<prefix><NAME>`; an unknown variable with the prefix is refused."""
-        return cls(**accepted(declared(cls), [_environment(declared(cls), prefix, environ)]))
+        return cls(**accepted(cls, _environment(cls, prefix, environ)))
 
     @classmethod
     def load(
@@ -288,12 +289,12 @@ class Settings:
         **arguments: Any,
     ) -> Self:
         """Return settings from all places: argument over environment over file, TOML or `.json`, over default."""
-        sources = [_environment(declared(cls), prefix, environ), _mapping(arguments)]
+        sources = [_environment(cls, prefix, environ), _mapping(arguments)]
         if file is not None and str(file).lower().endswith(".json"):
             sources.insert(0, _file(file, json.load, table))
         elif file is not None:
             sources.insert(0, _file(file, tomllib.load, TOML_TABLE if table is None else table))
-        return cls(**accepted(declared(cls), sources))
+        return cls(**accepted(cls, *sources))
 
 
 def without_default_cap(settings: Settings) -> Settings:
@@ -311,16 +312,17 @@ def _mapping(mapping: Mapping[str, Any]) -> Source:
     return flattened(mapping)
 
 
-def _environment(known: Mapping[str, Setting], prefix: str, environ: Mapping[str, str] | None) -> Source:
+def _environment(cls: type, prefix: str, environ: Mapping[str, str] | None) -> Source:
     if not isinstance(prefix, str) or not prefix:
         raise SettingsError("the prefix of environment variables must be a string, and not empty")
-    values = {}
+    known, given = declared(cls), {}
     for variable, text in (os.environ if environ is None else environ).items():
-        name = variable.removeprefix(prefix)
-        if variable.startswith(prefix) and name not in TOKENS:
-            setting = known.get(KEY_ALIASES.get(name.lower(), name.lower()))
-            values[name.lower()] = text if setting is None else setting.parse(text)
-    return Source(values, label=lambda key: f"environment variable {prefix}{key.upper()}")
+        key = variable.removeprefix(prefix)
+        if variable.startswith(prefix) and key not in TOKENS:
+            name = KEY_ALIASES.get(key.lower(), key.lower())
+            value = known[name].parse(text) if name in known else text
+            given[name] = Given(value, f"environment variable {prefix}{shown_name(key.upper())}")
+    return given, []
 
 
 def _file(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any], table: str | None) -> Source:
