@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as changed
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,6 @@ from summarizing_context.cli import options
 from summarizing_context.cli.options import TRY, command, flag, option, path_option, read_tokens
 from summarizing_context.cli.output import InputError, Result, Status, progress, stop_asked
 from summarizing_context.cli.tables import (
-    cell,
     counted,
     dim,
     dollars,
@@ -190,9 +190,7 @@ def replay(
     if own.dry_run and settings.model is None:
         raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
     files = find_transcripts(paths)
-    if jobs is None:  # no other process for a small file alone, as each takes a second to start, or standard input
-        size = sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
-        jobs = min(os.cpu_count() or 1, 1 + size // 300_000)
+    jobs = jobs or min(os.cpu_count() or 1, len(files))
     rows: list[Any] = []  # forecasts, or tallies
     unreadable: list[TranscriptError] = []
     stopped = False
@@ -224,8 +222,7 @@ def replay(
         read = len({row.file for row in rows}) + len(unreadable)
         told = f"Stopped after {read} of {counted(len(files), 'file')}; the figures are theirs."
         return changed(result, status=Status.INTERRUPTED, remarks=(*result.remarks, told))
-    gravity = (Status.OK, Status.REFUSED, Status.BAD_INPUT, Status.LAW_BROKEN)
-    status = max(Status.BAD_INPUT if unreadable else Status.OK, result.status, key=gravity.index)
+    status = Status.BAD_INPUT if unreadable and result.status != Status.LAW_BROKEN else result.status
     return changed(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable)))
 
 
@@ -240,24 +237,20 @@ def _judged(tallies: Sequence[Tally]) -> Result:
         "total": total.figures(),
         "timings": list(TIMINGS),
     }
-    strategies = len({tally.strategy for tally in tallies}) > 1
-    if len(sums) > 1 and not strategies:
-        sums = [*sums, total]
+    by_strategy = len({tally.strategy for tally in tallies}) > 1
     is_few = len(tallies) <= _MOST_ROWS
     told = tallies if is_few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
     shown: list[RenderableType] = []
 
-    def add_table(title: str, rows: Sequence[Tally], columns: Mapping[str, tuple[str, Any]]) -> None:
-        lead = ("file", "strategy", "#budget") if strategies else ("file", "#budget")
-        made = table(title, *lead, *(f"#{name}" for name in columns), wide="file")
-        for group in (rows, sums):
+    def add_table(title: str, tallies: Sequence[Tally], columns: Mapping[str, tuple[str, Any]]) -> None:
+        rows: list[tuple[object, ...] | None] = []
+        for group in (tallies, sums):
+            rows.append(None)
             for tally in group:
+                name = f"{tally.strategy}: {Path(tally.file).name}" if by_strategy else Path(tally.file).name
                 figures = tally.figures()
-                named = {"file": Path(tally.file).name, "strategy": tally.strategy or "all", "#budget": tally.budget}
-                cells = (*(named[name] for name in lead), *(show(figures[name]) for name, show in columns.values()))
-                made.add_row(*map(cell, cells))
-            made.add_section()
-        shown.append(made)
+                rows.append((name, tally.budget, *(show(figures[figure]) for figure, show in columns.values())))
+        shown.append(table(title, "file", "#budget", *(f"#{name}" for name in columns), rows=rows[1:], wide="file"))
 
     headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
     laws = {heading: (figure, verdict) for heading, figure in zip(headings, LAW_FIGURES, strict=True)}
@@ -271,13 +264,12 @@ def _judged(tallies: Sequence[Tally]) -> Result:
         "ms p99": ("view_p99_ms", "{:.1f}".format),
     }
     add_table("Views", tallies if is_few else [], views)
-    words = "A view is what a request would send. activ.: how often it moved on; reused: the share that a prompt cache"
-    shown.append(dim(f"{words} holds."))
-    names = {"views": "views", "history": "history_tokens", "calls": "model_calls", "input": "model_input_tokens"}
-    names["output"] = "model_output_tokens"
-    add_table("Summaries", [], {heading: (name, number) for heading, name in names.items()})
-    if not total.model_calls:
-        shown.append(dim("No model was called; where none is named, summaries are extracted from the text."))
+    shown.append(dim("activ.: how often a view moved on; reused: the share of it that a prompt cache holds."))
+    told_calls = "No model was called; where none is named, summaries are extracted from the text."
+    if total.model_calls:
+        tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
+        told_calls = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
+    shown.append(dim(told_calls))
     if total.token_counter is not None:
         shown.append(dim(f"Tokens are counted by {total.token_counter}."))
     if compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
@@ -323,13 +315,14 @@ def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
     model, address = str(settings.model), address_of(settings)
     price = load_prices(settings.prices).price_of(model)
     sums, total = add_up_by_budget(rows), add_up_forecasts(rows)
-    titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
-    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, wide="file")
+    cells: list[tuple[object, ...] | None] = []
     for group in (rows if len(rows) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
+        cells.append(None)
         for row in group:
-            figures = (row.budget, row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
-            made.add_row(plain(Path(row.file).name), *map(number, figures), dollars(row.cost(price)))
-        made.add_section()
+            tokens = (row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
+            cells.append((Path(row.file).name, row.budget, *tokens, dollars(row.cost(price))))
+    titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
+    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, rows=cells[1:], wide="file")
     words = f"No price is known for {model!r}; the setting prices names a file that has one."
     if price is not None:
         words = f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
@@ -382,46 +375,38 @@ def import_transcripts(
     unreadable: list[TranscriptError] = []
     skipped: Counter[str] = Counter()
     skipped_lines: list[str] = []
-    done = added = 0
+    done = 0
+
+    async def import_log(log: Transcript) -> dict[str, Any]:
+        wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
+        messages, session_id = list(log.messages), wanted
+        for copy in count(2):
+            async with open_context(changed(settings, session_id=session_id)) as context:
+                held = await context.get_messages()
+                if messages[: len(held)] == held:
+                    for message in messages[len(held) :]:
+                        await context.add_message(message)
+                    named = {"session_id": session_id, "file": str(log.path), "format": log.format}
+                    return {**named, "messages": len(context), "added": len(context) - len(held)}
+            session_id = f"{wanted}:{copy}"
+        raise AssertionError("numbers do not end")
+
     announced = f"Importing {counted(len(files), 'file')}."
     with stop_asked() as asked, progress("files", len(files), announced) as update:
-
-        def goes_on() -> bool:  # Ctrl-C may come at any message
-            update(f"{counted(len(rows), 'session')}, {counted(added, 'new message')}", done)
-            return not asked
-
-        async def import_log(log: Transcript) -> dict[str, Any]:
-            nonlocal added
-            wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
-            messages, session_id, copy = list(log.messages), wanted, 1
-            while True:
-                async with open_context(changed(settings, session_id=session_id)) as context:
-                    held = await context.get_messages()
-                    if messages[: len(held)] == held:
-                        for message in messages[len(held) :]:
-                            if not goes_on():
-                                break
-                            await context.add_message(message)
-                            added += 1
-                        named = {"session_id": session_id, "file": str(log.path), "format": log.format}
-                        return {**named, "messages": len(context), "added": len(context) - len(held)}
-                copy += 1
-                session_id = f"{wanted}:{copy}"
-
         for path in files:
             try:
-                logs = read_checked(path, format)  # all of it, before any session is changed
-                rows += [anyio.run(import_log, log) for log in logs if goes_on()]
+                for log in read_checked(path, format):  # all of it, before any session is changed
+                    if not asked:
+                        rows.append(anyio.run(import_log, log))
+                        skipped.update(log.skipped)
+                        skipped_lines += log.unreadable
             except TranscriptError as error:
                 unreadable.append(error)
-            else:
-                for log in logs:
-                    skipped.update(log.skipped)
-                    skipped_lines += log.unreadable
             if asked:
                 break
             done += 1
-            goes_on()
+            new = sum(row["added"] for row in rows)
+            update(f"{counted(len(rows), 'session')}, {counted(new, 'new message')}", done)
     if unreadable and not rows:
         raise unreadable[0]
     if not (rows or asked):

@@ -18,11 +18,11 @@ PROGRAM = "summarizing-context"
 
 
 def table(
-    title: str, *columns: str, rows: Iterable[Iterable[object]] = (), wide: str = "", fold: bool = False
+    title: str, *columns: str, rows: Iterable[Iterable[object] | None] = (), wide: str = "", fold: bool = False
 ) -> Table:
     """Return a table. Columns that begin with `#` hold figures; the `wide` one takes what room the others leave.
 
-    Long cells are cut; `fold` breaks those of the wide column, or of all if none is wide.
+    Long cells are cut; `fold` breaks those of the wide column, or of all if none is wide. A row of None draws a line.
     """
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", caption_justify="left")
     made.box, made.pad_edge, made.padding, made.expand = box.SIMPLE_HEAD, False, (0, 1, 0, 0), bool(wide)
@@ -36,7 +36,10 @@ def table(
             ratio=1 if name == wide else None,
         )
     for row in rows:
-        made.add_row(*map(cell, row))
+        if row is None:
+            made.add_section()
+        else:
+            made.add_row(*map(cell, row))
     return made
 
 
