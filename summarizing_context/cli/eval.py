@@ -238,7 +238,7 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Re
     from summarizing_context.evaluation import report
     from summarizing_context.evaluation.real.arms import ARMS, OPTIONAL, USUAL
     from summarizing_context.evaluation.real.recorder import open_recorder
-    from summarizing_context.evaluation.real.recording import CATEGORIES, Recording
+    from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.scores import check_bounds, replay
 
     recording = Recording.open(loaded.root / loaded.suite.recording)
@@ -266,7 +266,6 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Re
     gates = check_bounds(outcome.arms, [bound for bound in loaded.suite.bounds if bound.arm in arms])
     page = report.write_reports(outcome, loaded.suite.claim, gates, run.out)
 
-    # Arms by right answers, and by category of question; 80 columns are enough.
     rows: list[tuple[object, ...]] = [
         (one.arm, report.percent(one.score.mean), report.bounds(one.score.mean), report.ahead(one.score),
          report.bounds(one.score.ahead, points=True), str(one.wrong), report.total(one.absent))
@@ -274,25 +273,16 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Re
     ]  # fmt: skip
     columns = ("arm", "#right", "#interval", "#ahead", "#interval", "#wrong", "#never said")
     shown: list[RenderableType] = [table("Right answers and half of partly right ones", *columns, rows=rows)]
-    rows = [(one.arm, *(report.total(one.categories[category]) for category in CATEGORIES)) for one in outcome.arms]
-    titles = (f"#{category}" for category in CATEGORIES)
-    shown.append(table("Points out of questions, by category", "arm", *titles, rows=rows))
     if gates:
         rows = [(one.name, Text(one.result, "bold red" if one.failed else "green"), dim(one.words)) for one in gates]
         shown.append(table("Bounds", "bound", "result", "figures", rows=rows, fold=True))
 
     # Whether the answers belong to the views as they are now.
-    current = sum(view.reading == "this view" for view in outcome.views)
-    shown.append(f"For {current:,} of {len(outcome.views):,} views the answers belong to exactly this view.")
-    readings = {
-        "an earlier view": "Answered from an earlier view",
-        "not read": "No answers are recorded for",
-        "no view": "Not rebuilt, for want of replies",
-    }
-    for reading, words in readings.items():
-        if found := [f"{view.case} {view.arm}" for view in outcome.views if view.reading == reading]:
-            more = ", …" if len(found) > 12 else ""
-            shown.append(f"{words} ({len(found)}): {plain(', '.join(found[:12]))}{more}.")
+    others = [f"{view.case} {view.arm}: {view.reading}" for view in outcome.views if view.reading != "this view"]
+    current, views = len(outcome.views) - len(others), len(outcome.views)
+    shown.append(f"For {current:,} of {views:,} views the answers belong to exactly this view.")
+    if others:
+        shown.append(plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}."))
     if outcome.missing:
         shown.append(f"{outcome.missing:,} requests have no recorded reply; `eval record` sends them to a model.")
     shown.append(f"All answers side by side: {page}")

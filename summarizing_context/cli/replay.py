@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as changed
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -379,8 +378,8 @@ def import_transcripts(
 
     async def import_log(log: Transcript) -> dict[str, Any]:
         wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
-        messages, session_id = list(log.messages), wanted
-        for copy in count(2):
+        messages, session_id, copy = list(log.messages), wanted, 1
+        while True:
             async with open_context(changed(settings, session_id=session_id)) as context:
                 held = await context.get_messages()
                 if messages[: len(held)] == held:
@@ -388,8 +387,8 @@ def import_transcripts(
                         await context.add_message(message)
                     named = {"session_id": session_id, "file": str(log.path), "format": log.format}
                     return {**named, "messages": len(context), "added": len(context) - len(held)}
+            copy += 1
             session_id = f"{wanted}:{copy}"
-        raise AssertionError("numbers do not end")
 
     announced = f"Importing {counted(len(files), 'file')}."
     with stop_asked() as asked, progress("files", len(files), announced) as update:
