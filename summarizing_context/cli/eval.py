@@ -27,13 +27,19 @@ from summarizing_context.cli import options
 from summarizing_context.cli.options import MEASURE, argument, command, flag, option, path_option, read_path
 from summarizing_context.cli.output import InputError, Result, Status, progress, tell
 from summarizing_context.cli.tables import dim, dollars, facts, plain, table, told_lines
+from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.outcomes import changed_settings, difference, ratios
+from summarizing_context.messages.redaction import load_redaction
 from summarizing_context.settings.providers import NAMED, PROVIDERS
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.private_files import make_private_folder
+from summarizing_context.summarizers.prices import load_prices
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names
+from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Chat, Mode, ModelPlan
     from summarizing_context.evaluation.real.scores import LoadedSuite
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.summarizers.prompts import Prompt
 
 Key = TypeVar("Key")
 
@@ -143,9 +149,7 @@ def _measure(run: Record, mode: Mode, jobs: int) -> Result:
 def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     """Measure transcripts or a data set, and write the reports."""
     from summarizing_context.evaluation import cassettes, report, retention
-    from summarizing_context.evaluation.outcomes import changed_settings
     from summarizing_context.evaluation.probes import dataset_numbers
-    from summarizing_context.settings.values import Settings
 
     settings = replace(run.load() if is_own else Settings(), max_tokens=options.read_tokens(run.budget))
     file = None  # of what the model that summarizes says
@@ -208,7 +212,6 @@ def compare(
     """Compare two runs on the same logs, session by session. Exit status 1 if the second is surely worse."""
     import msgspec
 
-    from summarizing_context.evaluation.outcomes import difference, ratios
     from summarizing_context.evaluation.retention import OURS, SessionOutcome
 
     values = []
@@ -293,7 +296,6 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Re
 def _suite_plan(run: Record) -> ModelPlan:
     """Return who records the answers of a suite. Raise `InputError`."""
     from summarizing_context.evaluation.cassettes import Chat, ModelPlan
-    from summarizing_context.settings.values import Settings
 
     provider = _known(run.reader or next(iter(PROVIDERS)), "--reader")
     if run.reader_model is None:
@@ -339,7 +341,6 @@ def _recording(
 ) -> Iterator[dict[Key, Cassette]]:
     """Open the cassettes of a run; one cap holds for all their calls."""
     from summarizing_context.evaluation.cassettes import Caps, Cassette
-    from summarizing_context.messages.redaction import load_redaction
 
     given: dict[str, Any] = {"caps": Caps(max_calls, max_input), "redact": load_redaction(redact) if redact else None}
     given["secrets"] = list(secrets)
@@ -363,7 +364,6 @@ def _recording(
 
 def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> dict[str, Any]:
     """Return what a cassette was asked for, by the price of the model of the settings."""
-    from summarizing_context.summarizers.prices import load_prices
     from summarizing_context.summarizers.providers import address_of
 
     spent = cassette.spent
@@ -393,34 +393,31 @@ def _recorded(cassette: Cassette, settings: Settings) -> str:
 def _forecast(rows: Sequence[dict[str, Any]], prices: str | Path | None, proposals: int = 0) -> Result:
     """Show calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that it
     will write, each of which is tried as well."""
-    from summarizing_context.summarizers.prices import load_prices
-
     costs = [row["estimated_cost"] for row in rows]
     total = None if None in costs else round(sum(costs), 6)
     document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
     shown: list[tuple[str, object, str]] = []
     for row in rows:
-        price, calls = load_prices(prices).price_of(row["model"]), row["calls"]
+        price = load_prices(prices).price_of(row["model"])
         words = "no price is known for this model"
         if price is not None:
             words = f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}; an estimate"
         shown += [
-            (plain(row["model"], 60), f"{calls:,} calls", ""),
+            (plain(row["model"], 60), dollars(row["estimated_cost"]), words),
             *((f"{kind} calls", count, "") for kind, count in row["by_kind"].items()),
             ("input tokens", row["input_tokens"], "by the built-in estimate; hidden thinking is not counted"),
             ("output tokens", row["output_tokens"], "every reply as long as its cap"),
             ("already recorded", row["recorded"], "not sent again"),
-            ("price", dollars(row["estimated_cost"]), words),
         ]
         if proposals:  # one reads and writes about 2,000 tokens
-            calls += proposals * (calls + 1)
+            calls = row["calls"] + proposals * (row["calls"] + 1)
             tokens = [one + proposals * (one + 2_000) for one in (row["input_tokens"], row["output_tokens"])]
             most = None if price is None else round(price.cost(*tokens), 6)
             document |= {"proposals": proposals, "estimated_cost_at_most": most}
             words = f"at most, where each of {proposals:,} proposals is tried on all sessions: {calls:,} calls"
             shown.append(("with proposals", dollars(most), words))
     if len(rows) > 1:
-        shown.append(("all", dollars(total), "an estimate" if total is not None else "a price is not known"))
+        shown.append(("all", dollars(total), "" if total is not None else "a price is not known"))
     asked = " and ".join(f"{row['model']} at {row['address']}" for row in rows)
     return Result(document, [facts(f"Recording with {plain(asked, 300)}: nothing is sent", shown)])
 
@@ -468,13 +465,10 @@ def ask(
         From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or as a
         whole; keys and tokens are taken out by their shape, others by --redact.
     """
-    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.real.arms import ARMS
     from summarizing_context.evaluation.real.recorder import open_recorder
     from summarizing_context.evaluation.real.recording import with_own_case
     from summarizing_context.evaluation.real.scores import recorded_folder
-    from summarizing_context.stores.private_files import make_private_folder
-    from summarizing_context.transcripts import read_session
 
     chosen = _chosen_arms(arms, ARMS)
     if str(log) != "-":  # what cannot be read is told before a folder is made; standard input is read once
@@ -650,7 +644,6 @@ def tune(
 def _prompts(path: Path, option: str) -> Iterator[Prompt]:
     """Load a prompt file, or the newest prompts of a folder. Raise `InputError`."""
     from summarizing_context.evaluation.prompt_inspection import SUMMARIES
-    from summarizing_context.summarizers.prompts import latest, load, names
 
     if path.suffix == ".md":
         yield load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)

@@ -12,16 +12,14 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from summarizing_context.cli.output import InputError, Result
 from summarizing_context.cli.tables import PROGRAM, plain
 from summarizing_context.settings.providers import NAMED, PROVIDERS
-
-if TYPE_CHECKING:
-    from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Result | int | None])
 
@@ -173,7 +171,6 @@ class OwnSettings:
         A model alone is one of the first provider. Raises `InputError` for a summarizer that needs a host, a prompts
         folder that is not there, and a model that nothing would call.
         """
-        from summarizing_context.settings.values import Settings
 
         named = {name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")}
         given = {name: value for name, value in {**named, **given}.items() if value is not None}

@@ -23,6 +23,7 @@ from rich.text import Text
 from summarizing_context import errors
 from summarizing_context.cli.tables import plain
 from summarizing_context.messages.text import inert
+from summarizing_context.stores.private_files import write_private
 
 
 class Status(IntEnum):
@@ -51,8 +52,6 @@ class Result:
 
     def deliver(self, json_path: str | None) -> int:
         """Write the document where that is asked for, print the rest unless the JSON goes to standard output."""
-        from summarizing_context.stores.private_files import write_private
-
         text = "" if json_path is None else json.dumps(self.document, indent=2) + "\n"
         if json_path == "-":
             try:

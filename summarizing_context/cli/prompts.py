@@ -6,7 +6,7 @@ from dataclasses import asdict
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import anyio
 import typer
@@ -17,21 +17,12 @@ from summarizing_context.cli.options import PromptsPath, argument, command, flag
 from summarizing_context.cli.output import InputError, Result, Status
 from summarizing_context.cli.sessions import find_session
 from summarizing_context.cli.tables import dim, plain, table, told_lines
+from summarizing_context.messages.tokens import TokenCounter, choose_counter
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
+from summarizing_context.transcripts import find_transcripts, read_session
 
-if TYPE_CHECKING:
-    from summarizing_context.messages.tokens import TokenCounter
-    from summarizing_context.summarizers.prompts import Prompt
-
-
-def _complete(incomplete: str) -> list[str]:
-    """Return the prompts that are shipped, each with its version."""
-    from summarizing_context.summarizers.prompts import names
-
-    return [name for name in names(None) if name.startswith(incomplete)]
-
-
-_NAME = "segment/v1, or segment for the newest version."
-_Name = Annotated[str, argument("NAME", _NAME, autocompletion=_complete)]
+_Name = Annotated[str, argument("NAME", "segment/v1, or segment for the newest version.")]
 _ABOUT = """Show, compare and check prompts.
 
 Examples:
@@ -47,8 +38,6 @@ family = options.family(commands, "prompts", options.MEASURE, _ABOUT)
 @command(family, name="list")
 def list_prompts(prompts: PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
-    from summarizing_context.summarizers.prompts import load, names
-
     root, counter = _root(prompts), _counter()
     found = [_described(load(name, root=root), counter) for name in names(root)]
     rows = [
@@ -117,8 +106,6 @@ def render(
     """
     from summarizing_context.assembly import open_context
     from summarizing_context.evaluation.prompt_inspection import RENDERED, jobs_for, render_request
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.transcripts import find_transcripts, read_session
 
     prompt, counter, messages = _find(name, prompts), _counter(), []
     if prompt.name not in RENDERED:
@@ -169,7 +156,6 @@ def render(
 def check(prompts: PromptsPath = None) -> Result:
     """Check form, length, sections and names of all prompts. Exit status 1 if anything is wrong."""
     from summarizing_context.evaluation.prompt_inspection import check_prompts
-    from summarizing_context.summarizers.prompts import names
 
     root, counter = _root(prompts), _counter()
     complaints, checked = check_prompts(root, counter.count), names(root)
@@ -196,8 +182,6 @@ def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
 
 def _find(name: str, folder: Path | None) -> Prompt:
     """Return a prompt of the user's folder, else a shipped one; an error names the nearest if there is none."""
-    from summarizing_context.summarizers.prompts import latest, load, names
-
     everything: list[str] = []
     for root in [_root(folder), None] if folder is not None else [None]:
         known = names(root)
@@ -212,7 +196,6 @@ def _find(name: str, folder: Path | None) -> Prompt:
 
 
 def _root(folder: Path | None) -> Any:
-    from summarizing_context.summarizers.prompts import names, prompts_root
 
     if folder is None:
         return prompts_root()
@@ -224,6 +207,5 @@ def _root(folder: Path | None) -> Any:
 
 
 def _counter() -> TokenCounter:
-    from summarizing_context.messages.tokens import choose_counter
 
     return anyio.run(choose_counter, "auto")

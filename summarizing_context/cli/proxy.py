@@ -25,11 +25,12 @@ from summarizing_context.cli import options
 from summarizing_context.cli.options import SERVE, argument, command, flag, option, read_address, url_of
 from summarizing_context.cli.output import InputError, Result, Status, confirm, screen, stop_asked, tell
 from summarizing_context.cli.tables import dollars, number, plain, table
+from summarizing_context.proxy import installation
+from summarizing_context.proxy.installation import Command, Edit
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.stores.private_files import kept_token, token_file
 
 if TYPE_CHECKING:
-    from summarizing_context.proxy.installation import Command, Edit
     from summarizing_context.proxy.server import ProxySettings
 
 commands = typer.Typer()
@@ -113,12 +114,11 @@ def serve(
         token = kept_token(token_file(_TOKEN_FILE))
     proxy = given.settings(store, token)
     from summarizing_context.proxy import server
-    from summarizing_context.proxy.installation import base_urls
 
     app = server.make_app(proxy, host)  # before the first output: an error is the only line
     with server.bound_socket(host, port) as listening:
         place = server.address_of(listening)
-        urls = base_urls(place, token)
+        urls = installation.base_urls(place, token)
         words = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
         if store != ":memory:":
             words += f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
@@ -210,7 +210,6 @@ def enable(
 
     The lines for the shell and the service are shown in full before they are written. `proxy disable` takes both back.
     """
-    from summarizing_context.proxy import installation
     from summarizing_context.proxy.codex import read_codex
 
     proxy = given.settings(store)
@@ -306,7 +305,6 @@ def disable(*, yes: options.Yes = False, dry_run: _DryRun = False) -> int:
 
     Both are shown first. Everything else in these files stays byte for byte.
     """
-    from summarizing_context.proxy import installation
     from summarizing_context.proxy.codex import config_file
 
     home = Path.home()

@@ -21,6 +21,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from summarizing_context import transcripts
 from summarizing_context.cli import options
 from summarizing_context.cli.options import TRY, command, flag, option, path_option, read_tokens
 from summarizing_context.cli.output import InputError, Result, Status, progress, stop_asked
@@ -36,15 +37,16 @@ from summarizing_context.cli.tables import (
     told_lines,
     verdict,
 )
+from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.addresses import shown_store
 from summarizing_context.settings.providers import NAMED, PROVIDERS
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.prices import load_prices
+from summarizing_context.views.activation import REASON_WORDS
 
 if TYPE_CHECKING:
-    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.demo import DemoReport, Moment
     from summarizing_context.evaluation.replay import Forecast, Tally
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.transcripts import Transcript
 
 commands = typer.Typer()
 
@@ -71,7 +73,6 @@ def demo(
         demo --keep demo.db    # to look into it afterwards
     """
     from summarizing_context.evaluation.demo import demo_session, play_demo
-    from summarizing_context.settings.values import Settings
 
     most = read_tokens(budget)
     settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=most)
@@ -97,7 +98,6 @@ def _status(total: Tally) -> Status:
 def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator[RenderableType]:
     """Show what happened, what is found with and without this package, what it saved, and what to type next."""
     from summarizing_context.evaluation.demo import PRICED_MODEL
-    from summarizing_context.views.activation import REASON_WORDS
 
     tally, figures, findings = report.tally, report.tally.figures(), report.findings
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in report.activations_by_reason.items())
@@ -171,9 +171,7 @@ def replay(
         0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
         4 store or environment · 130 Ctrl-C
     """
-    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.replay import Plan, forecast_files, replay_files
-    from summarizing_context.transcripts import find_transcripts
 
     def listed(given: Sequence[str] | None) -> list[str]:
         return [one.strip() for text in given or () for one in text.split(",")]
@@ -188,7 +186,7 @@ def replay(
         raise InputError(f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take {NAMED}")
     if own.dry_run and settings.model is None:
         raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
-    files = find_transcripts(paths)
+    files = transcripts.find_transcripts(paths)
     jobs = jobs or min(os.cpu_count() or 1, len(files))
     rows: list[Any] = []  # forecasts, or tallies
     unreadable: list[TranscriptError] = []
@@ -308,7 +306,6 @@ def _told_counts(title: str, counts: Mapping[str, int]) -> list[Text]:
 def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
     """Show calls, tokens and price of a replay, per file and in total."""
     from summarizing_context.evaluation.replay import add_up_by_budget, add_up_forecasts
-    from summarizing_context.summarizers.prices import load_prices
     from summarizing_context.summarizers.providers import address_of
 
     model, address = str(settings.model), address_of(settings)
@@ -362,21 +359,19 @@ def import_transcripts(
         import ~/.codex/sessions --store logs.db
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.retention import read_checked
-    from summarizing_context.transcripts import find_transcripts
 
     settings = options.OwnSettings(config=config).load(store=store)
     if str(settings.store) == ":memory:":
         raise InputError("--store: an import into memory would be lost; name a file")
-    files = find_transcripts(paths)
+    files = transcripts.find_transcripts(paths)
     rows: list[dict[str, Any]] = []
     unreadable: list[TranscriptError] = []
     skipped: Counter[str] = Counter()
     skipped_lines: list[str] = []
     done = 0
 
-    async def import_log(log: Transcript) -> dict[str, Any]:
+    async def import_log(log: transcripts.Transcript) -> dict[str, Any]:
         wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
         messages, session_id, copy = list(log.messages), wanted, 1
         while True:

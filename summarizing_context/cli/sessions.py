@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import anyio
 import typer
@@ -25,12 +25,16 @@ from summarizing_context.cli.output import InputError, Result, Status, confirm, 
 from summarizing_context.cli.tables import dim, number, plain, shell_line, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
+from summarizing_context.evaluation.laws import canonical
+from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.text import inert
+from summarizing_context.sessions.transfer import OtherContentError, export_session, import_session
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
-
-if TYPE_CHECKING:
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.stores.base import Match, SessionInfo, SessionStore
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import Match, MemoryScope, Scope, SessionInfo, SessionStore
+from summarizing_context.stores.private_files import open_private
+from summarizing_context.views.activation import ActivationReport
 
 T = TypeVar("T")
 
@@ -48,7 +52,6 @@ class StoredSession:
 
     def settings(self) -> Settings:
         """Return the settings for a look at it. Its budget is the one that was set, else that of its last request."""
-        from summarizing_context.settings.values import Settings
 
         info = find_session(self.store, self.session)
         given: dict[str, Any] = {} if self.budget is None else {"max_tokens": options.read_tokens(self.budget)}
@@ -111,10 +114,8 @@ def view(
         view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.laws import canonical
     from summarizing_context.evaluation.replay import make_costs
     from summarizing_context.evaluation.view_parts import view_parts
-    from summarizing_context.messages.reading import message_text_parts
 
     if full and explain:
         raise InputError("--full prints the messages alone; ask for --explain in another call")
@@ -184,10 +185,8 @@ def search(
         search billing tables --store run.db
         search src/parser.py --store run.db --session s1 --limit 3
     """
-    from summarizing_context.messages.search_terms import query_terms
     from summarizing_context.retrieval.memory import matches_by_words
     from summarizing_context.retrieval.search import best_hits, best_matches, fused
-    from summarizing_context.stores.base import MemoryScope, Scope
 
     if session is not None and project is not None:
         raise InputError("--session and --project exclude each other; give one of them")
@@ -218,7 +217,6 @@ def _add_session_command(name: str, spec: Command) -> None:
 
     async def perform(settings: Settings, line: str) -> CommandResult:
         from summarizing_context.assembly import open_context
-        from summarizing_context.views.activation import ActivationReport
 
         async with open_context(settings, read_only=not spec.writes) as context:
             if not spec.writes:
@@ -326,9 +324,6 @@ def export_sessions(
 
     Messages that are damaged are left out and named, and so are checkpoints of logs that were replaced since.
     """
-    from summarizing_context.sessions.transfer import export_session
-    from summarizing_context.stores.private_files import open_private
-
     known = find_sessions(store)
     asked = list(known) if sessions == ["all"] else sessions
     chosen = [known.get(name) or find_session(store, name) for name in asked]
@@ -366,8 +361,6 @@ def import_sessions(
     A session that the store has already is continued where its messages are the first of those in the file, and
     refused where they are others.
     """
-    from summarizing_context.sessions.transfer import OtherContentError, import_session
-
     rows: list[tuple[str, int, int]] = []
     refused: list[str] = []
 
