@@ -200,7 +200,7 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     seconds = time.perf_counter() - started
     shown.append(f"{document['probes']:,} values in {seconds:.0f} s. The whole report: {page}")
     if cassette is not None:
-        shown.append(_recorded(cassette, settings))
+        shown.append(_recorded(_spent_by(cassette, settings)))
     return Result(document, shown, remarks=told_lines(skipped))
 
 
@@ -259,10 +259,10 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Re
                     await recorder.record(arms)
 
             anyio.run(record)
-        settings = plan.reader.settings()
+        spent = _spent_by(recorded[""], plan.reader.settings())
         if mode == "forecast":
-            return _forecast([_spent_by(recorded[""], settings)], settings.prices)
-        tell(_recorded(recorded[""], settings))
+            return _forecast([spent], None)
+        tell(_recorded(spent))
     announced = f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms."
     with progress("cases", len(recording.cases), announced) as update:
         outcome = replay(recording, arms, jobs=jobs, watch=lambda name: update(plain(name, 40)))
@@ -348,18 +348,10 @@ def _recording(
         opened = {key: stack.enter_context(Cassette.open(file, mode, **given)) for key, file in files.items()}
         for cassette in opened.values():
             cassette.spent.beside = [other.spent for other in opened.values() if other is not cassette]
-        where = " and ".join(str(file) for file in files.values())
         if mode == "record" and opened:
-            named = (("calls", max_calls), ("input tokens", max_input))
-            limits = [f"at most {most:,} {name}" for name, most in named if most is not None] or ["without a cap"]
-            there = f"{sum(map(len, opened.values())):,} replies are there already"
-            tell(plain(f"Recording into {where} ({there}), {' and '.join(limits)}; --dry-run tells what it takes."))
-        try:
-            yield opened
-        except KeyboardInterrupt:
-            if mode == "record":
-                tell(plain(f"Stopped. Replies are kept in {where}; the same command goes on."))
-            raise
+            where = plain(" and ".join(map(str, files.values())))
+            tell(f"Recording into {where}. --dry-run tells what it takes; after a stop the same command goes on.")
+        yield opened
 
 
 def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> dict[str, Any]:
@@ -379,15 +371,10 @@ def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> dict
     }
 
 
-def _spent_words(row: dict[str, Any]) -> str:
+def _recorded(row: dict[str, Any]) -> str:
     tokens = f"{row['input_tokens']:,} input and {row['output_tokens']:,} output tokens"
-    words = f"{row['model']} at {row['address']}: {row['calls']:,} calls, {tokens}"
-    return plain(f"{words}, {dollars(row['estimated_cost'])}")
-
-
-def _recorded(cassette: Cassette, settings: Settings) -> str:
-    where = plain(f"{len(cassette):,} replies are in {cassette.path}")
-    return f"Recorded: {_spent_words(_spent_by(cassette, settings))}; {where}."
+    words = f"Recorded with {row['model']} at {row['address']}: {row['calls']:,} calls, {tokens}"
+    return plain(f"{words}, {dollars(row['estimated_cost'])}.")
 
 
 def _forecast(rows: Sequence[dict[str, Any]], prices: str | Path | None, proposals: int = 0) -> Result:
@@ -512,7 +499,7 @@ def ask(
     if own.dry_run:
         return _forecast(rows, settings.prices)
     for row in rows:
-        tell(f"Recorded with {_spent_words(row)}.")
+        tell(_recorded(row))
     loaded = recorded_folder(out)
     assert loaded is not None  # its case was just asked
     return _run_recorded(Record(arms=arms, out=out), loaded, "replay", os.cpu_count() or 1)

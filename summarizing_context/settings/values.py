@@ -74,12 +74,14 @@ def _read_ledger_rules(value: Any) -> tuple[LedgerRule, ...]:
 
 
 _MOST = 1_000_000_000  # of anything that is counted
-_DAY = 86_400.0  # seconds
 
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
 Positive = Annotated[int, Meta(ge=1, le=_MOST)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 ClosedShare = Annotated[float, Meta(ge=0, le=1)]
+FewTimes = Annotated[int, Meta(ge=1, le=1_000)]
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+Duration = Annotated[float, Meta(gt=0, lt=365 * 86_400)]  # in seconds
 SessionId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,200}\Z", title="1-200 characters of A-Za-z0-9._:-")]
 ProjectTag = Annotated[str, Meta(pattern=r"(?s)\A.{1,200}\Z", title="1-200 characters")]
 ModelName = Annotated[str, Meta(pattern=r"(?s)\A\S.{0,199}\Z", title="1-200 characters")]
@@ -183,7 +185,7 @@ class Settings:
         None, "Number of messages in the log at which the worker begins, also before `start_at`."
     )
     keep_recent: Positive | None = _setting(None, "Number of newest messages that stay raw where they fit.")
-    idle_after: Annotated[float, Meta(gt=0, lt=365 * _DAY)] | None = _setting(
+    idle_after: Duration | None = _setting(
         300.0, "Seconds without a request after which the prompt cache counts as cold. With none, never."
     )
     header_role: Literal["user", "system", "developer"] = _setting("user", "Role of the header message.")
@@ -204,22 +206,18 @@ class Settings:
     workers: Literal["own", "pool", "both"] = _setting(
         "own", "Who makes the summaries: this process, the pool of workers on the PostgreSQL store, or both."
     )
-    concurrency: Annotated[int, Meta(ge=1, le=1_000)] = _setting(8, "Summaries in progress at the same time.")
-    call_timeout: Annotated[float, Meta(gt=0, lt=_DAY)] = _setting(60.0, "Seconds for one call.")
-    attempts: Annotated[int, Meta(ge=1, le=100)] = _setting(3, "Calls for one summary.")
-    breaker_failures: Annotated[int, Meta(ge=1, le=1_000)] = _setting(4, "Failed calls in a row that open the breaker.")
-    breaker_cooldown: Annotated[float, Meta(ge=0, le=_DAY)] = _setting(
-        30.0, "Seconds until the open breaker lets one call through."
-    )
+    concurrency: FewTimes = _setting(8, "Summaries in progress at the same time.")
+    call_timeout: Duration = _setting(60.0, "Seconds for one call.")
+    attempts: FewTimes = _setting(3, "Calls for one summary.")
+    breaker_failures: FewTimes = _setting(4, "Failed calls in a row that open the breaker.")
+    breaker_cooldown: Seconds = _setting(30.0, "Seconds until the open breaker lets one call through.")
     max_calls_per_hour: Count | None = _setting(
         DefaultNumber(CALLS_PER_HOUR), "Largest number of calls in an hour. A pool's worker has none unless it is set."
     )
     max_input_tokens_per_hour: Count | None = _setting(None, "Largest number of input tokens in an hour.")
     max_calls_per_session: Count | None = _setting(None, "Largest number of calls in a session.")
     max_input_tokens_per_session: Count | None = _setting(None, "Largest number of input tokens in a session.")
-    max_wait: Annotated[float, Meta(ge=0, le=3_600)] = _setting(
-        0.0, "Seconds that an activation may wait for missing summaries."
-    )
+    max_wait: Seconds = _setting(0.0, "Seconds that an activation may wait for missing summaries.")
 
     # counting tokens
     token_counter: Literal["auto", "tiktoken", "estimate"] = _setting(
