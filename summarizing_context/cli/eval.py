@@ -126,8 +126,7 @@ def _measure(run: Record, mode: Mode, jobs: int) -> Result:
     """Run what is named, by its kind."""
     named = [name for name in ("suite", "cases", "dataset") if getattr(run, name)]
     if len(named) != 1:
-        given = " and ".join(f"--{name}" if name != "suite" else "a suite" for name in named) or "nothing"
-        raise InputError(f"{given} is named; give one of a suite (such as real), --cases LOGS, or --dataset NAME PATH")
+        raise InputError("give one of a suite (such as real), --cases LOGS, or --dataset NAME PATH")
     names_reader = any((run.reader, run.reader_model, run.judge_model))
     names_summarizer = any((run.config, run.prompts, run.summarizer, run.model))
     if run.suite is None:
@@ -575,7 +574,7 @@ def tune(
         tune logs/ --model gpt-5.4-mini --cassette t.jsonl --gepa --record --write my/
     """
     from summarizing_context.evaluation import report, tune
-    from summarizing_context.evaluation.cassettes import Chat, summarizes_by_model
+    from summarizing_context.evaluation.cassettes import summarizes_by_model
     from summarizing_context.evaluation.retention import logs_of
 
     settings = replace(own.load(), max_tokens=options.read_tokens(budget))
@@ -601,10 +600,7 @@ def tune(
         trial = tune.Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
         writer = None
         if gepa and not own.dry_run:  # the model that summarizes writes prompts too
-            assert settings.model is not None
-            place = {"base_url": settings.base_url, "api_key": settings.api_key}
-            chat = Chat(provider=settings.summarizer, model=settings.model, **place)
-            writer = tune.Gepa(tune.Proposer(chat.settings(), chat, tape), proposals=proposals, seed=seed)
+            writer = tune.Gepa(tune.Proposer(settings, tape), proposals=proposals, seed=seed)
         outcome = tune.tune(trial, start, variants, writer)
     if mode == "forecast":
         return _forecast([_spent_by(tape, settings)], settings.prices, proposals if gepa else 0)

@@ -81,9 +81,7 @@ def demo(
     with progress("messages", len(messages), announced) as update:
 
         def watch(now: Moment) -> None:
-            filled = min(10, round(10 * now.view_tokens / most))
-            gauge = "▰" * filled + "▱" * (10 - filled)
-            words = f"view {gauge} {now.view_tokens:>6,} of {most:,}   {now.summaries_ready} summaries"
+            words = f"{now.view_tokens:>6,} of {most:,} tokens in view, {now.summaries_ready} summaries"
             update(words, now.messages)
 
         report = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
@@ -199,11 +197,7 @@ def replay(
                     unreadable.append(found)
                 else:
                     rows += found
-                if own.dry_run:
-                    update(f"{sum(row.calls for row in rows):,} calls")
-                else:
-                    broken = sum(bool(row.broken_laws()) for row in rows)
-                    update(f"{sum(row.views for row in rows):,} views, {broken} rows with a broken law")
+                update(f"{sum(row.messages for row in rows):,} messages")
         except KeyboardInterrupt:
             if not rows:
                 raise

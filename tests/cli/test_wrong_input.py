@@ -56,7 +56,7 @@ prompts render focus {log}                                    | --topic
 prompts render segment --session s1                           | --store
 prompts list --prompts {none}                                 | is not a folder
 prompts check --prompts {mine}                                | holds no prompt
-eval run                                                      | nothing is named
+eval run                                                      | give one of
 eval run --cases x.jsonl --dataset locomo y                   | give one of
 eval run --cases {none}                                       | no such file
 eval run --cases one.jsonl two.jsonl                          | give one of
