@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
@@ -77,14 +77,10 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
             options.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
             continue
         inner = get_type_hints(kind, include_extras=True)
-        defaults = {
-            field.name: Parameter.empty if field.default is MISSING else field.default for field in fields(kind)
-        }
         groups[one.name] = [name for base in kind.__mro__ for name in vars(base).get("__annotations__", ())]
-        options += [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=inner[name])
-            for name in groups[one.name]
-        ]
+        for name in groups[one.name]:
+            default = getattr(kind, name, Parameter.empty)
+            options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[name]))
     if hints["return"] is Result:
         options.append(Parameter("json_path", Parameter.KEYWORD_ONLY, default=None, annotation=_JsonPath))
 
