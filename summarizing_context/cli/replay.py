@@ -185,7 +185,8 @@ def replay(
     if own.dry_run and settings.model is None:
         raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
     files = transcripts.find_transcripts(paths)
-    jobs = jobs or min(os.cpu_count() or 1, len(files))
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
     rows: list[Any] = []  # forecasts, or tallies
     unreadable: list[TranscriptError] = []
     stopped = False

@@ -147,20 +147,19 @@ def view(
             text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
         return Result({**document, "messages": messages}, [text])
     styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
-    cells: list[tuple[object, ...]] = [
-        (str(row["position"]), Text(row["part"], style=styles.get(row["part"], "")), row["role"], row["tokens"],
-         Text(plain(row["words"], 160), style="dim" if row["part"] == "tail" else ""))
-        for row in rows
-    ]  # fmt: skip
+    cells: list[tuple[object, ...]] = []
+    for row in rows:
+        part = Text(row["part"], style=styles.get(row["part"], ""))
+        cells.append((row["position"], part, row["role"], row["tokens"], dim(row["words"], 160)))
     title = f"View of {at.session}: {len(rows)} messages, {number(tokens)} of {number(settings.max_tokens)} tokens"
     tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
     if explain:
         document["header"], cells = nodes, []
         for node in nodes:
-            lines = [line.strip() for line in node["text"].split("\n")]  # headings are passed over
-            said = (line.removeprefix("- ") for line in lines if line and not line.startswith(("##", "<")))
-            rank, place = "–" if node["rank"] < 0 else str(node["rank"]), f"{node['start']}–{node['stop'] - 1}"
-            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], dim(next(said, ""), 160)))
+            said = re.search(r"^(?:- )?([^#<\s].*)", node["text"], re.MULTILINE)  # below headings and tags
+            rank, place = None if node["rank"] < 0 else node["rank"], f"{node['start']}–{node['stop'] - 1}"
+            words = dim("" if said is None else said[1], 160)
+            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], words))
         columns = ("#rank", "messages", "#tokens", "form", "made by", "first line")
         tables.append(table("What each node of the header stands for", *columns, rows=cells, wide="first line"))
         if not nodes:

@@ -60,8 +60,7 @@ def cell(value: object) -> Text | str:
 
 def plain(text: object, width: int = 0) -> str:
     """Return a text on one line, inert, cut to `width` characters if given."""
-    whole = str(text)
-    line = inert(" ".join(whole.split() if not width else whole[: width * 4 + 200].split()))
+    line = inert(" ".join(str(text).split()))
     return line if not width or len(line) <= width else line[: width - 1] + "…"
 
 

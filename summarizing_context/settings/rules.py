@@ -54,7 +54,6 @@ class Setting:
     what is kept or raises `Refused`, `words`, the only values of a text, and `aliases` of these.
     """
 
-    name: str
     default: Any
     secret: bool
     hint: Any  # for msgspec
@@ -137,9 +136,7 @@ def declared(cls: type) -> dict[str, Setting]:
             allowed = str(meta.title)
         allowed += ", or none" if optional else ""
         described, hint = one.metadata.get("description", ""), hints[one.name]
-        found[one.name] = Setting(
-            one.name, one.default, not one.repr, hint, kind, words, optional, allowed, described, extra
-        )
+        found[one.name] = Setting(one.default, not one.repr, hint, kind, words, optional, allowed, described, extra)
     return _declared.setdefault(cls, found)
 
 
