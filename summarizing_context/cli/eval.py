@@ -580,7 +580,8 @@ def tune(
         raise InputError("name the model that the prompts are for, with --model or in --config")
     if bool(tries) == gepa:
         raise InputError("say what to try: prompts with --try, or --gepa to have them written")
-    start = tune.Variant("start", tuple(_prompts(Path(settings.prompts), "--prompts")) if settings.prompts else ())
+    own_prompts = _prompts(Path(settings.prompts), "--prompts") if settings.prompts else []
+    start = tune.Variant("start", tuple(own_prompts))
     variants = []
     for path in tries or ():  # other prompts are those of the start
         tried = {prompt.name: prompt for prompt in (*start.prompts, *_prompts(path, "--try"))}
@@ -622,17 +623,13 @@ def tune(
     return Result({**report.tune_document(outcome), "written": written}, shown, remarks=told_lines(skipped))
 
 
-def _prompts(path: Path, option: str) -> Iterator[Prompt]:
+def _prompts(path: Path, option: str) -> list[Prompt]:
     """Load a prompt file, or the newest prompts of a folder. Raise `InputError`."""
     from summarizing_context.evaluation.prompt_inspection import SUMMARIES
 
     if path.suffix == ".md":
-        yield load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)
-        return
-    if not path.is_dir():
-        raise InputError(f"{option}: {plain(path)} is neither a prompt (.md) nor a folder of prompts")
-    purposes = [purpose for purpose in SUMMARIES if any(name.startswith(f"{purpose}/") for name in names(path))]
-    if not purposes:
-        raise InputError(f"{option}: {plain(path)} holds no prompt; a prompt is a file such as segment/v5.md in it")
-    for purpose in purposes:
-        yield latest(purpose, root=path)
+        return [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
+    there = {name.partition("/")[0] for name in names(path)} if path.is_dir() else set()
+    if not there & {*SUMMARIES}:
+        raise InputError(f"{option}: {plain(path)} is no prompt, and no folder of prompts such as segment/v5.md")
+    return [latest(purpose, root=path) for purpose in SUMMARIES if purpose in there]

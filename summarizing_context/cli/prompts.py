@@ -199,10 +199,8 @@ def _root(folder: Path | None) -> Any:
 
     if folder is None:
         return prompts_root()
-    if not folder.is_dir():
-        raise InputError(f"--prompts: {folder} is not a folder; name one that holds files such as segment/v1.md")
-    if not names(folder):
-        raise InputError(f"--prompts: {folder} holds no prompt; a prompt is a file such as segment/v1.md in it")
+    if not (folder.is_dir() and names(folder)):
+        raise InputError(f"--prompts: {folder} is not a folder that holds a prompt, such as segment/v1.md")
     return folder
 
 
