@@ -157,28 +157,20 @@ class Settings:
     max_tokens: Positive = _setting(
         DefaultNumber(100_000), "Budget if a request names none. If you set it, it also caps a provider's window."
     )
-    reserved_output: Count | None = _setting(
-        None, "Part of a provider's window for the answer. With none, the provider states it."
-    )
+    reserved_output: Count | None = _setting(None, "Part of a provider's window for the answer; else the provider's.")
     safety_margin: Count = _setting(1_000, "Part of a provider's window that stays free.")
 
     # when a view changes, and what it holds
     high_water: Share = _setting(0.92, "Share at which an activation starts.")
     low_water: Share = _setting(0.08, "Share that the raw tail takes after an activation.")
-    keep_human_messages: bool = _setting(
-        False, "Keep what humans wrote verbatim, the newest first, in at most a fifth."
-    )
-    ledger_share: Annotated[float, Meta(ge=0, le=0.5)] = _setting(
-        0.06, "Largest share of the ledger in the view. 0 shows no ledger."
-    )
+    keep_human_messages: bool = _setting(False, "Keep what humans wrote verbatim, newest first, in at most a fifth.")
+    ledger_share: Annotated[float, Meta(ge=0, le=0.5)] = _setting(0.06, "Largest share of the ledger. 0 shows none.")
     ledger_rules: ToolTable = _setting(
         (),
         "What your own tools do, for the ledger and the plan: tables of `tool`, `kind`, `key` and `operation`. JSON "
         "in the environment.",
     )
-    importance_threshold: ClosedShare = _setting(
-        0.6, "Importance from which the strategy `importance` keeps a group verbatim."
-    )
+    importance_threshold: ClosedShare = _setting(0.6, "From this importance on `importance` keeps a group verbatim.")
     start_at: ClosedShare = _setting(0.5, "Share of the high water at which background summaries begin.")
     max_messages: Positive | None = _setting(None, "Largest number of messages in a view. Groups stay whole.")
     summarize_threshold: Positive | None = _setting(
@@ -242,9 +234,7 @@ class Settings:
         "How near a hit by meaning, or a memory, must be. With none: 0.7. By words, one of four counts as 0.71, two "
         "as 0.84.",
     )
-    memory_include: Literal["off", "auto"] = _setting(
-        "off", "`auto` adds memories near the newest human message to the view."
-    )
+    memory_include: Literal["off", "auto"] = _setting("off", "`auto` shows memories near the newest human message.")
     memory_extract: bool = _setting(False, "Learn memories at checkpoints, at summaries and on leaving.")
 
     # checkpoints
