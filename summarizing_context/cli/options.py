@@ -167,7 +167,6 @@ class OwnSettings:
         A model alone is one of the first provider. Raises `InputError` for a summarizer that needs a host, a prompts
         folder that is not there, and a model that nothing would call.
         """
-
         named = {name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")}
         given = {name: value for name, value in {**named, **given}.items() if value is not None}
         prompts: Path | None = given.get("prompts")

@@ -52,7 +52,6 @@ class StoredSession:
 
     def settings(self) -> Settings:
         """Return the settings for a look at it. Its budget is the one that was set, else that of its last request."""
-
         info = find_session(self.store, self.session)
         given: dict[str, Any] = {} if self.budget is None else {"max_tokens": options.read_tokens(self.budget)}
         given |= {"session_id": info.session_id, "store": self.store, "project": info.project}
