@@ -32,7 +32,7 @@ import summarizing_context
 from evals.performance.scenario import steps
 from evals.performance.scripted import ScriptedModel
 from summarizing_context import Settings, SummarizingContext, open_context
-from summarizing_context.cli.output import table
+from summarizing_context.cli.tables import table
 
 WAYS = ("add_message", "view that adds two messages", "view with an activation")
 WARM = 3  # activations after which it is measured
