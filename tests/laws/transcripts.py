@@ -74,7 +74,7 @@ def refusal(rows: Sequence[Message], log: Sequence[Message], seal: Seal) -> str:
 
 async def play(log: Sequence[Message], budget: int, every: int, counter: Any) -> dict[str, Any]:
     """Add the messages one by one and judge each view; return the figures, and what was broken where."""
-    count, encoding = (await choose_counter(counter)).count, load_offline()
+    count, encoding = (await choose_counter(counter)).count, _encoding()
 
     @cache
     def exact(row: str) -> int:
@@ -118,6 +118,9 @@ async def play(log: Sequence[Message], budget: int, every: int, counter: Any) ->
         "without_room": judge.refused, "refused": refused.total(), "rules": dict(refused), "tiktoken": largest,
         "broken": broken,
     }  # fmt: skip
+
+
+_encoding = cache(load_offline)  # reading its ranks takes a second
 
 
 def play_file(path: Path, budgets: Sequence[int], every: int, counter: str) -> list[dict[str, Any]]:
