@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from .alignment import Tail, align
 from .alone import find_alone
 from .grouping import entry_places, group_spans, read_log
-from .repairs import SHRUNK, explain, explain_known
+from .repairs import SHRUNK, explain, explain_known, is_told_of
 from .shapes import (
     Message,
     answered_ids,
@@ -222,7 +222,7 @@ def _shown_by(row: Message, log: Sequence[Message], places: Sequence[int]) -> li
     for index in places:
         entry = log[index]
         repairs = explain_known(row, entry, (said, canonical_once(entry))) if entry.get("role") == role else None
-        if repairs is not None:
+        if repairs is not None or is_told_of(row, entry):
             shown.append(index)
     return shown
 

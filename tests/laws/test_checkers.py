@@ -126,6 +126,15 @@ def test_stand_ins_late_notes_and_split_results_are_told_apart() -> None:
     assert judged([one, results(("p", "1")), two, results(("q", "9")), both[3]], both)
 
 
+def test_a_pinned_request_beside_results_is_told_in_a_note_of_its_words() -> None:
+    log = log_of("anthropic")
+    log[4]["content"].append({"type": "text", "text": "and now the third ask"})
+    told = '<earlier_message role="user">\n{}\n</earlier_message>'.format
+    assert judged([*log[:2], HEADER, user(told("beta\nand now the third ask")), *log[6:]], log) == []
+    assert judged([*log[:2], HEADER, user(told("beta\nand [9] ask")), *log[6:]], log) == []
+    assert judged([*log[:2], HEADER, user(told("beta\nand now something else")), *log[6:]], log)
+
+
 def test_thinking_is_dropped_whole_or_kept_whole() -> None:
     thought = {"type": "thinking", "thinking": "a long thought about it", "signature": "abc"}
     entry = assistant([thought, {"type": "text", "text": "hi"}])
