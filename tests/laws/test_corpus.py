@@ -8,7 +8,6 @@ from . import corpus
 from .amounts import ALL
 from .builders import Message, count
 from .judge import replay, watched
-from .repairs import ALL_REPAIRS
 from .summarizers import Counting
 
 # What must have been seen of each repair in a file that is about it, when it is replayed with room for the oddity.
@@ -45,14 +44,6 @@ async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
         assert {kind for kind in judge.repairs if not counted.get(kind)} == set()
         if budget == ROOMY:
             assert EXPECTED.get(name, set()) <= set(judge.repairs)
-
-
-@pytest.mark.parametrize("name", LONGEST)
-async def test_a_transcript_is_lawful_when_views_do_not_wait_for_the_worker(name: str) -> None:
-    async with watched(None, budget=2_500) as judge:
-        await replay(judge, corpus.read(name), settle=False)
-        assert judge.activations > 0
-        assert set(judge.repairs) <= ALL_REPAIRS
 
 
 def size_of(log: list[Message]) -> int:
