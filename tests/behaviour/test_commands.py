@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import CommandResult, ContextClosedError, Settings, SummarizingContext, open_context
+from summarizing_context import CommandResult, Settings, SummarizingContext, open_context
 from tests.laws.builders import call, count, result, session, user
 from tests.laws.judge import SMALL
 
@@ -90,17 +90,6 @@ async def test_what_is_wrong_with_a_command_is_told_not_raised(text: Any, says: 
         assert not result.ok
         assert says in result.text
         assert result.data["error"]
-
-
-async def test_what_may_not_be_written_is_told_and_a_closed_context_is_an_error(tmp_path: Any) -> None:
-    settings = Settings(store=tmp_path / "run.db")
-    async with open_context(settings) as context:
-        await context.add_message(user("Hello"))
-    async with open_context(settings, read_only=True) as context:
-        assert not (await run(context, "checkpoint")).ok
-        assert (await run(context, "status")).ok
-    with pytest.raises(ContextClosedError):
-        await context.handle_command("status")
 
 
 HOSTILE = (

@@ -46,21 +46,6 @@ def bytes_of(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir())
 
 
-async def test_others_add_while_another_process_deletes_a_long_session(tmp_path: Path):
-    store = tmp_path / "run.db"
-    async with open_context(settings(store, "long")) as long:
-        await long.set_messages(long_log("secret", 1_500, 30))
-    async with open_context(settings(store, "other")) as other:
-        deleting = asyncio.ensure_future(done(await sessions("delete", "long", "--store", store)))
-        added = 0
-        while not deleting.done():
-            await other.add_message({"role": "user", "content": f"message {added}"})
-            added += 1
-        assert await deleting == 0
-        assert len(await other.get_messages()) == added
-    assert b"secret" not in bytes_of(tmp_path)
-
-
 async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(tmp_path: Path):
     store = tmp_path / "run.db"
     async with open_context(settings(store, "long")) as long:

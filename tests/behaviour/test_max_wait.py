@@ -71,13 +71,3 @@ async def test_by_default_none_waits_and_stand_ins_are_counted(ask: Ask, message
         await ask(context)
         figures = context.statistics()
         assert figures.stand_ins_total == figures.stand_ins > 0
-
-
-async def test_what_needs_no_summary_does_not_wait_for_an_activation_that_does():
-    async with filled(40, max_messages=20) as (context, _):
-        waiting = asyncio.ensure_future(context.get_messages_for_request())
-        await turns()
-        await context.clear()
-        assert not waiting.done()
-        waiting.cancel()
-        assert await context.get_messages_for_request() == []

@@ -82,20 +82,6 @@ async def test_an_event_tells_what_made_a_summary_its_tokens_and_how_long_it_too
         }
 
 
-async def test_an_activation_tells_what_the_request_has_waited():
-    heard, clock = Heard(), Clock()
-
-    class Slow(Heard):
-        def emit(self, name: str, data: Mapping[str, Any]) -> None:
-            if name == "pre_compact":
-                clock.time += 3
-            super().emit(name, data)
-
-    heard = Slow()
-    await run_session(heard, clock=clock)
-    assert [data["duration"] for data in heard.of("activation")] == [3.0]
-
-
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == LOGGER]
 

@@ -152,28 +152,6 @@ async def test_calls_that_this_process_made_last_stay_in_flight():
         assert not context.statistics().repairs
 
 
-@pytest.mark.parametrize("reopens", [False, True])
-async def test_a_checkpoint_brings_open_calls_back_and_in_another_process_they_get_stand_ins(
-    reopens: bool, tmp_path: Path
-):
-    async with open_context(settings(tmp_path)) as context:
-        for row in (TASK, calling("openai", "a")):
-            await context.add_message(row)
-        then = await context.get_messages_for_request()
-        before = await context.checkpoint()
-        await context.add_message(answering("openai", "a"))
-        if not reopens:
-            await context.restore(before)
-            assert [call.id for call in context.open_calls()] == ["a"]
-            assert await context.get_messages_for_request() == then
-    async with open_context(settings(tmp_path)) as context:
-        await context.restore(before)
-        assert [call.id for call in context.open_calls()] == ["a"]
-        view = await context.get_messages_for_request()
-        assert view[: len(then)] == then
-        assert refusals(view) == []
-
-
 LATEST: dict[str, list[tuple[str, ...]]] = {  # what comes after the task, as (kind, ids ...)
     "a call after a call": [("call", "a"), ("call", "b")],
     "a call after parallel calls": [("call", "a", "b"), ("call", "c")],

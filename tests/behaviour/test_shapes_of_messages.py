@@ -109,18 +109,6 @@ async def test_both_halves_of_a_pair_are_shown_or_neither(rows_of: Callable[...,
         assert context.statistics().activations or budget == 40_000
 
 
-async def test_a_paused_turn_that_the_user_ends_gives_up_its_call() -> None:
-    async with open_context() as context:
-        asked, _ = search(random.Random(1), "s1", 60)
-        for row in (user("Go."), said([{"type": "text", "text": "I search."}, asked])):
-            await context.add_message(row)
-        assert "s1" in json.dumps(await context.get_messages_for_request())
-        await context.add_message(user("Never mind."))
-        view = await context.get_messages_for_request()
-        assert "s1" not in json.dumps(view)
-        assert [row["role"] for row in view] == ["user", "assistant", "user"]
-
-
 @pytest.mark.parametrize("budget", [1_500, 6_000])
 async def test_an_unknown_block_travels_as_it_came_or_not_at_all(budget: int) -> None:
     rng = random.Random(budget)

@@ -99,6 +99,16 @@ def test_stand_ins_late_notes_and_split_results_are_told_apart() -> None:
     assert judged([one, results(("p", "1")), two, results(("q", "9")), both[3]], both)
 
 
+def test_words_beside_a_result_stand_behind_the_stand_in_of_the_call_they_give_up() -> None:
+    asked = call("anthropic", ("a", "read", {}), ("b", "read", {}))
+    told, said = results(("b", "beta")), {"type": "text", "text": "never mind the other"}
+    log = [user("x"), asked, {**told, "content": [*told["content"], said]}, assistant("well")]
+    view = [log[0], asked, told, results(("a", "no result came")), user([said]), log[3]]
+    assert judged(view, log) == []
+    assert judged([*view[:4], log[3]], log), "the words are lost"
+    assert judged([*view[:4], user([{**said, "text": "mind the other"}]), log[3]], log)
+
+
 def test_a_pinned_request_beside_results_is_told_in_a_note_of_its_words() -> None:
     log = log_of("anthropic")
     log[4]["content"].append({"type": "text", "text": "and now the third ask"})
