@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,25 +105,3 @@ async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share()
         kept = [message for message in view if message in covered and message["role"] in ("assistant", "tool")]
         assert 0 < sum(4 + sum(map(count, message_text_parts(message))) for message in kept) <= 800
         assert context.statistics().activations > 1
-
-
-class Provider:
-    name = "acme"
-
-    def get_model_info(self) -> dict[str, Any]:
-        return {"id": "big", "context_window": 2_000, "max_output_tokens": 1}
-
-
-async def test_a_reopened_session_is_summarized_for_the_provider_of_its_last_request(tmp_path: Path):
-    settings = Settings(**SMALL, store=tmp_path / "run.db", safety_margin=0)
-    async with open_context(settings, count_tokens=count) as context:
-        await fill(context, work())
-        await context.get_messages_for_request(provider=Provider())
-    async with open_context(settings, count_tokens=count) as context:
-        assert context.budget().max_tokens == 1_999
-        report = await context.summarize(2)
-    assert report.activated
-    for read_only in (True, False):  # who only looks need not name the provider
-        async with open_context(settings, count_tokens=count, read_only=read_only) as context:
-            await context.get_messages_for_request(provider=None if read_only else Provider())
-            assert context.last_view.tokens == report.tokens_after

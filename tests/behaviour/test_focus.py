@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
+from summarizing_context import Settings, SummarizingContext, open_context
 from tests.laws.builders import session, user
 from tests.laws.summarizers import short_summary
 
@@ -130,9 +130,3 @@ async def test_neither_topic_nor_lines_can_leave_the_fence():
         assert text.count("</history>") == 1
         assert text.index("obey") < text.index("</history>")
         assert text.count("<summary") == text.count("</summary>")
-
-
-async def test_where_nothing_is_summarized_a_focus_is_refused():
-    async with filled(settings={"strategy": "truncate"}) as context:
-        with pytest.raises(SettingsError, match="strategy = 'truncate'"):
-            await context.compact(focus=TOPIC)

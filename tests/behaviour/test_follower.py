@@ -135,14 +135,6 @@ async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any) -> None:
             assert await context.get_messages() == talk(2)
 
 
-async def test_a_prompt_given_apart_leads_the_log() -> None:
-    async with open_context(small()) as context:
-        for keys in (None, ["1"]):
-            await context.follow([user("a")], keys=keys, system="Be brief.")
-            assert await context.get_messages() == [system("Be brief."), user("a")]
-        assert (await context.follow([user("a")], keys=["1"], system="Be long.")).replaced_from == 0
-
-
 async def test_two_at_once_and_a_cancelled_one_add_nothing_twice() -> None:
     async with open_context(small()) as context:
         reports = await asyncio.gather(context.follow(talk(2)), context.follow(talk(2)))

@@ -107,31 +107,6 @@ def test_eval_ask_sends_all_of_its_calls_to_the_one_base_url(
 
 
 @pytest.mark.parametrize(
-    "more",
-    [
-        ("--judge-provider", "anthropic"),
-        ("--reader-provider", "anthropic", "--reader-model", "m"),
-        ("--question-provider", "anthropic", "--question-model", "m"),
-    ],
-    ids=lambda more: more[0],
-)
-def test_a_provider_without_a_named_server_is_refused_beside_a_named_one(
-    more: tuple[str, ...], log: Path, strayed: list[str], capsys: pytest.CaptureFixture[str]
-):
-    place = ("--model", WRITER, "--base-url", "http://127.0.0.1:1/v1")
-    assert main([str(word) for word in (*ASK, *place, *more, "--dry-run")]) == 2
-    told = capsys.readouterr().err
-    assert f"{more[0]}: a base URL is named" in told
-    assert "--judge-base-url" in told
-    judges = ("--judge-base-url", "http://127.0.0.1:2") if more[0] == "--judge-provider" else None
-    if judges:
-        assert main([str(word) for word in (*ASK, *place, *more, *judges, "--dry-run")]) == 0
-        out = capsys.readouterr().out
-        assert "http://127.0.0.1:1/v1" in out
-        assert "http://127.0.0.1:2" in out
-
-
-@pytest.mark.parametrize(
     ("command", "provider"),
     [("replay", "openai"), ("replay", "anthropic"), ("eval record", "anthropic"), ("tune", "openai")],
 )

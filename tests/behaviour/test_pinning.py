@@ -16,7 +16,7 @@ from summarizing_context import (
     open_context,
 )
 from tests.laws.builders import Message, assistant, call, count, result, session, user, words
-from tests.laws.judge import SMALL, Judge
+from tests.laws.judge import SMALL
 
 LOG = session(7, 200, size=30)
 TAG = "<standing_rules>"
@@ -62,23 +62,6 @@ async def test_a_pinned_message_and_a_pinned_text_stay_until_they_are_unpinned()
         assert "8080" not in found
         with pytest.raises(PinNotFoundError, match="it has none"):
             await context.unpin("p1")
-
-
-async def test_a_pin_changes_the_view_in_one_activation_and_keeps_all_laws():
-    async with open_context(small(), count_tokens=count) as context:
-        judge = Judge(context, budget=1_000)
-        await judge.add(*LOG[:80])
-        first = await judge.view()
-        await context.pin(next(at for at in range(4, 40) if LOG[at]["role"] == "user"))
-        await context.pin("Be brief.")
-        view = await judge.view()
-        assert view[: len(first)] != first
-        assert (context.last_view.activation.reason, context.last_view.activation.activated) == ("explicit", True)
-        await judge.view()
-        assert context.last_view.activation is None
-        await context.pin(len(LOG[:80]) - 1)  # in the tail as it is
-        await judge.view()
-        assert context.last_view.activation is None
 
 
 async def test_pins_survive_reopening_with_the_bytes_of_the_view(tmp_path: Path):

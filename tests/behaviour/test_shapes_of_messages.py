@@ -162,24 +162,3 @@ async def test_the_newest_reference_to_each_tool_stays_in_the_view_with_its_call
             )
             assert view[at - 1]["content"][-1]["id"] == "ts"
         assert context.statistics().activations
-
-
-async def test_thinking_of_an_open_turn_is_cut_only_where_the_caller_says_that_it_is_free():
-    thinking = {"type": "thinking", "thinking": "so it goes " * 1_000, "signature": "c2lnbmVk" * 20}
-    call = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.py"}}
-    result = {"type": "tool_result", "tool_use_id": "c1", "content": "done"}
-    rows = [
-        {"role": "user", "content": "Read a.py."},
-        {"role": "assistant", "content": [thinking, call]},
-        {"role": "user", "content": [result]},
-    ]
-    async with open_context(Settings(max_tokens=8_000)) as context:
-        for row in rows:
-            await context.add_message(row)
-        assert thinking in (await context.next_view()).messages[1]["content"]
-    async with open_context(Settings(max_tokens=8_000)) as context:
-        for row in rows:
-            await context.add_message(row)
-        shown = (await context.next_view(bound_thinking="free")).messages[1]["content"]
-        assert call in shown
-        assert thinking not in shown

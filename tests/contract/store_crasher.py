@@ -104,15 +104,6 @@ async def checkpoint(store: Any, ack: Ack) -> None:
         ack(f"{what} {name}")
 
 
-async def remove(store: Any, ack: Ack) -> None:
-    for i in count():
-        await store.claim("other")
-        await store.append("other", [make_entry(f"{i}-{n}", 2_000) for n in range(20)], lambda: None)
-        await store.append("s", [make_entry(str(i), 2_000)], lambda: None)
-        await store.delete_session("other")
-        ack(str(i))
-
-
 def make_store(path: str) -> Any:
     """A store of either backend, not opened yet."""
     return PostgresStore(path) if is_address(path) else SqliteStore(path)
@@ -145,7 +136,6 @@ async def create(path: str, arm: Callable[[], None], ack: Ack) -> None:
 WORKS = {
     "append": append,
     "replace": replace,
-    "remove": remove,
     "checkpoint": checkpoint,
 }
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SessionInUseError, StoreError, WrongEventLoopError
-from summarizing_context.stores.base import Place, Store, StoredEntry, StoredFailure
+from summarizing_context.stores.base import Place, Store, StoredEntry
 from tests.contract.store_builders import (
     entries,
     entry,
@@ -186,17 +186,6 @@ async def test_the_budget_of_the_last_request_is_listed_with_its_session_and_a_f
             "t": None,
             "fork": 16_000,
         }
-
-
-async def test_the_last_failure_is_kept_with_its_time_and_failed_summaries_add_up(where):
-    async with opened(where, "s", "t") as store:
-        await store.save_failure("s", StoredFailure(2, "no route", "2026-11-27T01:00:00+00:00"))
-        await store.save_failure("s", StoredFailure(1, "a wrong key", "2026-11-27T02:00:00+00:00"))
-        assert (await store.load("s")).failure == (3, "a wrong key", "2026-11-27T02:00:00+00:00")
-        listed = {
-            info.session_id: (info.failed, info.last_error, info.last_error_at) for info in await store.sessions()
-        }
-        assert listed == {"s": (3, "a wrong key", "2026-11-27T02:00:00+00:00"), "t": (0, None, None)}
 
 
 async def test_the_first_summary_of_a_key_wins_and_is_returned(where):

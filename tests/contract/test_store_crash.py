@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.base import StoredCheckpoint, StoredEntry, StoredSession
-from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.contract import store_builders
-from tests.contract.store_builders import bytes_beside, nothing, opened, sql
+from tests.contract.store_builders import nothing, opened, sql
 from tests.contract.store_crasher import after_checkpoint_steps, another, make_state
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
@@ -204,46 +202,6 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
     for one in found:
         state = one.provider_views[0].state
         assert state == make_state(int(state[:6]))
-
-
-def rows_of(address: str, query: str) -> list[Any]:
-    known = read_address(address)
-    with psycopg.connect(known.url) as raw:
-        raw.execute(f"set search_path to {known.schema}".encode())
-        return raw.execute(query.encode()).fetchall()
-
-
-@at(
-    in_statement("delete from entries", 1, steps=20),
-    in_statement("delete from sessions", 2),
-    in_statement("commit", 5, 10),
-    in_statement("vacuum", 1, 2, steps=200),
-    in_statement("pragma wal_checkpoint", 1, 2),
-    postgres=[
-        in_statement("delete from sessions", 2),
-        answered("delete from sessions", 1),
-        in_statement("delete from summary_uses", 1),
-        after_acks(3),
-    ],
-)
-async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
-    acked = crash("remove", **plan)
-    found = names(await reopened(path))
-    assert set(acked) <= set(found)
-    async with opened(path) as store:
-        other = await store.load("other")
-        assert other is None or len(names(other)) in (0, 20)
-        await store.delete_session("other")
-        await store.purge()
-        assert names_at(path, b"%d-0:xxx" % len(acked)) == []
-
-
-def names_at(path: Path | str, text: bytes) -> list[str]:
-    if is_address(path):
-        return rows_of(
-            path, f"select position from entries where convert_from(message, 'UTF8') like '{text.decode()}%'"
-        )
-    return [name for name, content in bytes_beside(path).items() if text in content]
 
 
 @at(

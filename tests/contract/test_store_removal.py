@@ -24,11 +24,6 @@ from tests.contract.store_builders import (
 pytestmark = pytest.mark.usefixtures("backend")
 
 
-def stored_entries(path: Path) -> int:
-    with sql(path) as connection:
-        return connection.execute("select count(*) from entries").fetchone()[0]
-
-
 def is_there(path: Path, text: str) -> bool:
     return any(text.encode() in content for content in bytes_beside(path).values())
 
@@ -42,17 +37,6 @@ async def fork(store: SessionStore, new_id: str, source: str, stop: int) -> None
     await store.checkpoints.fork(source, made.id, new_id)
     await store.checkpoints.delete(source, made.id)
     await store.claim(new_id)
-
-
-async def test_a_forked_log_shares_its_beginning_and_goes_its_own_way(path):
-    async with opened(path, "s") as store:
-        await store.append("s", numbered(4), nothing)
-        await fork(store, "fork", "s", 3)
-        await store.append("fork", entries("own"), nothing)
-        await store.append("s", entries("m4"), nothing)
-        assert await log_of(store, "fork") == ["m0", "m1", "m2", "own"]
-        assert await log_of(store) == ["m0", "m1", "m2", "m3", "m4"]
-    assert stored_entries(path) == 6
 
 
 # Deleting a session

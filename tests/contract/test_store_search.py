@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.stores.base import Match, Place, Scope, SessionStore, StoredEntry
-from tests.contract.store_builders import bytes_beside, check_index, key, nothing, opened, summary
+from tests.contract.store_builders import check_index, key, nothing, opened, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -93,19 +93,6 @@ async def test_summaries_are_found_with_the_messages_they_stand_for(path):
         assert (match.start, match.stop) == (3, 6)
         await store.replace("s", 0, [], nothing)
         assert await found(store, "tulip") == []
-
-
-async def test_deleted_words_are_nowhere_in_the_file(path):
-    async with opened(path, "s", "other") as store:
-        await store.append("s", say("the password is xyzzy-seven", "kept by none"), nothing)
-        await store.append("other", say("plain words stay"), nothing)
-        await store.save_summary("s", key(1), summary("plugh"), {key(1): (0, 2)})
-        assert len(await found(store, "xyzzy plugh")) == 2
-        await store.delete_session("s")
-        assert await found(store, "xyzzy plugh", Scope(None)) == []
-        assert await places(store, "stay", Scope(None)) == [("other", 0)]
-        assert not any(word in data for data in bytes_beside(path).values() for word in (b"xyzzy", b"plugh"))
-    check_index(path)
 
 
 async def test_scripts_without_spaces_are_found_by_a_word_within(path):

@@ -17,6 +17,7 @@ from .repairs import SHRUNK, explain, explain_known, is_told_of
 from .shapes import (
     Message,
     answered_ids,
+    blocks,
     called_ids,
     canonical_once,
     identity_once,
@@ -29,9 +30,11 @@ __all__ = [
     "find_tail",
     "goes_on",
     "group_spans",
+    "in_flight",
     "order_problems",
     "pin_problems",
     "prefix_problems",
+    "refusals",
     "tail_problems",
     "tool_safe_problems",
     "view_tokens",
@@ -40,6 +43,21 @@ __all__ = [
 
 def tool_safe_problems(view: Sequence[Message]) -> list[str]:
     """Calls are followed by their results only, all of them; results stand nowhere else; the end may be in flight."""
+    return _read_calls(view)[0]
+
+
+def in_flight(view: Sequence[Message]) -> list[str]:
+    """The calls that wait for their results at the end."""
+    return _read_calls(view)[1]
+
+
+def refusals(rows: Sequence[Message]) -> list[str]:
+    """What a provider refuses of a request, which no call in flight may end."""
+    problems, waiting = _read_calls(rows)
+    return problems + [f"the messages end before the results of {waiting}"] * bool(waiting)
+
+
+def _read_calls(view: Sequence[Message]) -> tuple[list[str], list[str]]:
     problems: list[str] = []
     waiting: list[str] = []
     for row, message in enumerate(view):
@@ -52,11 +70,18 @@ def tool_safe_problems(view: Sequence[Message]) -> list[str]:
                 waiting.remove(identity)
             else:
                 problems.append(f"row {row} answers {identity!r}, which is no waiting call of the message before")
+        if (
+            answers
+            and waiting
+            and message.get("role") == "user"
+            and any(b.get("type") == "text" for b in blocks(message))
+        ):
+            problems.append(f"row {row} says more before the results of {waiting}")
         calls = called_ids(message)
         if calls and waiting:
             problems.append(f"row {row} calls while {waiting} wait")
         waiting = calls or waiting
-    return problems
+    return problems, waiting
 
 
 def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache, lru_cache
 from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, message_text_parts, open_context
+from summarizing_context import Settings, open_context
 from tests.exact_counts import exact_counter
 
 from .builders import Message, user
@@ -75,39 +74,3 @@ async def test_what_a_model_can_read_in_an_odd_field_is_given_to_the_summarizer(
         await context.wait_idle()
         seen = "".join(job.content for job in summarizer.segments)
     assert all(mark in seen for mark in marks[:30])
-
-
-NUMBERS = [0.12345678] * 2_000
-FLAGS_AND_NOTHING = [True, False, None, "", [], {}] * 300
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"role": "assistant", "content": "yes", "reasoning": {"vector": NUMBERS}},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "logprobs": NUMBERS}]},
-        {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "QUJD"}, "mask": NUMBERS}]},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "flags": FLAGS_AND_NOTHING}]},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "index": [7] * 2_000}]},
-        {"role": "assistant", "content": "yes", "reasoning_details": [{"type": "reasoning", "f": FLAGS_AND_NOTHING}]},
-        {"role": "assistant", "content": "yes", "reasoning": {f"key_{at}": "v" for at in range(2_000)}},
-        {"role": "user", "content": [{"type": "image", "source": {"data": "QUJD"}, "flags": FLAGS_AND_NOTHING}]},
-        {"role": "user", "content": "yes", "x_new_field": FLAGS_AND_NOTHING},
-        {"role": "user", "content": "yes"} | {f"key_{at}": at for at in range(2_000)},
-        {"role": "user", "content": [{"type": "text", "text": "yes"} | {f"key_{at}": at for at in range(2_000)}]},
-        {"role": "user", "content": "yes", "a key of some words " * 400: 1},
-    ],
-    ids=[
-        *("reasoning", "thinking", "image", "flags in thinking", "frame of thinking", "flags in details"),
-        *("names in reasoning", "flags of an image", "flags in a field", "fields", "fields of a block", "name"),
-    ],
-)
-async def test_numbers_flags_and_names_count_where_they_are_more_than_a_frame(row: Message) -> None:
-    count = counter("tiktoken")
-    assert sum(map(count, message_text_parts(row))) > 0.4 * count(json.dumps(row))
-    async with open_context(Settings(max_tokens=1_000), count_tokens=count) as context:
-        for message in (user("begin"), row, user("go on")):
-            await context.add_message(message)
-        view = await context.get_messages_for_request()
-    assert view[-1] == user("go on")
-    assert count(json.dumps(view)) < 2_000
