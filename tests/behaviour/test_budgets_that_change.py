@@ -72,19 +72,6 @@ async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(
             assert (await view(context, 100_000), await view(context, small)) == (before, little)
 
 
-async def test_a_budget_that_wobbles_breaks_nothing() -> None:
-    async with open_context(settings()) as context:
-        await filled(context, 300, budget=10_000)
-        await context.compact()
-        activations, before = context.statistics().activations, await view(context, 10_000)
-        for step in range(40):
-            await context.add_message(said(step, 1))
-            after = await view(context, 10_000 + 75 * (-1) ** step * step)  # up to a third less, and more
-            assert prefix_problems(before, after) == []
-            before = after
-        assert context.statistics().activations == activations
-
-
 async def newest_of_a_fresh_session(log: list[Message], budget: int) -> Message:
     async with open_context(settings()) as fresh:
         await fresh.set_messages(log)

@@ -69,16 +69,6 @@ async def test_vectors_are_kept_and_compared(settings: Settings):
 
 
 @of_every_backend
-async def test_a_newer_vector_takes_the_place_of_an_older_one_also_after_reopening(settings: Settings):
-    async with Opened(settings) as vectors:
-        await vectors.save("row", "r", {1: ONE})
-        await vectors.save("row", "r", {1: OTHER})
-    async with Opened(settings) as vectors:
-        assert await vectors.missing("row", "r", [1], SIZE) == []
-        assert await vectors.near("row", "r", [1], OTHER) == {1: pytest.approx(1.0)}
-
-
-@of_every_backend
 async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_gone(settings: Settings):
     async with Opened(settings) as vectors:
         await vectors.save("row", "r", {1: ONE, 2: OTHER})

@@ -32,7 +32,6 @@ __all__ = [
     "group_spans",
     "in_flight",
     "order_problems",
-    "pin_problems",
     "prefix_problems",
     "refusals",
     "tail_problems",
@@ -263,19 +262,6 @@ def goes_on(view: Sequence[Message], then: Sequence[Message]) -> bool:
     """The view is that of then; calls that were in flight at its end have stand-ins, for another process made them."""
     rest = view[len(then) :]
     return list(view[: len(then)]) == list(then) and all("[no result of this call" in str(row) for row in rest)
-
-
-def pin_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
-    """The first human rows, those before any assistant row, are in every view, whole or shrunk."""
-    log = sendable(log)
-    problems = []
-    for index, message in enumerate(log):
-        if message.get("role") == "assistant":
-            break
-        is_human = message.get("role") == "user" and not called_ids(message) and not answered_ids(message)
-        if is_human and not any(explain(row, message) is not None for row in view):
-            problems.append(f"first human row {index} is not in the view")
-    return problems
 
 
 def view_tokens(

@@ -10,7 +10,6 @@ from .builders import DIALECTS, Message, assistant, call, result, results, syste
 from .checkers import (
     find_tail,
     order_problems,
-    pin_problems,
     tail_problems,
     tool_safe_problems,
 )
@@ -66,8 +65,6 @@ def test_what_stands_before_the_tail_is_system_rows_pins_and_one_header() -> Non
     assert tail_problems([*log[:2], HEADER, log[5], *log[7:]], log, ALL_REPAIRS)
     assert tail_problems([HEADER, *log], log, ALL_REPAIRS)
     assert tail_problems([*log[:2], HEADER, log[6], *log[7:]], log, ALL_REPAIRS) == []
-    assert pin_problems([log[0], HEADER, *log[6:]], log)
-    assert pin_problems([*log[:2], HEADER, *log[6:]], log) == []
 
 
 def test_a_shrunk_result_is_a_named_repair_and_an_edited_one_is_not() -> None:
