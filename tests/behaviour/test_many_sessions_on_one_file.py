@@ -1,4 +1,4 @@
-"""Many sessions on one file, in one process and in two: all adds are kept, whoever opens or closes meanwhile."""
+"""Many sessions on one file in one process: all adds are kept, whoever opens or closes meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a view begins differently: a test for each reason that a context gives; and usage that cannot be true."""
+"""Why a view begins differently: a test for each reason that a context gives."""
 
 from __future__ import annotations
 

@@ -100,6 +100,3 @@ async def test_asked_again_no_stand_in_is_left_wherever_the_view_was_cut(ask: As
         assert not (await ask(context)).activated  # nothing was said since
         assert await context.wait_idle(120)
         assert len(model.jobs) == asked
-
-
-# asking whether it is time

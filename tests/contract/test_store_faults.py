@@ -1,4 +1,4 @@
-"""Files that are damaged, foreign, newer, locked, full or not writable: a typed error, and nothing lost."""
+"""Files that are damaged, foreign, newer or full, and those only read: a typed error, and nothing lost."""
 
 from __future__ import annotations
 

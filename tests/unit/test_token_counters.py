@@ -1,4 +1,4 @@
-"""Counters of tokens: the estimate, tiktoken without a network, the user's function; and their calibration."""
+"""Counters of tokens: the estimate, tiktoken without a network, the user's function."""
 
 from __future__ import annotations
 
