@@ -9,6 +9,7 @@ from .amounts import ALL
 from .builders import Message, count
 from .judge import replay, watched
 from .summarizers import Counting
+from .transcripts import play_file
 
 # What must have been seen of each repair in a file that is about it, when it is replayed with room for the oddity.
 EXPECTED = {
@@ -48,3 +49,11 @@ async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
 
 def size_of(log: list[Message]) -> int:
     return sum(count(str(message.get("content"))) for message in log)
+
+
+@pytest.mark.parametrize("name", ["split_parallel_calls", "forty_calls"])
+def test_the_command_plays_a_file_and_finds_nothing_broken(name: str) -> None:
+    (path,) = corpus.FOLDER.glob(f"{name}.jsonl*")
+    (found,) = play_file(path, [2_500], 1, "estimate")
+    assert found["broken"] == []
+    assert found["views"] > found["messages"] // 2

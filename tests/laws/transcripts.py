@@ -97,7 +97,7 @@ async def play(log: Sequence[Message], budget: int, every: int, counter: Any) ->
                         broken.append(f"before message {at}: {error}")
                         judge.untold()
                         view = []
-                    said = refusal(view, log, seal) if view else ""
+                    said = refusal(view, log, seal) if view and due else ""
                     if said:
                         refused[rule_of(said)] += 1
                         if not refusal(judge.log, log, seal):
