@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import Settings, SettingsError, open_context
+from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.summarizers.prompts import latest, write_prompt
@@ -159,11 +159,3 @@ def test_a_session_asks_only_its_base_url_for_summaries_memories_rules_and_vecto
 
         anyio.run(live)
     assert kinds(server).keys() >= {WRITER, "vectors"}
-
-
-@pytest.mark.parametrize("more", [{"summarizer": "anthropic"}, {"summarizer": "openai", "embedding_api_key": "k"}])
-async def test_an_embedding_beside_the_named_server_is_refused(more: dict[str, Any], strayed: list[str]):
-    settings = Settings(model="m", base_url="http://127.0.0.1:1/v1", embedding="openai", embedding_model="e", **more)
-    with pytest.raises(SettingsError, match="embedding_base_url"):
-        async with open_context(settings):
-            pass

@@ -109,6 +109,18 @@ async def test_both_halves_of_a_pair_are_shown_or_neither(rows_of: Callable[...,
         assert context.statistics().activations or budget == 40_000
 
 
+async def test_a_paused_turn_that_the_user_ends_gives_up_its_call() -> None:
+    async with open_context() as context:
+        asked, _ = search(random.Random(1), "s1", 60)
+        for row in (user("Go."), said([{"type": "text", "text": "I search."}, asked])):
+            await context.add_message(row)
+        assert "s1" in json.dumps(await context.get_messages_for_request())
+        await context.add_message(user("Never mind."))
+        view = await context.get_messages_for_request()
+        assert "s1" not in json.dumps(view)
+        assert [row["role"] for row in view] == ["user", "assistant", "user"]
+
+
 @pytest.mark.parametrize("budget", [1_500, 6_000])
 async def test_an_unknown_block_travels_as_it_came_or_not_at_all(budget: int) -> None:
     rng = random.Random(budget)
@@ -162,3 +174,24 @@ async def test_the_newest_reference_to_each_tool_stays_in_the_view_with_its_call
             )
             assert view[at - 1]["content"][-1]["id"] == "ts"
         assert context.statistics().activations
+
+
+async def test_thinking_of_an_open_turn_is_cut_only_where_the_caller_says_that_it_is_free():
+    thinking = {"type": "thinking", "thinking": "so it goes " * 1_000, "signature": "c2lnbmVk" * 20}
+    call = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.py"}}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "done"}
+    rows = [
+        {"role": "user", "content": "Read a.py."},
+        {"role": "assistant", "content": [thinking, call]},
+        {"role": "user", "content": [result]},
+    ]
+    async with open_context(Settings(max_tokens=8_000)) as context:
+        for row in rows:
+            await context.add_message(row)
+        assert thinking in (await context.next_view()).messages[1]["content"]
+    async with open_context(Settings(max_tokens=8_000)) as context:
+        for row in rows:
+            await context.add_message(row)
+        shown = (await context.next_view(bound_thinking="free")).messages[1]["content"]
+        assert call in shown
+        assert thinking not in shown

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from summarizing_context import (
-    ActivationReport,
     Settings,
     SummarizingContext,
     SummaryJob,
     open_context,
 )
-from tests.laws.builders import Message, assistant, count, user
+from tests.laws.builders import Message, assistant, user
 
 
 class Model:
@@ -63,40 +59,3 @@ async def test_summarizing_on_demand_uses_the_model(messages: int):
         assert not (await context.summarize()).activated
         shown = str(await context.get_messages_for_request())
         assert "what the model says of 0 to" in shown
-
-
-Ask = Callable[[SummarizingContext], Awaitable[ActivationReport]]
-ASKED: list[Ask] = [
-    lambda context: context.summarize(),
-    lambda context: context.summarize(3),
-    lambda context: context.summarize(25),
-    lambda context: context.compact(),
-    lambda context: context.make_space(7_000),
-]
-
-
-def prose(seed: int) -> list[Message]:
-    """Between 25 and 120 messages of various lengths."""
-    rng, words = (
-        random.Random(seed),
-        ["harbour", "boat", "sails", "tomorrow", "wind", "and", "rain", "under", "bridges"],
-    )
-    most, say = rng.choice([30, 90, 200]), [user, assistant]
-    return [say[n % 2](" ".join(rng.choices(words, k=rng.randint(3, most)))) for n in range(rng.randint(25, 120))]
-
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("ask", ASKED)
-async def test_asked_again_no_stand_in_is_left_wherever_the_view_was_cut(ask: Ask, seed: int):
-    model = Model()
-    async with open_context(Settings(max_tokens=8_000), summarizer=model, count_tokens=count) as context:
-        await fill(context, prose(seed))
-        await ask(context)
-        assert await context.wait_idle(120)
-        await ask(context)
-        assert context.statistics().stand_ins == 0
-        assert await context.wait_idle(120)
-        asked = len(model.jobs)
-        assert not (await ask(context)).activated  # nothing was said since
-        assert await context.wait_idle(120)
-        assert len(model.jobs) == asked

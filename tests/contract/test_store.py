@@ -48,16 +48,6 @@ async def test_logs_of_sessions_are_apart(where):
         assert await log_of(store, "b") == ["b0", "b1", "b2"]
 
 
-async def test_a_session_must_be_claimed_before_it_is_written_to(where):
-    async with opened(where) as store:
-        with pytest.raises(StoreError, match="claim it first"):
-            await store.append("s", [entry("x")], nothing)
-        with pytest.raises(StoreError, match="claim it first"):
-            await store.replace("s", 0, [], nothing)
-        with pytest.raises(StoreError, match="claim it first"):
-            await store.save_activation("s", "p", b"")
-
-
 async def test_a_session_has_one_writer(where):
     async with opened(where, "s") as store:
         with pytest.raises(SessionInUseError) as raised:
