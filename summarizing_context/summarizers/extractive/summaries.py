@@ -21,7 +21,6 @@ from summarizing_context.extraction.tool_calls import first_error_line, looks_on
 from summarizing_context.messages.text import cleaned, clip, list_whole, shown, split_prose, words_of
 from summarizing_context.summarizers.extractive.actions import (
     Listings,
-    Step,
     add_up,
     base_name,
     find_actions,
@@ -29,10 +28,8 @@ from summarizing_context.summarizers.extractive.actions import (
     render_call,
 )
 from summarizing_context.summarizers.extractive.lines import (
-    MOST_FACTS,
     PROSE,
     Candidate,
-    Place,
     Vocabulary,
     choose_lines,
     find_in_lines,
@@ -52,7 +49,6 @@ from summarizing_context.summarizers.extractive.sections import (
     NAMES,
     STATE,
     STRICT_RANK,
-    Block,
     Count,
     Line,
     Sections,
@@ -62,11 +58,14 @@ from summarizing_context.summarizers.extractive.sections import (
     read_sections,
     split_blocks,
     split_children,
-    unescape_labels,
 )
 
 LEAF_SHARES = (18, 30, 14, 12, 14, 10, 40)  # percent of the room for each section of a segment's summary
-PASSING = ("in progress: ", "to do: ", "called, no result yet: ")  # a state that a later one replaces
+_DEFINING = frozenset(b"def class func function fn interface struct enum trait type".split())
+_DEFINITION = re.compile(
+    r"(?:^|→|\t|:) {0,8}(?:(?:export|default|async|public|private|protected|static|abstract|final|pub) ){0,4}"
+    r"(?:def|class|func|function|fn|interface|struct|enum|trait|type) (?:\([^()\n]{1,60}\) )?([A-Za-z_$][\w$]{1,80})"
+)
 
 
 def leaf_sections(content: str, yield_now: YieldNow = never_yield) -> Sections:
@@ -76,42 +75,9 @@ def leaf_sections(content: str, yield_now: YieldNow = never_yield) -> Sections:
     """
     blocks = split_blocks(content)
     steps = read_steps(blocks)
-    found = _read_lines(blocks, steps, yield_now)
-    vocabulary = Vocabulary(found)
-    yield_now(len(content))
-    scores = [salience(one, vocabulary) if one.kind != "user" else 0 for one in found]
-    yield_now(len(content))
-    spoken = [(score, one) for score, one in zip(scores, found, strict=True) if one.kind in ("assistant", "thinks")]
-    sections: Sections = [[] for _ in NAMES]
-    sections[CONSTRAINTS] = _constraints(block.body for block in blocks if block.kind == "user")
-    sections[INTENT] = _intent((one for one in found if one.kind == "user"), sections[CONSTRAINTS])
-    sections[ERRORS] = _errors(blocks, steps, [one for _, one in spoken])
-    sections[STATE] = _state(steps, spoken)
-    sections[DONE] = find_actions(steps)
-    told = "\n".join(line.text for section in sections for line in section)
 
-    # what the newest three files that were read define, a line for each file
-    names: dict[str, dict[str, None]] = {}
-    for one in found:
-        if one.source and not _DEFINING.isdisjoint(one.words) and (defined := _DEFINITION.search(one.text)):
-            names.setdefault(one.source, {})[defined[1]] = None
-    sections[FACTS] = [
-        Line(f"{source} defines {list_whole(names[source], 160)}", MOST_FACTS // 2) for source in list(names)[-3:]
-    ]
-    worths = [worth(score, one) for score, one in zip(scores, found, strict=True)]
-    for one, line in choose_lines(found, worths, vocabulary):
-        if without_count(line.text) not in told:
-            choice = one.kind in ("assistant", "thinks") and (_has_cue(one, "decision") or _has_cue(one, "reason"))
-            sections[DECISIONS if choice else FACTS].append(line)
-    if not any(sections):
-        sections[FACTS] = nothing_readable(content)
-    return sections
-
-
-def _read_lines(blocks: Sequence[Block], steps: Sequence[Step], yield_now: YieldNow) -> list[Candidate]:
-    """Return the sentences and lines of all blocks that say something, in order."""
-    calls = {step.at: step for step in steps}
-    answers = {step.answered: step for step in steps}
+    # the sentences and lines of all blocks that say something, in order
+    calls, answers = {step.at: step for step in steps}, {step.answered: step for step in steps}
     newest = {block.kind: at for at, block in enumerate(blocks)}
     found: list[Candidate] = []
     for at, block in enumerate(blocks):
@@ -130,18 +96,70 @@ def _read_lines(blocks: Sequence[Block], steps: Sequence[Step], yield_now: Yield
             kind = block.kind if block.kind in PROSE else "other"
             closing = at + 1 == len(blocks) or blocks[at + 1].kind == "user"
             for number, text in enumerate(prose):
-                ends = number == 0, number == len(prose) - 1
-                found.append(sentence(text, at, kind, Place(*ends, len(prose) > 6, closing, newest[block.kind] == at)))
+                places = (number == 0, number == len(prose) - 1, len(prose) > 6, closing, newest[block.kind] == at)
+                found.append(sentence(text, at, kind, places))
             for part in code:
                 found += find_in_lines(part, "code", at)
-    return found
+    vocabulary = Vocabulary(found)
+    yield_now(len(content))
+    scores = [salience(one, vocabulary) if one.kind != "user" else 0 for one in found]
+    yield_now(len(content))
+    spoken = [(score, one) for score, one in zip(scores, found, strict=True) if one.kind in ("assistant", "thinks")]
+    sections: Sections = [[] for _ in NAMES]
+    sections[CONSTRAINTS] = _constraints(block.body for block in blocks if block.kind == "user")
+    sections[INTENT] = _intent((one for one in found if one.kind == "user"), sections[CONSTRAINTS])
+    sections[DONE] = find_actions(steps)
 
+    # each error once, with its fix if the agent reports one, or the note that the same call passed later
+    went_well = {
+        (step.tool, step.command, step.path): at
+        for at, step in enumerate(steps)
+        if step.answered >= 0 and not step.error
+    }
+    errors: dict[str, Line] = {}
+    for at, step in [(at, step) for at, step in enumerate(steps) if step.error][-16:]:
+        # the fix: the first sentence soon after that reports one; one that shares a word with the error wins
+        soon = [one for _, one in spoken if step.answered < one.block <= step.answered + 12][:60]
+        fixes = [one for one in soon if _has_cue(one, "fix") and _is_informative(one)]
+        related = [one for one in fixes if not set(words_of(step.error)).isdisjoint(one.words)]
+        later = went_well.get((step.tool, step.command, step.path), -1) > at
+        text = f"{render_call(step, 70)}: {step.error}"
+        if fixes:
+            text += f" → {clip(shown((related or fixes)[0].text), 160)}"
+        elif later:
+            text += " → passed later"
+        errors.pop(step.error, None)
+        errors[step.error] = Line(text, (3 if step.looks else 6) + (0 if later else 3))
+    pasted = dict.fromkeys(first_error_line(block.body, False) for block in blocks if block.kind == "user")
+    sections[ERRORS] = [*errors.values(), *(Line(f"user: {error}", 5) for error in list(filter(None, pasted))[-4:])]
 
-_DEFINING = frozenset(b"def class func function fn interface struct enum trait type".split())
-_DEFINITION = re.compile(
-    r"(?:^|→|\t|:) {0,8}(?:(?:export|default|async|public|private|protected|static|abstract|final|pub) ){0,4}"
-    r"(?:def|class|func|function|fn|interface|struct|enum|trait|type) (?:\([^()\n]{1,60}\) )?([A-Za-z_$][\w$]{1,80})"
-)
+    # the state: the open tasks of the newest list, the last sentence and the two best of the newest message, and a call
+    # without result
+    lists = (_open_tasks(step.body) for step in reversed(steps) if '"status"' in step.body)
+    sections[STATE] += next(filter(None, lists), [])
+    if spoken:
+        last = [(score, at) for at, (score, one) in enumerate(spoken) if one.block == spoken[-1][1].block]
+        best = sorted({at for _, at in sorted(last)[-2:]} | {len(spoken) - 1})
+        texts = dict.fromkeys(shown(spoken[at][1].text) for at in best)
+        sections[STATE] += [Line(text, 7 + place) for place, text in enumerate(texts)]
+    if steps and steps[-1].answered < 0:
+        sections[STATE].append(Line(f"called, no result yet: {render_call(steps[-1])}", 9))
+    told = "\n".join(line.text for section in sections for line in section)
+
+    # what the newest three files that were read define, a line for each file; then what else is worth it
+    names: dict[str, dict[str, None]] = {}
+    for one in found:
+        if one.source and not _DEFINING.isdisjoint(one.words) and (defined := _DEFINITION.search(one.text)):
+            names.setdefault(one.source, {})[defined[1]] = None
+    sections[FACTS] = [Line(f"{source} defines {list_whole(names[source], 160)}", 30) for source in list(names)[-3:]]
+    worths = [worth(score, one) for score, one in zip(scores, found, strict=True)]
+    for one, line in choose_lines(found, worths, vocabulary):
+        if without_count(line.text) not in told:
+            choice = one.kind in ("assistant", "thinks") and (_has_cue(one, "decision") or _has_cue(one, "reason"))
+            sections[DECISIONS if choice else FACTS].append(line)
+    if not any(sections):
+        sections[FACTS] = nothing_readable(content)
+    return sections
 
 
 def _constraints(rows: Iterable[str]) -> list[Line]:
@@ -155,11 +173,9 @@ def _constraints(rows: Iterable[str]) -> list[Line]:
     return list(lines.values())
 
 
-_MOST_SENTENCES = 8  # of one human message
-
-
 def _intent(human: Iterable[Candidate], constraints: Iterable[Line]) -> list[Line]:
-    """Return what humans said, quoted, oldest first; of requests that differ in their numbers alone the newest two.
+    """Return what humans said, quoted, oldest first, at most eight sentences a message; of requests that differ in
+    their numbers alone the newest two.
 
     The beginnings of all messages rank before what follows them, the first and the newest message before the others.
     Sentences among the constraints are left out.
@@ -172,69 +188,26 @@ def _intent(human: Iterable[Candidate], constraints: Iterable[Line]) -> list[Lin
     lines: dict[str, Line] = {}
     for at, quotes in enumerate(by_block.values()):
         is_end = at in (0, len(by_block) - 1)
-        for number, quote in enumerate(quotes[:_MOST_SENTENCES]):
+        for number, quote in enumerate(quotes[:8]):
             lines.pop(quote, None)
             late = max(number - (2 if is_end else 0), 0)
-            lines[quote] = Line(quote, at + (_MOST_SENTENCES - late) * len(by_block))
-    return newest_of_each_pattern(lines.values())
+            lines[quote] = Line(quote, at + (8 - late) * len(by_block))
+    return [list(lines.values())[at] for at in newest_of_each_pattern(list(lines))]
 
 
-def _errors(blocks: Sequence[Block], steps: Sequence[Step], agent: Sequence[Candidate]) -> list[Line]:
-    """Return each error once, with its fix if the agent reports one, or the note that the same call passed later."""
-    went_well = {
-        (step.tool, step.command, step.path): at
-        for at, step in enumerate(steps)
-        if step.answered >= 0 and not step.error
-    }
-    lines: dict[str, Line] = {}
-    for at, step in [(at, step) for at, step in enumerate(steps) if step.error][-16:]:
-        # the fix: the first sentence soon after that reports one; one that shares a word with the error wins
-        soon = [one for one in agent if step.answered < one.block <= step.answered + 12][:60]
-        fixes = [one for one in soon if _has_cue(one, "fix") and _is_informative(one)]
-        related = [one for one in fixes if not set(words_of(step.error)).isdisjoint(one.words)]
-        later = went_well.get((step.tool, step.command, step.path), -1) > at
-        text = f"{render_call(step, 70)}: {step.error}"
-        if fixes:
-            text += f" → {clip(shown((related or fixes)[0].text), 160)}"
-        elif later:
-            text += " → passed later"
-        lines.pop(step.error, None)
-        lines[step.error] = Line(text, (3 if step.looks else 6) + (0 if later else 3))
-    pasted = (first_error_line(block.body, False) for block in blocks if block.kind == "user")
-    return [*lines.values(), *(Line(f"user: {error}", 5) for error in [*dict.fromkeys(filter(None, pasted))][-4:])]
-
-
-_TODO = re.compile(r"\{[^{}]{1,600}\}")
-_TODO_TEXT = ("content", "step", "title", "task", "text", "description")
-_DONE_WORDS = frozenset({"completed", "complete", "done", "cancelled", "canceled", "closed"})
-
-
-def _state(steps: Sequence[Step], spoken: Sequence[tuple[int, Candidate]]) -> list[Line]:
-    """Return the tasks that are open, the last sentence and the two best of the newest message, and a call without
-    result."""
-    newest = [(score, at) for at, (score, one) in enumerate(spoken) if one.block == spoken[-1][1].block]
-    best = sorted({at for _, at in sorted(newest)[-2:]} | {len(spoken) - 1}) if spoken else []
-    texts = dict.fromkeys(shown(spoken[at][1].text) for at in best)
-    lines = [Line(text, 7 + place) for place, text in enumerate(texts)]
-    plans = (_todo_lines(step.body) for step in reversed(steps) if '"status"' in step.body)
-    lines = [*next(filter(None, plans), ()), *lines]
-    if steps and steps[-1].answered < 0:
-        lines.append(Line(f"called, no result yet: {render_call(steps[-1])}", 9))
-    return lines
-
-
-def _todo_lines(body: str) -> list[Line]:
+def _open_tasks(body: str) -> list[Line]:
     """Return the unfinished tasks of a to-do list: `in progress` and `to do`."""
     doing: list[str] = []
     waiting: list[str] = []
-    for item in _TODO.findall(body[:20_000]):
+    for item in re.findall(r"\{[^{}]{1,600}\}", body[:20_000]):
         try:
             task = json.loads(item)
         except ValueError:
             continue
-        text = next((str(task[key]) for key in _TODO_TEXT if task.get(key)), "")
+        keys = ("content", "step", "title", "task", "text", "description")
+        text = next((str(task[key]) for key in keys if task.get(key)), "")
         status = str(task.get("status", ""))
-        if text and status and status not in _DONE_WORDS:
+        if text and status and status not in ("completed", "complete", "done", "cancelled", "canceled", "closed"):
             (doing if "progress" in status else waiting).append(clip(shown(text), 120))
     tasks = [Line(f"in progress: {text}", 12) for text in doing[:3]]
     return [*tasks, Line(clip("to do: " + "; ".join(waiting), 300), 11)] if waiting else tasks
@@ -242,7 +215,7 @@ def _todo_lines(body: str) -> list[Line]:
 
 def quotes(text: str) -> list[str]:
     """Return the decisions in one text that a human wrote, word for word."""
-    said = [sentence(each, 0) for each in split_prose(cleaned(text))[0]]
+    said = map(sentence, split_prose(cleaned(text))[0])
     return list(dict.fromkeys(shown(one.text) for one in said if _has_cue(one, "decision") and _is_informative(one)))
 
 
@@ -259,29 +232,18 @@ def _is_informative(one: Candidate) -> bool:
 
 def _has_cue(one: Candidate, kind: str) -> bool:
     """Say whether any word or phrase of a list stands in a sentence."""
-    words, phrases = _cues()[kind]
-    if not words.isdisjoint(one.words):
-        return True
     text = b" %b " % b" ".join(one.words)
-    return any(phrase in text for phrase in phrases)
+    return any(cue in text for cue in _cues()[kind])
 
 
 @cache
-def _cues() -> Mapping[str, tuple[frozenset[bytes], list[bytes]]]:
-    """Return the words and the phrases of each list, a phrase with a space on either side."""
+def _cues() -> Mapping[str, list[bytes]]:
+    """Return the words and the phrases of each list, with a space on either side."""
     lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
-    return {
-        kind: (
-            frozenset(cue.encode() for cue in cues if " " not in cue),
-            [f" {cue} ".encode() for cue in cues if " " in cue],
-        )
-        for kind, cues in lists.items()
-    }
+    return {kind: [f" {cue} ".encode() for cue in cues] for kind, cues in lists.items()}
 
 
 _FAILURES = ("Traceback (most", "\nFAILED", "\n--- FAIL", "rror: ", "xit code ", "fatal: ", "panic: ", "ERROR")
-_PATH = re.compile(r'path":\s?"([^"\\\n]{1,300})"')
-_END = 1_000  # characters of a block that are read
 
 
 def skim_sections(content: str) -> Sections:
@@ -290,26 +252,22 @@ def skim_sections(content: str) -> Sections:
     sections: Sections = [[] for _ in NAMES]
     human = [block.body for block in blocks if block.kind == "user" and block.body]
     sections[CONSTRAINTS] = _constraints(human)
-    if human:
-        sections[INTENT] = _intent(_last_sentences(human[-1]), sections[CONSTRAINTS])[-1:]
-    failures: dict[str, Line] = {}
+    sections[INTENT] = _intent(_last_sentences(human), sections[CONSTRAINTS])[-1:]
+    failures: dict[str, str] = {}
     changed: dict[str, None] = {}
-    looked: dict[str, None] = {}
     for kind, body, tool in blocks:
         failed = kind == "failed"
         if failed or (kind == "result" and not looks_only(tool) and any(mark in body for mark in _FAILURES)):
             if line := first_error_line(body, failed):
                 failures.pop(line, None)
-                failures[line] = Line(f"{tool}: {line}", 2 if failed else 1)
-        elif kind == "call" and 'path":' in body:
-            names = changed if verb_of(tool) else looked
-            names.update((found[1], None) for found in islice(_PATH.finditer(body), 8))
-    sections[ERRORS] = list(failures.values())[-6:]
-    sections[DONE] += [Line(f"changed {list_whole(changed, 240)}", 2)] if changed else []
-    sections[DONE] += [Line(f"looked at {list_whole(looked, 160)}", 1)] if looked else []
-    spoken = [block.body for block in blocks if block.kind in ("assistant", "thinks")]
-    if spoken and (told := [one for one in _last_sentences(spoken[-1]) if len(one.words) > 3]):
-        sections[STATE] = [Line(shown(told[-1].text))]
+                failures[line] = tool
+        elif kind == "call" and verb_of(tool):
+            paths = re.finditer(r'path":\s?"([^"\\\n]{1,300})"', body)
+            changed.update((found[1], None) for found in islice(paths, 8))
+    sections[ERRORS] = [Line(f"{tool}: {line}") for line, tool in list(failures.items())[-6:]]
+    sections[DONE] = [Line(f"changed {list_whole(changed, 240)}")] if changed else []
+    spoken = _last_sentences([block.body for block in blocks if block.kind in ("assistant", "thinks")])
+    sections[STATE] = [Line(shown(one.text)) for one in spoken if len(one.words) > 3][-1:]
     if not any(sections):  # the first words of the newest block that has some
         bodies = (clip(shown(cleaned(block.body[:2000])), 200) for block in reversed(blocks))
         words = next((words for words in bodies if len(words) > 1), "")
@@ -317,29 +275,27 @@ def skim_sections(content: str) -> Sections:
     return sections
 
 
-def _last_sentences(body: str) -> list[Candidate]:
-    """Return the sentences of the last lines of a body, or of the whole words near its end."""
-    if len(body) > _END:
-        low = len(body) - _END
+def _last_sentences(bodies: Sequence[str]) -> list[Candidate]:
+    """Return the sentences near the end of the last body, from the beginning of a line or of a word on."""
+    body = bodies[-1] if bodies else ""
+    if (low := len(body) - 1_000) > 0:
         at = body.find("\n", low)
         body = body[at if at >= 0 else max(body.find(" ", low), low) :]
-    return [sentence(text, 0) for text in split_prose(cleaned(body))[0]]
+    return [sentence(text) for text in split_prose(cleaned(body))[0]]
 
 
-_POOL = 64  # lines of one section that compete
 _SPOKEN = frozenset(b"the a an is are was to of and in it for that with on not but so der die das und ist".split())
 
 
 def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: YieldNow = never_yield) -> Sections:
     """Return all lines that a merge of neighbouring summaries may hold, section by section, oldest first.
 
-    Constraints stay before everything else; of the states the latest wins; what repeats is said once. A line that tells
-    a value which a human has taken back tells the correction in its place: what was said wrong often outlives its
-    correction. A segment so short that its own text stands for it is summarized first.
+    Constraints stay before everything else; of the states the latest wins; what repeats is said once. A segment so
+    short that its own text stands for it is summarized first.
     """
     texts = split_children(content)
     children: list[Sections] = []
-    for text in map(unescape_labels, texts):
+    for text in texts:
         yield_now(len(text))
         if is_rendered(text):
             text = fit(leaf_sections(text, yield_now), LEAF_SHARES, max(max_tokens // len(texts), 40), count)
@@ -348,12 +304,20 @@ def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: Yiel
     def told(section: int) -> list[str]:
         return [line.text for child in children for line in child[section]]
 
-    asked = told(INTENT)
-    for quote in [line.text for child in children for line in (*child[CONSTRAINTS], *child[INTENT])]:
-        _correct(children, quote)
+    def as_candidates(texts: Iterable[str]) -> list[Candidate]:
+        found = [sentence(text, 0, "assistant") for text in texts]
+        return [one if not _SPOKEN.isdisjoint(one.words) else one._replace(kind="result") for one in found]
+
+    def thin(texts: Iterable[str]) -> list[Line]:
+        """Return each line once, ranked by worth, news and age: the oldest counts four parts where the newest counts
+        five. A line that a child kept has some worth already."""
+        found = as_candidates(_last_of_each(texts))
+        scores = [worth(1_000 + salience(one, vocabulary), one) * (4 * len(found) + at) for at, one in enumerate(found)]
+        return [line for _, line in choose_lines(found, scores, vocabulary, merges=True)]
+
     sections: Sections = [[] for _ in NAMES]
-    texts = list(dict.fromkeys(asked))  # the first request, then the newest
-    sections[INTENT] = newest_of_each_pattern(Line(text, at or len(texts)) for at, text in enumerate(texts))
+    asked = list(dict.fromkeys(told(INTENT)))  # the first request, then the newest
+    sections[INTENT] = [Line(asked[at], at or len(asked)) for at in newest_of_each_pattern(asked)]
     sections[CONSTRAINTS] = [Line(text, STRICT_RANK) for text in _last_of_each(told(CONSTRAINTS))]
     texts = _last_of_each(told(ERRORS))  # the newest is kept longest, and longer than it those without a known fix
     sections[ERRORS] = [Line(text, at + (0 if " → " in text else len(texts))) for at, text in enumerate(texts)]
@@ -362,62 +326,15 @@ def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: Yiel
     listed = Listings()
     done = [text for text in told(DONE) if not listed.read(text)]
     decided, facts = told(DECISIONS), told(FACTS)
-    facts += [line.text for lines in stated[:-1] for line in lines if not line.text.startswith(PASSING)]
-    vocabulary = Vocabulary([*(sentence(text, 0) for text in asked), *_candidates((*done, *decided, *facts))])
-    sections[DONE] = [*listed.lines(), *_thin(add_up(done), vocabulary)]
-    sections[DECISIONS] = _thin(decided, vocabulary)
-    sections[FACTS] = _thin(facts, vocabulary)
+    passing = ("in progress: ", "to do: ", "called, no result yet: ")  # a state that a later one replaces
+    facts += [line.text for lines in stated[:-1] for line in lines if not line.text.startswith(passing)]
+    vocabulary = Vocabulary([*map(sentence, told(INTENT)), *as_candidates((*done, *decided, *facts))])
+    sections[DONE] = [*listed.lines(), *thin(add_up(done))]
+    sections[DECISIONS], sections[FACTS] = thin(decided), thin(facts)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
 
 
-def _candidates(texts: Iterable[str]) -> list[Candidate]:
-    found = [sentence(text, 0, "assistant") for text in texts]
-    return [one if not _SPOKEN.isdisjoint(one.words) else one._replace(kind="result") for one in found]
-
-
-def _thin(texts: Iterable[str], vocabulary: Vocabulary) -> list[Line]:
-    """Return each line once, ranked by worth, news and age; what says nothing new is left out.
-
-    The oldest line counts four parts where the newest counts five. A line that a child kept has some worth already.
-    """
-    found = _candidates(_last_of_each(texts))
-    scores = [worth(1_000 + salience(one, vocabulary), one) * (4 * len(found) + at) for at, one in enumerate(found)]
-    chosen = choose_lines(found, scores, vocabulary, most=_POOL, pool=_POOL, others=_POOL, merges=True)
-    return [line for _, line in chosen]
-
-
 def _last_of_each(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(reversed([*texts])))[::-1]
-
-
-_VALUE = re.compile(r"(?<![\w./:+-])[\w./:+-]*\d[\w./:+-]*")
-_TAKEN_BACK = re.compile(
-    r"(?:\b(?:not|no longer|instead of|rather than|nicht(?: mehr)?|statt|anstatt)\s+|!=\s*)"
-    r"(?:(?:on|at|in|by|the|auf|bei|in|die|der|das)\s+)?[`'\"]?(?P<value>[\w./:+-]*\d[\w./:+-]*)",
-    re.IGNORECASE,
-)
-
-
-def _correct(children: Sequence[Sections], quote: str) -> None:
-    """Put a quote in which a human takes a value back in the place of the lines that tell this value.
-
-    Such a line is about the same thing, by two words besides small ones, and does not tell all the values of the
-    quote, as one of a change from one to the other would.
-    """
-    if (found := _TAKEN_BACK.search(quote)) is None:
-        return
-    text, wrong = quote.strip('"'), found["value"].rstrip(".:-")
-    values = _values(text) - {wrong}
-    about = {word for word in words_of(text) if len(word) > 3}
-    for child in children if values else ():  # else nothing is told in its place
-        for section in (DONE, DECISIONS, STATE, FACTS):
-            for at, line in enumerate(child[section]):
-                told = _values(line.text) if wrong in line.text else set()
-                if wrong in told and not values <= told and len(about.intersection(words_of(line.text))) >= 2:
-                    child[section][at] = line._replace(text=text)
-
-
-def _values(text: str) -> set[str]:
-    return {value.rstrip(".:-") for value in _VALUE.findall(text)}

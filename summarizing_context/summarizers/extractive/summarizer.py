@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
@@ -58,12 +59,11 @@ def skim(content: str, max_tokens: int, *, count: Count = estimate_text) -> str:
     return fit(skim_sections(content), _SKIM_SHARES, max_tokens, count) if content else ""
 
 
-def brief_of(content_or_summary: str, max_tokens: int = 60, *, count: Count = estimate_text) -> str:
+def brief_of(text: str, max_tokens: int = 60, *, count: Count = estimate_text) -> str:
     """Return one to three lines with the most important of a summary, or of a short segment that is its own summary.
 
     A line for each of the most important sections that fit, at most `max_tokens`.
     """
-    text = content_or_summary
     if not text:
         return ""
     if is_rendered(text):
@@ -88,21 +88,19 @@ def brief_of(content_or_summary: str, max_tokens: int = 60, *, count: Count = es
     return "\n".join(lines) or shorten(best or nothing_readable(text)[0].text, max_tokens, count)
 
 
-def cut_to(summary: str, max_tokens: int, *, count: Count = estimate_text) -> str:
+def cut_to(summary: str, max_tokens: int) -> str:
     """Return a summary without the last lines of those sections that take most for their share; a brief where none is
     left."""
     by_heading = {f"## {name}": share for name, share in zip(NAMES, _ROLLUP_SHARES, strict=True)}
     parts = [part.rstrip("\n").split("\n") for part in re.split(r"^(?=## )", summary, flags=re.MULTILINE)]
     shares = [by_heading.get(part[0], min(_ROLLUP_SHARES)) for part in parts]
-    costs = [[count(f"{line}\n") for line in part] for part in parts]
     while any(len(part) > 1 for part in parts):
         text = "\n\n".join("\n".join(part) for part in parts if len(part) > 1)
-        if count(text) <= max_tokens:
+        if estimate_text(text) <= max_tokens:
             return text
-        at = max(range(len(parts)), key=lambda at: sum(costs[at][1:]) / shares[at])
-        parts[at].pop()
-        costs[at].pop()
-    return brief_of(summary, max_tokens=max_tokens, count=count)
+        costs = [sum(estimate_text(f"{line}\n") for line in part[1:]) for part in parts]
+        parts[max(range(len(parts)), key=lambda at: costs[at] / shares[at])].pop()
+    return brief_of(summary, max_tokens=max_tokens)
 
 
 class ExtractiveSummarizer:
@@ -122,16 +120,9 @@ class ExtractiveSummarizer:
         """Return the summary of a job. When cancelled, the thread only finishes the segment it is reading."""
         if self._closed:
             raise SummarizerError("the extractive summarizer is closed; open a new context to summarize again")
-        text = await self._thread.run(
-            lambda: summarize_extractively(
-                job.content,
-                kind=job.kind,
-                max_tokens=job.max_tokens,
-                count=self._count,
-                yield_now=self._thread.yield_now,
-            )
-        )
-        return SummaryReply(text, input_tokens=0, output_tokens=0)
+        sizes: dict[str, Any] = {"max_tokens": job.max_tokens, "count": self._count}
+        read = partial(summarize_extractively, job.content, kind=job.kind, yield_now=self._thread.yield_now, **sizes)
+        return SummaryReply(await self._thread.run(read), input_tokens=0, output_tokens=0)
 
     def ready_in(self) -> float:
         return 0.0
@@ -148,17 +139,11 @@ class ExtractiveSummarizer:
 LinesAbout = Callable[[str, str, int], str]  # what a content says about a topic, in so many tokens
 
 
-class Extract(Protocol):
-    """The extractive pass over a rendered content; reads all of it. A background thread calls `yield_now` meanwhile."""
-
-    def __call__(self, content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = ...) -> str: ...
-
-
 class Extracts(NamedTuple):
     """The extractive passes of a session, with every summarizer: thorough, quick, making a summary short, or as
     short as it has to be; about a topic, to be shown and to be read on. Sizes are estimated tokens."""
 
-    thorough: Extract = summarize_extractively
+    thorough: Callable[..., str] = summarize_extractively
     skim: Callable[[str, int], str] = skim
     brief: Callable[[str, int], str] = brief_of
     cut: Callable[[str, int], str] = cut_to

@@ -23,7 +23,6 @@ from summarizing_context.summarizers.extractive.sections import (
     read_sections,
     split_blocks,
     split_children,
-    unescape_labels,
 )
 
 ATTRIBUTION_VERSION = "1"  # another one makes every summary anew; what is stored outlives a stricter check
@@ -181,7 +180,7 @@ def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> st
 def _said_by_humans(content: str, kind: Literal["segment", "rollup"]) -> Iterator[str]:
     """Return the rows of humans; of the children of a rollup the constraints that they state, and of a child that
     stands for itself what humans say in it."""
-    for child in map(unescape_labels, split_children(content)) if kind == "rollup" else (content,):
+    for child in split_children(content) if kind == "rollup" else (content,):
         if kind == "segment" or is_rendered(child):
             yield from (block.body for block in split_blocks(child) if block.kind == "user")
         else:
