@@ -91,7 +91,6 @@ class Breaker:
 
 
 HOUR = 3600.0  # seconds
-_WARN_AT = 0.8  # share of a cap
 
 
 @dataclass(slots=True, eq=False)
@@ -161,7 +160,7 @@ class Caps:
         used_up = (len(hour), sum(hour) + self._held_back, self.calls, self.tokens + self._held_back)
         new: list[tuple[str, int, int]] = []
         for (name, cap), used in zip(self._caps.items(), used_up, strict=True):
-            if cap is not None and used >= _WARN_AT * cap and (name, used >= cap) not in self._warned:
+            if cap is not None and used >= 0.8 * cap and (name, used >= cap) not in self._warned:
                 self._warned.add((name, used >= cap))
                 new.append((name, used, cap))
         return new
