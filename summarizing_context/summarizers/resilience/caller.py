@@ -346,14 +346,11 @@ class ResilientSummarizer:
         self._refused_jobs.clear()
 
     def _warn_of_caps(self, now: float) -> None:
-        for name, used, cap in self._caps.new_warnings(now):
-            if used >= cap:
-                self._warn(
-                    f"{name} = {cap} is reached. {self._name} is not asked until that allows more; "
-                    "views show stand-ins. Raise this setting, or set it to none"
-                )
-            else:
-                logger.warning("summarizer: %d of %d used of %s", used, cap, name)
+        for name, cap in self._caps.newly_reached(now):
+            self._warn(
+                f"{name} = {cap} is reached. {self._name} is not asked until that allows more; "
+                "views show stand-ins. Raise this setting, or set it to none"
+            )
 
     def _warn(self, text: str) -> None:
         logger.warning("summarizer: %s", text)
