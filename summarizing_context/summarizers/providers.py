@@ -34,7 +34,7 @@ def make_caller(
     The extractive ones are made in the thread `background`.
     """
     if given is None and settings.summarizer == "extractive":
-        return ExtractiveSummarizer(count=estimate_text, thread=background)
+        return ExtractiveSummarizer(thread=background)
     told = {limit.name: getattr(settings, limit.name) for limit in fields(Limits) if limit.name != "job_timeout"}
     limits = Limits(job_timeout=3 * settings.call_timeout, **told)
     close = None

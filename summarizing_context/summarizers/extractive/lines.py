@@ -27,7 +27,7 @@ from summarizing_context.messages.text import (
     words_of,
 )
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.summarizers.extractive.sections import Count, Line
+from summarizing_context.summarizers.extractive.sections import Line
 
 PROSE = frozenset(("user", "assistant", "thinks"))
 PLACES = ("first", "last", "long", "closing", "newest")  # of a sentence; the names are those of weights
@@ -235,7 +235,7 @@ def newest_of_each_pattern(texts: Sequence[str]) -> list[int]:
     return kept[::-1]
 
 
-def key_lines(text: str, max_tokens: int, *, count: Count = estimate_text) -> list[str]:
+def key_lines(text: str, max_tokens: int) -> list[str]:
     """Return the lines of `text` that matter most, each on one line, within `max_tokens` together: errors, then
     values."""
     body = cleaned(text)
@@ -248,8 +248,8 @@ def key_lines(text: str, max_tokens: int, *, count: Count = estimate_text) -> li
     for line in dict.fromkeys((*errors, *(fact.text for fact in sorted(chosen, key=lambda fact: -fact.rank)))):
         longer = f"{joined}- {line}\n"
         if (
-            count(f"- {line}\n") <= left and count(longer) <= max_tokens
+            estimate_text(f"- {line}\n") <= left and estimate_text(longer) <= max_tokens
         ):  # together they may be more than each by itself
             taken.add(line)
-            joined, left = longer, max_tokens - count(longer)
+            joined, left = longer, max_tokens - estimate_text(longer)
     return [line for line in dict.fromkeys((*errors, *(fact.text for fact in chosen))) if line in taken]

@@ -6,14 +6,14 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
 from summarizing_context.messages.authorship import split_words
 from summarizing_context.messages.text import GONE, clip, shown
+from summarizing_context.messages.tokens import estimate_text
 
-Count = Callable[[str], int]
 INTENT, CONSTRAINTS, DONE, DECISIONS, ERRORS, STATE, FACTS = range(7)
 NAMES = (
     *("Intent", "Constraints and corrections", "Done", "Decisions", "Errors and fixes", "State and next step"),
@@ -57,7 +57,7 @@ def nothing_readable(content: str) -> list[Line]:
     return [Line(f"({kind}: {len(content)} characters)")]
 
 
-def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count) -> str:
+def fit(sections: Sections, shares: Sequence[int], max_tokens: int) -> str:
     """Write the summary of the lines that fit. Never empty.
 
     `shares` are percents for each section; what is left over goes first half as much again to each, then to all, each
@@ -66,7 +66,7 @@ def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count
     ranked = [sorted(enumerate(lines), key=lambda it: (-it[1].rank, -it[0])) for lines in sections]
     taken: dict[tuple[int, int], None] = {}  # section and number of each line, in the order of choice
     used: dict[int, int] = {}  # tokens by section
-    cost_of = cache(count)
+    cost_of = cache(estimate_text)
     rounds: list[tuple[int, float, int]] = [  # a section, the percent that it may fill, and the lowest rank
         (CONSTRAINTS, 70, STRICT_RANK),
         *((section, shares[section], 0) for section in PRIORITY),
@@ -90,21 +90,21 @@ def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count
         parts = {section: f"## {NAMES[section]}" for section, _ in sorted(taken)}
         for section, at in sorted(taken):
             parts[section] += f"\n- {sections[section][at].text}"
-        if count(text := "\n".join(parts.values())) <= max_tokens:
+        if estimate_text(text := "\n".join(parts.values())) <= max_tokens:
             return text
         taken.popitem()
     for section in PRIORITY:
         if sections[section]:
             first = max(sections[section], key=lambda line: line.rank).text
             text = f"## {NAMES[section]}\n- {first}"
-            return text if count(text) <= max_tokens else shorten(first, max_tokens, count)
+            return text if estimate_text(text) <= max_tokens else shorten(first, max_tokens)
     return GONE
 
 
-def shorten(text: str, max_tokens: int, count: Count) -> str:
-    """Cut `text` at a word's end so that `count` gives at most `max_tokens`; the mark alone if no word fits."""
+def shorten(text: str, max_tokens: int) -> str:
+    """Cut `text` at a word's end to at most `max_tokens`; the mark alone if no word fits."""
     text = shown(text)
-    while (tokens := count(text)) > max_tokens and text != GONE:
+    while (tokens := estimate_text(text)) > max_tokens and text != GONE:
         text = clip(text.removesuffix(f" {GONE}"), min(len(text) - 1, max(len(text) * max_tokens // tokens, 1)))
     return text
 

@@ -56,7 +56,6 @@ from summarizing_context.summarizers.extractive.sections import (
     PRIORITY,
     STATE,
     STRICT_RANK,
-    Count,
     Line,
     Sections,
     fit,
@@ -80,26 +79,25 @@ def summarize_extractively(
     *,
     kind: str = "segment",  # or "rollup"
     max_tokens: int,
-    count: Count = estimate_text,
     yield_now: YieldNow = never_yield,
 ) -> str:
-    """Return the summary of a job's content in the fixed sections, at most `max_tokens` (at least 1) by `count`.
+    """Return the summary of a job's content in the fixed sections, at most `max_tokens` (at least 1).
 
     All of `content` is read; `yield_now` is called all along. The result is empty only where `content` is.
     """
     if not content:
         return ""
     if kind == "rollup":
-        return fit(rollup_sections(content, max_tokens, count, yield_now), _ROLLUP_SHARES, max_tokens, count)
-    return fit(leaf_sections(content, yield_now), _LEAF_SHARES, max_tokens, count)
+        return fit(rollup_sections(content, max_tokens, yield_now), _ROLLUP_SHARES, max_tokens)
+    return fit(leaf_sections(content, yield_now), _LEAF_SHARES, max_tokens)
 
 
-def skim(content: str, max_tokens: int, *, count: Count = estimate_text) -> str:
+def skim(content: str, max_tokens: int) -> str:
     """Return a small summary by plain searches over the whole content, for many segments at once."""
-    return fit(skim_sections(content), _SKIM_SHARES, max_tokens, count) if content else ""
+    return fit(skim_sections(content), _SKIM_SHARES, max_tokens) if content else ""
 
 
-def brief_of(text: str, max_tokens: int = 60, *, count: Count = estimate_text) -> str:
+def brief_of(text: str, max_tokens: int = 60) -> str:
     """Return one to three lines with the most important of a summary, or of a short segment that is its own summary.
 
     A line for each of the most important sections that fit, at most `max_tokens`.
@@ -107,7 +105,7 @@ def brief_of(text: str, max_tokens: int = 60, *, count: Count = estimate_text) -
     if not text:
         return ""
     if is_rendered(text):
-        text = skim(text, max_tokens=4 * max_tokens, count=count)
+        text = skim(text, 4 * max_tokens)
     newest = [[line.text for line in lines[:-5:-1]] for lines in read_sections(text)]
     lines: list[str] = []
     left = max_tokens
@@ -117,15 +115,15 @@ def brief_of(text: str, max_tokens: int = 60, *, count: Count = estimate_text) -
         line = f"{NAMES[section]}:"
         for bullet in newest[section]:  # a bullet that only leads to something, with a colon, takes the next one along
             is_open = line.endswith(":")
-            cost = count(f"{line} {bullet}\n" if is_open else f" · {bullet}")
+            cost = estimate_text(f"{line} {bullet}\n" if is_open else f" · {bullet}")
             if cost <= left:
                 line += f" {bullet}" if is_open else f" · {bullet}"
                 left -= cost
         lines += [] if line.endswith(":") else [line]
-    while lines and count("\n".join(lines)) > max_tokens:
+    while lines and estimate_text("\n".join(lines)) > max_tokens:
         lines.pop()
     best = next((newest[section][0] for section in PRIORITY if newest[section]), "")
-    return "\n".join(lines) or shorten(best or nothing_readable(text)[0].text, max_tokens, count)
+    return "\n".join(lines) or shorten(best or nothing_readable(text)[0].text, max_tokens)
 
 
 def cut_to(summary: str, max_tokens: int) -> str:
@@ -369,7 +367,7 @@ def _last_sentences(bodies: Sequence[str]) -> list[Candidate]:
 _SPOKEN = frozenset(b"the a an is are was to of and in it for that with on not but so der die das und ist".split())
 
 
-def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: YieldNow = never_yield) -> Sections:
+def rollup_sections(content: str, max_tokens: int, yield_now: YieldNow = never_yield) -> Sections:
     """Return all lines that a merge of neighbouring summaries may hold, section by section, oldest first.
 
     Constraints stay before everything else; of the states the latest wins; what repeats is said once. A segment so
@@ -380,7 +378,7 @@ def rollup_sections(content: str, max_tokens: int, count: Count, yield_now: Yiel
     for text in texts:
         yield_now(len(text))
         if is_rendered(text):
-            text = fit(leaf_sections(text, yield_now), _LEAF_SHARES, max(max_tokens // len(texts), 40), count)
+            text = fit(leaf_sections(text, yield_now), _LEAF_SHARES, max(max_tokens // len(texts), 40))
         children.append(read_sections(text))
 
     def told(section: int) -> list[str]:
@@ -430,8 +428,7 @@ class ExtractiveSummarizer:
 
     recipe = RECIPE
 
-    def __init__(self, *, count: Count, thread: WorkerThread | None = None) -> None:
-        self._count = count
+    def __init__(self, *, thread: WorkerThread | None = None) -> None:
         self._thread = WorkerThread("extractive") if thread is None else thread
         self._closed = False
 
@@ -439,7 +436,7 @@ class ExtractiveSummarizer:
         """Return the summary of a job. When cancelled, the thread only finishes the segment it is reading."""
         if self._closed:
             raise SummarizerError("the extractive summarizer is closed; open a new context to summarize again")
-        read = partial(summarize_extractively, job.content, kind=job.kind, max_tokens=job.max_tokens, count=self._count)
+        read = partial(summarize_extractively, job.content, kind=job.kind, max_tokens=job.max_tokens)
         text = await self._thread.run(partial(read, yield_now=self._thread.yield_now))
         return SummaryReply(text, input_tokens=0, output_tokens=0)
 
