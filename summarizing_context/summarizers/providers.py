@@ -8,7 +8,6 @@ from pkgutil import resolve_name
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import SettingsError
-from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer
@@ -42,7 +41,7 @@ def make_caller(
     if given is None:
         given = model = make_model(settings, read_only=read_only)
         close = model.close
-    return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text, held=held, close=close)
+    return ResilientSummarizer(given, limits=limits, clock=clock, held=held, close=close)
 
 
 def address_of(settings: Settings) -> str:

@@ -23,6 +23,7 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits
 from summarizing_context.summarizers.resilience.retries import describe_failure, needs_a_person, retry_after_of
@@ -130,12 +131,11 @@ class ResilientSummarizer:
         *,
         limits: Limits,
         clock: Clock,
-        count: Callable[[str], int],  # must measure as `SummaryJob.source_tokens` does
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         held: Callable[[], float] = lambda: 0.0,  # seconds for which `inner` wants no call
         close: Callable[[], Awaitable[None]] | None = None,  # ends `inner`, if it is this one's
     ) -> None:
-        self._inner, self._limits, self._clock, self._count = inner, limits, clock, count
+        self._inner, self._limits, self._clock = inner, limits, clock
         self._sleep, self._held, self._close = sleep, held, close
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
         self.model = declared(inner, "model")  # whose prices count, if it tells
@@ -242,7 +242,7 @@ class ResilientSummarizer:
         no_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
         if no_probe or (ticket := self._breaker.begin(now)) is None:
             raise NotAdmitted("the breaker is open")
-        spent = self._caps.admit(now, self._count(job.prompt))
+        spent = self._caps.admit(now, estimate_text(job.prompt))
         self._warn_of_caps(now)
         if spent is None:
             self._breaker.abandoned(ticket)
@@ -267,7 +267,7 @@ class ResilientSummarizer:
                 self._caps.correct(spent, said.input_tokens)
                 self._warn_of_caps(self._clock.now())
             output_tokens = said.output_tokens or (
-                self._count(said.text) if len(said.text) <= 20_000 else len(said.text) // 4
+                estimate_text(said.text) if len(said.text) <= 20_000 else len(said.text) // 4
             )
             self._figures.output_tokens += output_tokens
             self._figures.cached_tokens += said.cached_tokens or 0
@@ -303,8 +303,8 @@ class ResilientSummarizer:
     def _check(self, run: _Run, reply: object, input_tokens: int) -> tuple[SummaryReply, int]:
         """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
         those that the source says. `SummarizerRefused` where too little is left, and what can be kept is."""
-        checked = check_reply(reply, run.job, self._count)
-        output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
+        checked = check_reply(reply, run.job)
+        output_tokens = estimate_text(checked.text) if checked.output_tokens is None else checked.output_tokens
         checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
         if run.job.kind == "rules":  # each of its lines is checked by itself
             return checked, 0

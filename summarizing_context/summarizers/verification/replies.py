@@ -6,12 +6,12 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from itertools import pairwise
 
 from summarizing_context.errors import SummarizerRefused
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.attribution import attribute
 
@@ -35,11 +35,9 @@ class Refusal(StrEnum):
 SMALL_SOURCE = 200  # tokens; below, a summary may be as long as its source
 
 
-def check_reply(reply: object, job: SummaryJob, count: Callable[[str], int]) -> SummaryReply:
+def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
     """Return the reply, cleaned, in which only a human's words stand as the user's, or raise `SummarizerRefused` with a
-    `Refusal`.
-
-    `count` must measure as `job.source_tokens` and `job.max_tokens` do. Usage that cannot be true becomes None.
+    `Refusal`. Usage that cannot be true becomes None.
     """
     said = plain_reply(reply)
     if not isinstance(reply.text if isinstance(reply, SummaryReply) else reply, str):
@@ -57,7 +55,7 @@ def check_reply(reply: object, job: SummaryJob, count: Callable[[str], int]) -> 
     if said.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
     text = clean_reply(said.text)
-    if (fault := _fault(text, job, count)) is not None:
+    if (fault := _fault(text, job)) is not None:
         raise SummarizerRefused(fault)
     return replace(said, text=attribute(text, job.content, job.kind))  # that may take it over the cap
 
@@ -75,7 +73,7 @@ def plain_reply(reply: object) -> SummaryReply:
     return SummaryReply(text, used, made, truncated=bool(reply.truncated), cached_tokens=cached)
 
 
-def _fault(text: str, job: SummaryJob, count: Callable[[str], int]) -> Refusal | None:
+def _fault(text: str, job: SummaryJob) -> Refusal | None:
     """Return what is wrong with a clean reply: its words, or its size."""
     if not any(map(str.isalnum, text)):
         return Refusal.EMPTY
@@ -85,7 +83,7 @@ def _fault(text: str, job: SummaryJob, count: Callable[[str], int]) -> Refusal |
         return Refusal.DECLINED
     most = int(1.5 * job.max_tokens)  # a model cannot count; up to this its reply is taken as it is
     is_huge = len(text) > 64 * most  # is not counted, as that would hold up the loop
-    tokens = most + 1 if is_huge else count(text)
+    tokens = most + 1 if is_huge else estimate_text(text)
 
     # it holds the whole content, begins with the instructions, or is long and copies the content, whole or by lines
     given = (text, job.content, job.instructions, job.prompt)
