@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from summarizing_context.errors import SummarizerError
+from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.chat import ChatModel, Fault, cached_count, made_reply, token_count
+from summarizing_context.summarizers.verification.replies import Refusal
 
 
 class AnthropicSummarizer(ChatModel):
@@ -38,14 +39,21 @@ class AnthropicSummarizer(ChatModel):
         )
 
     def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
-        content, usage = reply.get("content"), reply.get("usage")
+        content, reason, usage = reply.get("content"), reply.get("stop_reason"), reply.get("usage")
         if not isinstance(content, list):
             raise SummarizerError(Fault.SERVER if reply.get("type") == "error" else Fault.SHAPE)
+        if reason == "refusal":
+            raise SummarizerRefused(Refusal.DECLINED)
+        blocks = [block for block in content if isinstance(block, Mapping)]
+        if reason == "tool_use" or any(block.get("type") == "tool_use" for block in blocks):
+            raise SummarizerRefused(Refusal.NOT_TEXT)
+        texts = (block.get("text") for block in blocks if block.get("type") == "text")
         return made_reply(
-            content,
-            reply.get("stop_reason"),
+            "".join(text for text in texts if isinstance(text, str)),
             token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             token_count(usage, "output_tokens"),
             cached_tokens=cached_count(usage, "cache_read_input_tokens"),
+            reason=reason,
+            cut_reasons=("max_tokens", "model_context_window_exceeded", "pause_turn"),
             limit=limit,
         )

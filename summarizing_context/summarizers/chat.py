@@ -12,7 +12,7 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -241,30 +241,21 @@ def _canonical(value: Mapping[str, Any]) -> str:
 
 
 def made_reply(
-    blocks: Sequence[object],  # of content, each with a type and maybe a text
-    reason: object,  # why it ended
+    text: str,
     input_tokens: int | None,
     output_tokens: int | None,
     *,
+    reason: object,  # why it ended
+    cut_reasons: tuple[str, ...],
     limit: int,  # of tokens written
     cached_tokens: int | None = None,
 ) -> SummaryReply:
-    """Return the reply with the text of these blocks. `SummarizerRefused` for one that declines, that calls tools, and
-    for one that is empty though nothing cut it off.
+    """Return the reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off.
 
     One that does not say why it ended was cut off, unless its usage disproves it.
     """
-    known = [block for block in blocks if isinstance(block, Mapping)]
-    types = [block.get("type") for block in known]
-    if reason in ("refusal", "content_filter") or "refusal" in types:
-        raise SummarizerRefused(Refusal.DECLINED)
-    if reason == "tool_use" or not {"tool_use", "tool_call"}.isdisjoint(map(str, types)):
-        raise SummarizerRefused(Refusal.NOT_TEXT)
-    texts = (block.get("text") for block, type in zip(known, types, strict=True) if type in ("text", None))
-    text = "".join(text for text in texts if isinstance(text, str))
-    cut = ("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "incomplete", "pause_turn")
     is_told = isinstance(reason, str) and reason
-    is_cut = reason in cut if is_told else output_tokens is None or output_tokens >= limit
+    is_cut = reason in cut_reasons if is_told else output_tokens is None or output_tokens >= limit
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
     return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached_tokens)

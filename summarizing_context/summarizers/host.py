@@ -137,15 +137,24 @@ class HostSummarizer:
 
 def _read_response(response: Any, limit: int) -> SummaryReply:
     """Return the summary in a provider's answer, whose output was limited to `limit` tokens."""
-    content, reason = field_of(response, "content"), field_of(response, "finish_reason")
-    if not isinstance(content, str | list | tuple):
+    blocks, reason = field_of(response, "content"), field_of(response, "finish_reason")
+    if isinstance(blocks, str):
+        blocks = [{"type": "text", "text": blocks}]
+    if not isinstance(blocks, list | tuple):
         raise SummarizerError(Fault.SHAPE)
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    blocks = [{name: field_of(part, name) for name in ("type", "text")} for part in parts]
-    blocks += [{"type": "tool_call"}] if field_of(response, "tool_calls") else []
+    if field_of(response, "tool_calls") or any(field_of(block, "type") == "tool_call" for block in blocks):
+        raise SummarizerRefused(Refusal.NOT_TEXT)
+    if reason in ("refusal", "content_filter"):
+        raise SummarizerRefused(Refusal.DECLINED)
+    texts = (field_of(block, "text") for block in blocks if field_of(block, "type") == "text")
     told = field_of(response, "usage")
     usage = {name: field_of(told, name) for name in ("input_tokens", "cache_write_tokens", "output_tokens")}
     output_tokens = token_count(usage, "output_tokens")
-    is_told = (isinstance(reason, str) and reason) or output_tokens  # else that it was cut off is not known
-    read = token_count(usage, "input_tokens", "cache_write_tokens")
-    return made_reply(blocks, reason if is_told else "end", read, output_tokens, limit=limit)
+    return made_reply(
+        "".join(text for text in texts if isinstance(text, str)),
+        token_count(usage, "input_tokens", "cache_write_tokens"),
+        output_tokens,
+        reason=reason if isinstance(reason, str) and reason else ("" if output_tokens else "end"),  # or is not told
+        cut_reasons=("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded"),
+        limit=limit,
+    )

@@ -72,18 +72,21 @@ class OpenAIChatSummarizer(ChatModel):
         message = choices[0].get("message") if isinstance(choices[0], Mapping) else None
         if not isinstance(message, Mapping):
             raise SummarizerError(Fault.SHAPE)
-        content, usage = message.get("content"), reply.get("usage")
-        blocks = list(content) if isinstance(content, list) else [{"text": content}]
-        if message.get("refusal"):
-            blocks.append({"type": "refusal"})
+        reason, usage, content = choices[0].get("finish_reason"), reply.get("usage"), message.get("content")
+        parts = content if isinstance(content, list) else [{"text": content or ""}]
+        parts = [part for part in parts if isinstance(part, Mapping)]
+        declines = any(part.get("type") == "refusal" for part in parts)
+        if reason == "content_filter" or message.get("refusal") or declines:
+            raise SummarizerRefused(Refusal.DECLINED)
         if message.get("tool_calls") or message.get("function_call") or not isinstance(content, str | list | None):
-            blocks.append({"type": "tool_call"})
+            raise SummarizerRefused(Refusal.NOT_TEXT)
         return made_reply(
-            blocks,
-            choices[0].get("finish_reason"),
+            "".join(text for part in parts if isinstance(text := part.get("text"), str)),
             token_count(usage, "prompt_tokens"),
             token_count(usage, "completion_tokens"),
             cached_tokens=cached_count(usage, "prompt_tokens_details", "cached_tokens"),
+            reason=reason,
+            cut_reasons=("length",),
             limit=limit,
         )
 
