@@ -29,7 +29,7 @@ class OpenTelemetryEvents:
 
     Args:
         session_id: `gen_ai.conversation.id` of all spans. It is on no metric.
-        traced: Providers whose calls for summaries are recorded otherwise. These get no second `chat` span.
+        traced: Providers whose SDK records its calls itself. Their summaries get no second `chat` span.
         tracer_provider, meter_provider: In the place of the global ones.
     """
 
@@ -37,7 +37,7 @@ class OpenTelemetryEvents:
         self,
         session_id: str | None = None,
         *,
-        traced: Collection[str] = (),
+        traced: Collection[str] = ("anthropic",),
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:

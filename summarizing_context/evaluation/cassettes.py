@@ -43,11 +43,11 @@ from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.chat import ChatModel, Fault
 from summarizing_context.summarizers.prices import ModelPrice
-from summarizing_context.summarizers.providers import address_of, make_model
+from summarizing_context.summarizers.providers import ChatModel, address_of, make_model
 from summarizing_context.summarizers.resilience.caller import call_within, declared
 from summarizing_context.summarizers.resilience.retries import describe_failure, retry_after_of
+from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.replies import readable
 
 Mode = Literal["replay", "record", "forecast"]

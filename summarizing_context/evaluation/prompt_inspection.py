@@ -14,10 +14,10 @@ from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.chat import fenced
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import Prompt, load, names, prompts_root
+from summarizing_context.summarizers.sdk import fenced
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 RENDERED = ("segment", "rollup", "focus")

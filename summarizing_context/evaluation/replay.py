@@ -25,8 +25,8 @@ from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
-from summarizing_context.summarizers.chat import fenced
 from summarizing_context.summarizers.prices import ModelPrice
+from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import Transcript, read_named
 
 TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two equal runs may differ in

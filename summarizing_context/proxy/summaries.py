@@ -15,7 +15,7 @@ import msgspec
 from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRateLimited, SummarizerRefused
 from summarizing_context.proxy.upstream import Headers, Target, Upstream
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.chat import MOST_BYTES, Fault, fenced, most_tokens
+from summarizing_context.summarizers.sdk import MOST_BYTES, Fault, fenced, most_tokens
 from summarizing_context.summarizers.verification.replies import Refusal
 
 _LENT = (  # headers of a client's request with which its provider is asked for summaries

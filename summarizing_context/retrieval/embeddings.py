@@ -24,8 +24,8 @@ from summarizing_context.errors import SettingsError, StoreError, SummarizerErro
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
-from summarizing_context.summarizers.chat import Connection, Fault, recipe_name
-from summarizing_context.summarizers.openai import KEY_VARIABLE, OFFICIAL, signed
+from summarizing_context.summarizers.openai import KEY_VARIABLE, OFFICIAL, connect
+from summarizing_context.summarizers.sdk import IDENTITY, Connection, Fault, recipe_name
 
 
 class Embedder(Protocol):
@@ -189,9 +189,8 @@ def check_embedder(embedder: object) -> None:
 class OpenAIEmbedder:
     """Embeds with a model. Safe for any number of tasks of one event loop; close it in the end.
 
-    Without `base_url` or `api_key` the environment variables of OpenAI's SDK hold; the key of the environment for the
-    provider and the address of the environment alone, unless `shares_key` says that the summarizer sends it to this one
-    too.
+    Without `base_url` or `api_key` the SDK's environment variables hold; the key of the environment for the provider
+    and the address of the environment alone, unless `shares_key` says that the summarizer sends it to this one too.
     """
 
     def __init__(
@@ -223,12 +222,15 @@ class OpenAIEmbedder:
         server = None if address.rstrip("/") == OFFICIAL else address
         self.recipe = recipe_name("openai-embeddings", self.model, server=server, options={})
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
-        self._connection = Connection(address, signed(key), timeout, now=now, max_bytes=most)
+        self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=most)
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""
-        body = {"model": self.model, "input": texts, "encoding_format": "float"}
-        reply = await self._connection.post("/embeddings", body)
+        reply = await self._connection.request(
+            lambda client: client.embeddings.with_streaming_response.create(
+                model=self.model, input=texts, encoding_format="float", extra_headers=IDENTITY
+            )
+        )
         listed = reply.get("data")
         rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
         placed = {row.get("index"): row.get("embedding") for row in rows}  # each tells its place

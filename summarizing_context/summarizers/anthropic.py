@@ -1,6 +1,6 @@
 """Summaries by a model behind Anthropic's messages protocol.
 
-Retries, limits and the check of what a summary says are `caller`'s.
+The SDK is imported at the first call. Retries, limits and the check of what a summary says are `caller`'s.
 """
 
 from __future__ import annotations
@@ -10,15 +10,23 @@ from typing import Any
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.chat import ChatModel, Fault, cached_count, made_reply, token_count
+from summarizing_context.summarizers.sdk import (
+    IDENTITY,
+    Fault,
+    SdkSummarizer,
+    cached_count,
+    http_client,
+    made_reply,
+    token_count,
+)
 from summarizing_context.summarizers.verification.replies import Refusal
 
 
-class AnthropicSummarizer(ChatModel):
+class AnthropicSummarizer(SdkSummarizer):
     """Summarizes with an Anthropic model. Safe for any number of tasks of one event loop; close it in the end.
 
-    Without `base_url` or `api_key` the environment variables of Anthropic's SDK hold. `options` are further fields of
-    each request, such as `{"thinking": {"type": "disabled"}}`.
+    Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request,
+    such as `{"thinking": {"type": "disabled"}}`.
     """
 
     provider = "anthropic"
@@ -27,15 +35,30 @@ class AnthropicSummarizer(ChatModel):
     key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     key_hint = "or ANTHROPIC_AUTH_TOKEN"
 
-    def headers(self, variable: str, key: str) -> dict[str, str]:
-        said = {"x-api-key": key} if variable == "ANTHROPIC_API_KEY" else {"Authorization": f"Bearer {key}"}
-        return {"anthropic-version": "2023-06-01", **said}
+    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+        import anthropic
+
+        client = anthropic.AsyncAnthropic(
+            base_url=address,
+            api_key=key if variable == "ANTHROPIC_API_KEY" else None,
+            auth_token=key if variable == "ANTHROPIC_AUTH_TOKEN" else None,
+            max_retries=0,
+            timeout=timeout,
+            http_client=http_client(anthropic, timeout),
+        )
+        _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
+        return client
 
     async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
-        cached = [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]
-        body = {"model": self.model, "max_tokens": limit, "system": cached}
-        return await self.connection.post(
-            "/v1/messages", {**body, "messages": [{"role": "user", "content": user}], **self.options}
+        return await self.connection.request(
+            lambda client: client.messages.with_streaming_response.create(
+                model=self.model,
+                max_tokens=limit,
+                system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
+                messages=[{"role": "user", "content": user}],
+                extra_headers=IDENTITY,
+                extra_body=self.options or None,
+            )
         )
 
     def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:

@@ -15,7 +15,8 @@ from typing import Any
 
 from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.chat import (
+from summarizing_context.summarizers.provider_window import field_of, read_provider
+from summarizing_context.summarizers.sdk import (
     Fault,
     failure_of,
     fenced,
@@ -24,7 +25,6 @@ from summarizing_context.summarizers.chat import (
     recipe_name,
     token_count,
 )
-from summarizing_context.summarizers.provider_window import field_of, read_provider
 from summarizing_context.summarizers.verification.replies import Refusal
 
 in_summary: ContextVar[bool] = ContextVar("in_summary", default=False)  # so that a meter can tell our calls apart

@@ -1,21 +1,22 @@
 """Summaries by a model behind the OpenAI chat protocol: OpenAI itself, or any compatible server.
 
-Retries, limits and the check of what a summary says are `caller`'s.
+The SDK is imported at the first call. Retries, limits and the check of what a summary says are `caller`'s.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.chat import (
-    ChatModel,
+from summarizing_context.summarizers.sdk import (
+    IDENTITY,
     Fault,
     HttpStatus,
+    SdkSummarizer,
     cached_count,
+    http_client,
     made_reply,
     status_failure,
     token_count,
@@ -26,11 +27,11 @@ OFFICIAL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 
-class OpenAIChatSummarizer(ChatModel):
+class OpenAIChatSummarizer(SdkSummarizer):
     """Summarizes with a chat model. Safe for any number of tasks of one event loop; close it in the end.
 
-    Without `base_url` or `api_key` the environment variables of OpenAI's SDK hold. `options` are further fields of each
-    request, such as `{"reasoning_effort": "low"}`.
+    Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request,
+    such as `{"reasoning_effort": "low"}`.
     """
 
     provider = "openai"
@@ -42,21 +43,29 @@ class OpenAIChatSummarizer(ChatModel):
     # Servers know one of these names, some refuse the other; the one that has worked is left.
     _limit_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
 
-    def headers(self, variable: str, key: str) -> dict[str, str]:
-        return signed(key)
+    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+        return connect(address, key, timeout)
 
     async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        body = {"model": self.model, "messages": messages, **self.options}
+        fields = {"messages": messages, "extra_headers": IDENTITY, "extra_body": self.options or None}
+
+        async def limited_by(name: str) -> Mapping[str, Any]:
+            return await self.connection.request(
+                lambda client: client.chat.completions.with_streaming_response.create(
+                    model=self.model, **fields, **{name: limit}
+                )
+            )
+
         name, *others = self._limit_names
         try:
-            reply = await self.connection.post("/chat/completions", {name: limit, **body})
+            reply = await limited_by(name)
         except SummarizerError as error:
             cause = error.__cause__
             if not others or not isinstance(cause, HttpStatus) or cause.status_code not in (400, 422):
                 raise
             (name,) = others
-            reply = await self.connection.post("/chat/completions", {name: limit, **body})
+            reply = await limited_by(name)
         self._limit_names = (name,)
         return reply
 
@@ -91,7 +100,11 @@ class OpenAIChatSummarizer(ChatModel):
         )
 
 
-def signed(key: str) -> dict[str, str]:
-    """Return the headers that say who asks, also for which organization and project."""
-    told = (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID"))
-    return {"Authorization": f"Bearer {key}", **{name: said for name, one in told if (said := os.environ.get(one))}}
+def connect(address: str, key: str, timeout: float) -> Any:
+    """Return a client of the SDK, without retries and redirects."""
+    import openai
+
+    http = http_client(openai, timeout)
+    client = openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0, timeout=timeout, http_client=http)
+    _ = client.chat.completions.with_streaming_response  # loads modules, better now than on the event loop
+    return client

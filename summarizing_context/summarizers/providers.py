@@ -5,19 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from pkgutil import resolve_name
+from typing import Protocol
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.chat import ChatModel
+from summarizing_context.summarizers.base import Summarizer, SummaryReply
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 from summarizing_context.summarizers.resilience.limits import Limits
 
 AnyCaller = ExtractiveSummarizer | ResilientSummarizer
+
+
+class ChatModel(Summarizer, Protocol):
+    """A model behind a provider's SDK: it summarizes, and answers whatever else it is asked. Close it in the end."""
+
+    model: str
+    recipe: str
+    address: str  # of the server that is asked
+    host: str  # of its server, with the port where one was given
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        """Return its answer. Raise `SummarizerError` if there is none now."""
+
+    async def close(self) -> None: ...
 
 
 def make_caller(
@@ -36,12 +50,11 @@ def make_caller(
         return ExtractiveSummarizer(thread=background)
     told = {limit.name: getattr(settings, limit.name) for limit in fields(Limits) if limit.name != "job_timeout"}
     limits = Limits(job_timeout=3 * settings.call_timeout, **told)
-    close = None
-    held = given.held if isinstance(given, HostSummarizer) else lambda: 0.0
     if given is None:
-        given = model = make_model(settings, read_only=read_only)
-        close = model.close
-    return ResilientSummarizer(given, limits=limits, clock=clock, held=held, close=close)
+        model = make_model(settings, read_only=read_only)
+        return ResilientSummarizer(model, limits=limits, clock=clock, close=model.close)
+    held = given.held if isinstance(given, HostSummarizer) else None
+    return ResilientSummarizer(given, limits=limits, clock=clock, held=held)
 
 
 def address_of(settings: Settings) -> str:

@@ -25,7 +25,8 @@ from tests.providers.server import Answer, ProviderServer, Request
 
 PROVIDERS = ("openai", "anthropic")
 CLIENTS = {  # what opens connections, in which module, and where these may go
-    "summarizers/chat.py": {"AsyncClient"},  # base_url, the variable of its protocol, else its provider; embeddings too
+    "summarizers/openai.py": {"AsyncOpenAI"},  # base_url, OPENAI_BASE_URL, else api.openai.com; embeddings too
+    "summarizers/anthropic.py": {"AsyncAnthropic"},  # base_url, ANTHROPIC_BASE_URL, else api.anthropic.com
     "proxy/upstream.py": {"AsyncClient"},  # --anthropic and --openai, else the provider whose path the client named
     "inspector/guard.py": {"HTTPConnection"},  # Starlette's view of a request, which opens nothing
     "cli/proxy.py": {"build_opener"},  # --listen, the proxy of this machine

@@ -131,8 +131,8 @@ async def test_a_summary_that_is_given_up_tells_its_error():
 
 
 @pytest.mark.parametrize(("provider", "name"), [("openai", "chat m"), ("anthropic", "summarizing_context.summarize")])
-def test_a_provider_whose_calls_are_traced_already_gets_no_second_chat(provider: str, name: str):
-    telemetry = Telemetry(traced=("anthropic",))
+def test_a_provider_whose_sdk_records_its_calls_gets_no_second_chat(provider: str, name: str):
+    telemetry = Telemetry()
     usage = {"input_tokens": 10, "output_tokens": 2, "cached_tokens": None}
     origin = {"made_by": "model", "provider": provider, "model": "m"}
     telemetry.events.emit("summary_ready", {"range_hash": "ab", "rank": 0, "duration": 2.5, **origin, **usage})

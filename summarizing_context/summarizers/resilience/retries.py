@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
-from summarizing_context.summarizers.chat import Fault
+from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.replies import Refusal
 
 LONGEST_DELAY = 3_600.0  # seconds; a provider that asks for more is asked again after this

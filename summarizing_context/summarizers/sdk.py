@@ -1,7 +1,7 @@
-"""Chat models over HTTP: requests to a provider, replies as JSON objects, and what a failure means.
+"""What the summarizers of the providers' SDKs share: requests, the way to a provider, and what a failure means.
 
-An error of the HTTP library never leaves this module: its words may hold the text of messages, and its request holds
-the key. What is raised instead says what happened in constants, with the HTTP status as cause.
+No SDK is imported here. An SDK's own errors never leave this module: their words may hold the text of messages, and
+their requests hold the key. What is raised instead says what happened in constants, with the HTTP status as cause.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from functools import partial
+from typing import Any, ClassVar, TypeGuard
 from urllib.parse import urlsplit
 
 import anyio
@@ -33,10 +34,8 @@ from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal, readable
 
-if TYPE_CHECKING:
-    import httpx2
-
 MOST_BYTES = 2_000_000  # of a reply
+IDENTITY = {"Accept-Encoding": "identity"}  # a packed reply could be small on the way and huge in memory
 
 
 class Fault(StrEnum):
@@ -68,12 +67,12 @@ class HttpStatus(Exception):
         super().__init__(f"HTTP {status_code}")
 
 
-class ChatModel(ABC):
-    """Summarizes with a chat model behind a provider's protocol, and answers whatever else it is asked. Safe for any
-    number of tasks of one event loop; close it in the end.
+class SdkSummarizer(ABC):
+    """Summarizes with a model behind a provider's SDK. Safe for any number of tasks of one event loop; close it in the
+    end.
 
-    Without `base_url` or `api_key` the environment variables hold that the provider's own SDK reads. `options` are
-    further fields of each request. A subclass says how to ask, how to read the answer, and what its provider is called.
+    Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request.
+    A subclass says how to ask, how to read the answer, and what its provider is called.
     """
 
     provider: ClassVar[str]
@@ -115,11 +114,11 @@ class ChatModel(ABC):
         self.address = f"{found.scheme}://{self.host}{found.path}"
         server = None if address.rstrip("/") == self.official else address
         self.recipe = recipe_name(self.provider, model, server=server, options=self.options)
-        self.connection = Connection(address, self.headers(variable, key), timeout, now=now)
+        self.connection = Connection(partial(self.connect, address, variable, key, timeout), now=now)
 
     @abstractmethod
-    def headers(self, variable: str, key: str) -> dict[str, str]:
-        """Return what each request carries; `variable` is the one that would hold such a key."""
+    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+        """Make the SDK's client, without retries and redirects; `variable` is the one that would hold such a key."""
 
     @abstractmethod
     async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
@@ -145,71 +144,74 @@ class ChatModel(ABC):
 
 
 class Connection:
-    """Connections to a server, made at the first request; without retries and redirects."""
+    """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
 
-    def __init__(
-        self,
-        address: str,
-        headers: Mapping[str, str],
-        timeout: float,  # seconds without a sign of life
-        *,
-        now: Callable[[], float],  # seconds since 1970, for dates in Retry-After
-        max_bytes: int = MOST_BYTES,
-    ) -> None:
-        self._address, self._timeout, self._now, self._max_bytes = address.rstrip("/"), timeout, now, max_bytes
-        # A packed reply could be small on the way and huge in memory.
-        self._headers = {"User-Agent": "summarizing-context", **headers, "Accept-Encoding": "identity"}
+    def __init__(self, connect: Callable[[], Any], *, now: Callable[[], float], max_bytes: int = MOST_BYTES) -> None:
+        self._connect = connect  # imports an SDK and loads certificates, so it runs off the event loop
+        self._now = now  # seconds since 1970, for dates in Retry-After
+        self._max_bytes = max_bytes
         self._connecting = anyio.Lock()
-        self._client: httpx2.AsyncClient | None = None
+        self._client: Any = None
         self._closed = False
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the JSON object that answers a request. Raise `SummarizerError` or a subclass."""
+    async def request(self, send: Callable[[Any], AbstractAsyncContextManager[Any]]) -> dict[str, Any]:
+        """Return the reply to what `send` sends with the client. Raises `SummarizerError` or a subclass."""
         failure: SummarizerError
         try:
             async with self._connecting:
-                if self._client is None and not self._closed:  # it loads modules and certificates, off the event loop
+                if self._client is None and not self._closed:
                     client = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
                     self._client = None if self._closed else client
-            if self._client is None:
+            if self._closed:
                 raise SummarizerError(Fault.CLOSED)
-            data = bytearray()
-            async with self._client.stream("POST", f"{self._address}{path}", json=body) as response:
-                if not 200 <= response.status_code < 300:
-                    raise status_failure(response.status_code, seconds_to_wait(response.headers, self._now()))
+            body = bytearray()
+            async with send(self._client) as response:
                 if response.headers.get("content-encoding", "identity").lower() != "identity":
                     raise SummarizerError(Fault.PACKED)
                 if "json" not in response.headers.get("content-type", "json").lower():
                     raise SummarizerError(Fault.NOT_JSON)
-                async for chunk in response.aiter_bytes():
-                    data += chunk
-                    if len(data) > self._max_bytes:
+                async for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > self._max_bytes:
                         raise SummarizerRefused(Refusal.TOO_LARGE)
             with suppress(ValueError, RecursionError):
-                if isinstance(value := json.loads(data), dict):
+                if isinstance(value := json.loads(body), dict):
                     return value
             raise SummarizerError(Fault.NOT_JSON)
         except SummarizerError as error:
             failure = error
-        except Exception as error:
-            import httpx2
-
-            failure = SummarizerError(Fault.CONNECTION if isinstance(error, httpx2.TransportError) else Fault.CALL)
-            failure = SummarizerTimeout(Fault.TIMEOUT) if isinstance(error, httpx2.TimeoutException) else failure
-        raise failure  # out here, so that it does not carry the library's error along
-
-    def _connect(self) -> httpx2.AsyncClient:
-        import httpx2
-
-        return httpx2.AsyncClient(headers=self._headers, timeout=self._timeout)
+        except Exception as error:  # known by name: the SDKs, and two generations of their HTTP library, name alike
+            kinds = {kind.__name__ for kind in type(error).__mro__}
+            status = getattr(error, "status_code", None)
+            if isinstance(status, int):
+                headers = getattr(getattr(error, "response", None), "headers", {})
+                failure = status_failure(status, seconds_to_wait(headers, self._now()))
+            elif kinds & {"APITimeoutError", "TimeoutException"}:
+                failure = SummarizerTimeout(Fault.TIMEOUT)
+            else:
+                was_sent = kinds & {"APIConnectionError", "TransportError"}
+                failure = SummarizerError(Fault.CONNECTION if was_sent else Fault.CALL)
+        raise failure  # out here, so that it does not carry the SDK's error along
 
     async def close(self) -> None:
-        """Close the connections. May be called twice."""
+        """Close the client's connections. May be called twice."""
         self._closed = True
         client, self._client = self._client, None
         if client is not None:
             with anyio.move_on_after(0.3):
-                await client.aclose()
+                await client.close()
+
+
+def http_client(sdk: Any, timeout: float) -> Any:
+    """Return an SDK's HTTP client that follows no redirect, and leaves the body of an error unread: the SDKs would read
+    it whole."""
+
+    async def drop_error_body(response: Any) -> None:
+        if not 200 <= response.status_code < 300:
+            await response.aclose()
+
+    hooks = {"response": [drop_error_body]}
+    return sdk.DefaultAsyncHttpxClient(timeout=timeout, follow_redirects=False, event_hooks=hooks)
 
 
 def fenced(job: SummaryJob) -> str:
