@@ -53,8 +53,9 @@ def make_caller(
     if given is None:
         model = make_model(settings, read_only=read_only)
         return ResilientSummarizer(model, limits=limits, clock=clock, close=model.close)
-    held = given.held if isinstance(given, HostSummarizer) else None
-    return ResilientSummarizer(given, limits=limits, clock=clock, held=held)
+    if isinstance(given, HostSummarizer):
+        return ResilientSummarizer(given, limits=limits, clock=clock, held=given.held)
+    return ResilientSummarizer(given, limits=limits, clock=clock)
 
 
 def address_of(settings: Settings) -> str:
