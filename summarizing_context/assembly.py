@@ -41,8 +41,7 @@ from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.summaries import error_line, quotes
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, Extracts
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, Extracts, error_line, quotes
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer

@@ -149,7 +149,7 @@ def extractive_speed(count: int) -> float:
     tokens = sum(map(estimate_text, contents))
     began = time.process_time()
     for content in contents:
-        summarize_extractively(content, max_tokens=400, count=estimate_text)
+        summarize_extractively(content, max_tokens=400)
     return tokens / (time.process_time() - began)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
+import msgspec
 import typer
 from rich.console import RenderableType
 from rich.text import Text
@@ -330,7 +331,7 @@ def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
         "total": total.figures(price),
         "model": settings.model,
         "address": address,
-        "price": None if price is None else {**price._asdict(), "as_of": str(price.as_of)},
+        "price": msgspec.to_builtins(price),
         "assumed": assumed,
     }
     told = (f"{model} would be asked at {address}.", words, f"Assumed: {'; '.join(assumed)}.")
