@@ -314,7 +314,7 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     if len(told) < len(tallies):
         hidden = len(tallies) - len(told)
         shown.append(dim(f"{hidden:,} rows in which every law held are not shown; --json tells them."))
-    return Result(document, shown, _status(total), told_lines(total.unreadable))
+    return Result(document, shown, _status(total), told_lines(total.skipped_lines))
 
 
 _SKIPPED = "Skipped, being no messages"
@@ -346,13 +346,13 @@ def _told_counts(title: str, counts: Mapping[str, int]) -> Iterable[RenderableTy
 
 def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
     """Show calls, tokens and price of a replay, per file and in total."""
-    from summarizing_context.evaluation.replay import add_up_by_budget, add_up_forecasts
+    from summarizing_context.evaluation.replay import add_up, add_up_by_variant
     from summarizing_context.summarizers.prices import load_prices
     from summarizing_context.summarizers.providers import address_of
 
     model, address = str(settings.model), address_of(settings)
     price = load_prices(settings.prices).price_of(model)
-    sums, total = add_up_by_budget(rows), add_up_forecasts(rows)
+    sums, total = add_up_by_variant(rows), add_up(rows)
     titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
     made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, wide="file")
     for row in (*(rows if len(rows) <= _MOST_ROWS else []), *sums, *([total] if len(sums) > 1 else [])):
