@@ -191,8 +191,8 @@ def find_answers(view: Sequence[Message], log: Sequence[Message], without: Seque
     for asked in tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]:
         wordings = asked["answers"]
         part, words = next(((part, one) for part, one in told if answers(wordings, one)), (None, ""))
-        without = any(answers(wordings, one) for one in others)
-        findings.append(Finding(asked["ask"], part, _excerpt(words, wordings), without))
+        is_known = any(answers(wordings, one) for one in others)
+        findings.append(Finding(asked["ask"], part, _excerpt(words, wordings), is_known))
     return tuple(findings)
 
 

@@ -100,7 +100,7 @@ def replay(
         read = {arm: recording.answers[case.name, arm] for arm in arms if (case.name, arm) in recording.answers}
         for question in recording.questions(case) if read else ():
             marks = {arm: recording.marks.get((case.name, question.id, arm)) for arm in read}
-            answers = {
+            answers: dict[str, tuple[str, int | None]] = {
                 arm: (said.answers.get(question.id, ""), mark.mark if (mark := marks[arm]) is not None else None)
                 for arm, said in read.items()
             }
