@@ -31,7 +31,7 @@ from rich.console import Console
 import summarizing_context
 from evals.performance.scenario import steps
 from evals.performance.scripted import ScriptedModel
-from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context import Settings, open_context
 from summarizing_context.cli.tables import table
 
 WAYS = ("add_message", "view that adds two messages", "view with an activation")
@@ -93,47 +93,34 @@ def travelling() -> Iterator[Trip]:
         _is_foreground.reset(token)
 
 
-def way(name: str, trips: list[Trip]) -> Way:
-    """The figures of trips of one kind."""
-    by_changes = sorted(trips, key=lambda trip: trip.changes)
-    typical, files = by_changes[len(trips) // 2], [len(trip.files) for trip in trips]
-    calls = median_high(trip.calls for trip in trips)
-    sizes = median_high(files), max(files), typical.changes, by_changes[-1].changes, calls
-    return Way(name, len(trips), *sizes, sorted(typical.files))
-
-
 async def measure(turns: int, budget: int) -> list[Way]:
-    """The three ways, in a session of so many turns."""
+    """Return the three ways, in a session of so many turns."""
     trips: dict[str, list[Trip]] = {name: [] for name in WAYS}
     added = 0
-    async with open_context(_settings(budget), summarizer=ScriptedModel()) as context:
+    settings = Settings(max_tokens=budget, token_counter="estimate", idle_after=None)
+    async with open_context(settings, summarizer=ScriptedModel()) as context:
         for message in steps(turns):
             is_warm = context.statistics().activations >= WARM
             with travelling() as trip:
-                await (_view(context) if message is None else context.add_message(message))
-            name = _kind(context, added) if message is None else WAYS[0]
+                await (context.get_messages_for_request() if message is None else context.add_message(message))
+            name: str | None = WAYS[0]
+            if message is None:
+                view = context.last_view
+                activated = view is not None and view.activation is not None
+                name = WAYS[2] if activated else WAYS[1] if added == 2 else None
             if is_warm and name is not None:
                 trips[name].append(trip)
             added = 0 if message is None else added + 1
             await context.wait_idle()
             await asyncio.sleep(0)  # a view wakes the worker in the next turn of the event loop
-    return [way(name, taken) for name, taken in trips.items()]
-
-
-def _settings(budget: int) -> Settings:
-    return Settings(max_tokens=budget, token_counter="estimate", idle_after=None)
-
-
-async def _view(context: SummarizingContext) -> None:
-    await context.get_messages_for_request()
-
-
-def _kind(context: SummarizingContext, added: int) -> str | None:
-    """Which way the last view was, `added` messages after the one before."""
-    view = context.last_view
-    if view is not None and view.activation is not None:
-        return WAYS[2]
-    return WAYS[1] if added == 2 else None
+    ways = []
+    for name, taken in trips.items():
+        by_changes, files = sorted(taken, key=lambda trip: trip.changes), [len(trip.files) for trip in taken]
+        typical = by_changes[len(taken) // 2]
+        calls = median_high(trip.calls for trip in taken)
+        sizes = median_high(files), max(files), typical.changes, by_changes[-1].changes, calls
+        ways.append(Way(name, len(taken), *sizes, sorted(typical.files)))
+    return ways
 
 
 def show(ways: list[Way]) -> None:

@@ -279,7 +279,7 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     if len(told) < len(tallies):
         hidden = len(tallies) - len(told)
         shown.append(dim(f"{hidden:,} rows in which every law held are not shown; --json tells them."))
-    return Result(document, shown, _status(total), told_lines(total.unreadable))
+    return Result(document, shown, _status(total), told_lines(total.skipped_lines))
 
 
 _SKIPPED = "Skipped, being no messages"
@@ -301,12 +301,12 @@ def _told_counts(title: str, counts: Mapping[str, int]) -> list[Text]:
 
 def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
     """Show calls, tokens and price of a replay, per file and in total."""
-    from summarizing_context.evaluation.replay import add_up_by_budget, add_up_forecasts
+    from summarizing_context.evaluation.replay import add_up, add_up_by_variant
     from summarizing_context.summarizers.providers import address_of
 
     model, address = str(settings.model), address_of(settings)
     price = load_prices(settings.prices).price_of(model)
-    sums, total = add_up_by_budget(rows), add_up_forecasts(rows)
+    sums, total = add_up_by_variant(rows), add_up(rows)
     cells: list[tuple[object, ...] | None] = []
     for group in (rows if len(rows) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
         cells.append(None)

@@ -166,8 +166,7 @@ def run_logs(
 
 
 def _run_apart(log: Log, settings: Settings, file: CassetteFile | None) -> SessionOutcome:
-    cassette = Cassette.open(file.path, redact=file.redaction()) if file is not None else None
-    return anyio.run(run_log, log, settings, cassette)
+    return anyio.run(run_log, log, settings, file.open() if file is not None else None)
 
 
 async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None) -> SessionOutcome:
