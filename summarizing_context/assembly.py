@@ -275,7 +275,8 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         )
         await session.load()
     except BaseException:
-        await store.close()
+        if options.store is None:  # else the caller of this closes it
+            await store.close()
         raise
     return SummarizingContext(
         session,

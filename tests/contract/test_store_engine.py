@@ -24,6 +24,15 @@ async def test_a_file_that_is_there_again_is_opened_anew(path: Path):
             assert await log_of(other, "b") == ["kept"]
 
 
+async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(StoreError, match="thread"):
+        await asyncio.wait_for(assembly.open_store(path), 60)
+
+
 async def test_what_is_flushed_behind_is_acknowledged_first_and_on_the_disk_before_anything_else(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):

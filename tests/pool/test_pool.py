@@ -117,6 +117,16 @@ async def working(address: str, model: Model, name: str = "worker", **more: Any)
                 await running
 
 
+async def test_a_fault_that_no_retry_mends_ends_the_worker(address: str, monkeypatch: pytest.MonkeyPatch):
+    async def broken(*_: object, **__: object) -> None:
+        raise TypeError("a fault of the queue")
+
+    monkeypatch.setattr("pgqueuer.qm.QueueManager.run", broken)
+    async with opened_worker(settings(address, "own"), Model(), drain_within=PATIENCE) as worker:
+        with anyio.fail_after(PATIENCE), pytest.raises(TypeError):
+            await worker.run()
+
+
 async def talk(context: SummarizingContext, turns: int = 12, about: str = "tulips") -> None:
     for number in range(turns):
         await context.add_message(user(f"Plant bed {number} with {about}. " * 12))

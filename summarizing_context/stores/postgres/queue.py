@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -15,12 +16,12 @@ from typing import Any
 
 import psycopg
 
-from summarizing_context.errors import MissingExtraError
+from summarizing_context.errors import MissingExtraError, StoreUnreachableError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres.address import Address
 from summarizing_context.stores.postgres.connection import connect
 from summarizing_context.stores.postgres.engine import PostgresEngine
-from summarizing_context.stores.postgres.faults import translate
+from summarizing_context.stores.postgres.faults import is_connection_lost, translate
 from summarizing_context.stores.postgres.requests import Notices, PostgresRequests
 
 try:
@@ -39,6 +40,7 @@ except ImportError as error:
 _NAME = "summarizing-context worker"  # by which the server knows the connections
 _LOOK_AGAIN = timedelta(seconds=2)  # where no notice comes, and for jobs whose worker is gone
 _RETRY = 0.5  # seconds
+_IN_A_ROW = 60.0  # seconds; a fault that comes later begins to count anew
 NOTES_KEPT = timedelta(minutes=10)  # for people who look into the queue; nothing here reads them
 _NOTES_AT_ONCE = 5_000
 
@@ -125,15 +127,22 @@ class PostgresQueue:
     ) -> None:
         """Have jobs made until told to stop, and then wait for those that are under way.
 
-        A lost connection is made anew. What `make` raises beside `JobReleased` ends a job for good.
+        A lost connection is made anew. What `make` raises beside `JobReleased` ends a job for good. A fault of another
+        kind is raised at the third time in a row.
         """
+        faults, began = 0, time.monotonic()
         while not stopping.is_set():
             try:
                 await self.install()
                 async with await connect(self._address, _NAME) as connection:
                     await self._run_on(connection, make, concurrency, stopping)
-            except Exception as error:  # whatever a lost connection looks like from within the queue
+            except Exception as error:  # a lost connection may look like anything from within the queue
+                is_lost = isinstance(error, StoreUnreachableError | OSError) or is_connection_lost(error)
+                faults = 0 if is_lost else faults + 1 if time.monotonic() - began < _IN_A_ROW else 1
+                if faults == 3:
+                    raise
                 logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
+                began = time.monotonic()
             finally:
                 self.is_connected = False
             with suppress(TimeoutError):

@@ -89,7 +89,7 @@ class Notices:
                         await connection.execute(f"listen {channel}".encode())
                     async for notice in connection.notifies():
                         self._told[notice.channel](notice.payload)
-            except psycopg.Error as error:  # looking again is enough
+            except Exception as error:  # whatever it is: looking again is enough, until it works once more
                 logger.info("no notices of other hosts for now", extra={"cause": type(error).__name__})
             await asyncio.sleep(_RETRY)
 
