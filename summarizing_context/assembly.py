@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from summarizing_context.concurrency import (
     Clock,
@@ -53,10 +54,6 @@ from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Origin, Worker
-
-if TYPE_CHECKING:  # their packages are installed on demand
-    from summarizing_context.pool.client import PoolCaller
-    from summarizing_context.stores.postgres.store import PostgresStore
 
 
 @asynccontextmanager
@@ -171,11 +168,10 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     if store is None:
         store = await open_store(settings.store, read_only=options.read_only, flushes_behind=options.flushes_behind)
     try:
-        caller: AnyCaller | PoolCaller = own_caller
+        caller: AnyCaller = own_caller
         if settings.workers != "own":  # a pool of workers makes the summaries, alone or beside this process
-            from summarizing_context.pool.client import make_asking
-
-            caller = make_asking(settings, store, None if isinstance(own_caller, ExtractiveSummarizer) else own_caller)
+            model = None if is_extractive else own_caller
+            caller = _postgres("pool").make_asking(settings, store, model)
             recipe = replace(recipe, asks_pool=True)
         embedding_search = _embedding_search(settings, options, store, redact)
 
@@ -321,9 +317,9 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
     path = str(settings.store)
     if is_address(path):
         raise SettingsError("vector_store = 'chroma' stands beside a file; with store = 'postgresql://…' leave it out")
-    from summarizing_context.stores.chroma import ChromaVectors
-
-    return ChromaVectors(in_sqlite, None if path == ":memory:" else Path(f"{path}.chroma"))
+    folder = None if path == ":memory:" else Path(f"{path}.chroma")
+    vectors: VectorStore = import_module("summarizing_context.contrib.chroma").ChromaVectors(in_sqlite, folder)
+    return vectors
 
 
 def _embedding_search(
@@ -353,21 +349,20 @@ async def open_store(path: str | Path, *, read_only: bool = False, flushes_behin
     `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
     check_scheme(path)
-    store: SqliteStore | PostgresStore
-    if not is_address(path):
-        store = SqliteStore(path, read_only=read_only, flushes_behind=flushes_behind)
+    store: Any
+    if is_address(path):
+        store = _postgres("store").PostgresStore(str(path), read_only=read_only)
     else:
-        if find_spec("psycopg") is None:
-            raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
-        from summarizing_context.stores.postgres.store import PostgresStore
+        store = SqliteStore(path, read_only=read_only, flushes_behind=flushes_behind)
+    await store.open()
+    return cast(SessionStore, store)
 
-        store = PostgresStore(str(path), read_only=read_only)
-    try:
-        await store.open()
-    except BaseException:
-        await store.close()
-        raise
-    return store
+
+def _postgres(module: str) -> Any:
+    """Return a module of the door that the extra `postgres` opens."""
+    if find_spec("psycopg") is None:
+        raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
+    return import_module(f"summarizing_context.contrib.postgres.{module}")
 
 
 def recipe_of(settings: Settings) -> Recipe:

@@ -93,7 +93,7 @@ class RelationalCheckpoints:
             there, head, views, pins = _find(connection, session_id, id)
             if connection.run("hold_checkpoint", {"id": int(there.id[1:])}).fetchone() is None:
                 _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
-            if log.has_session(connection, new_id):
+            if connection.run("session", {"session_id": new_id}).fetchone() is not None:
                 raise SessionExistsError(new_id)
             project, budget = connection.run("project", {"session_id": session_id}).fetchone()
             log.create_session(connection, new_id, project, head)

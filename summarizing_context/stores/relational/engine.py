@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import StoreError, StoreLockedError, StoreVersionError, WrongEventLoopError
+from summarizing_context.errors import StoreError, StoreVersionError, WrongEventLoopError
 
 Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
@@ -62,7 +62,6 @@ class _Operation:
     done: asyncio.Future[Any]
     committed: Callable[[], None] | None
     alone: bool  # opens its own transactions, or none
-    reads: bool  # and writes nothing, so that a process that has locked the file does not hold it up
     result: Any = None
     error: Exception | None = None
 
@@ -94,7 +93,7 @@ class Engine:
         self.stores: list[object] = []  # that are open
         self.is_stopping = False
         self._gone: Exception | None = None  # the error of all that follows
-        self._beats_at: float | None = 0.0  # by the monotonic clock
+        self._beats_at: float | None = 0.0  # by the monotonic clock; None: never
         self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -121,19 +120,14 @@ class Engine:
         await asyncio.shield(self._opened)
 
     def submit(
-        self,
-        work: Work[Result],
-        *,
-        committed: Callable[[], None] | None = None,
-        alone: bool = False,
-        reads: bool = False,
+        self, work: Work[Result], *, committed: Callable[[], None] | None = None, alone: bool = False
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         self.check_loop()
         if self._loop is None or self.is_stopping:
             raise StoreError(f"{self.name}: the store is closed")
         done: asyncio.Future[Result] = self._loop.create_future()
-        self._queue.put(_Operation(work, done, committed, alone, reads))
+        self._queue.put(_Operation(work, done, committed, alone))
         return done
 
     async def stop(self) -> None:
@@ -145,7 +139,7 @@ class Engine:
             self.check_loop()
             await asyncio.shield(self._ended)
             self._thread.join()
-            self._opened.exception()  # told already to those that waited
+            self._opened.exception()  # raised already to those that waited
 
     def check_loop(self) -> None:
         """Raise `WrongEventLoopError` in another event loop than that in which it was started."""
@@ -187,17 +181,25 @@ class Engine:
     # The thread.
 
     def _run(self) -> None:
+        connection = None
         try:
             connection = self.open()
-        except BaseException as error:
-            self._tell(self._opened.set_exception, self._fault(error))
-        else:
             self._tell(self._opened.set_result, None)
             while self._perform_next(connection):
                 pass
+        except BaseException as error:
+            self._gone = self._fault(error)
+            if connection is None:
+                self._tell(self._opened.set_exception, self._gone)
+            else:  # a fault of ours: whoever waits, or asks from now on, is told
+                while (operation := self._queue.get()) is not None:
+                    operation.error = self._gone
+                    self._tell(operation.settle)
+        finally:
             with suppress(Exception):  # all that was acknowledged is in the file
-                self.close(connection)
-        self._tell(self._ended.set_result, None)
+                if connection is not None:
+                    self.close(connection)
+            self._tell(self._ended.set_result, None)
 
     def _perform_next(self, connection: Connection) -> bool:
         """Perform all that is queued, at least one operation or the end; return whether more may come."""
@@ -209,14 +211,10 @@ class Engine:
                 if len(batch) == 1_000:
                     break
                 operation = self._queue.get_nowait()
-        for alone, run in groupby(batch, key=lambda operation: operation.alone):
-            locked: Exception | None = None
+        for alone, run in groupby(batch, key=lambda one: one.alone):
             for operations in [[one] for one in run] if alone else [list(run)]:
-                if locked is not None and not operations[0].reads:
-                    operations[0].error = locked  # it would have to wait as long as the one before did
-                elif not self._gone:
+                if not self._gone:
                     self._perform(connection, operations)
-                    locked = operations[0].error if isinstance(operations[0].error, StoreLockedError) else None
                 self._gone = self._gone or self.gone()
                 for one in operations:
                     one.error = self._gone or one.error
@@ -227,22 +225,28 @@ class Engine:
     def _wait(self, connection: Connection) -> _Operation | None:
         """Return the next operation, or None for the end; until one comes, renew what has to be renewed."""
         while True:
+            self._beat_if_due(connection)
             wait = None if self._beats_at is None else max(0.0, self._beats_at - time.monotonic())
             with suppress(Empty):
                 return self._queue.get(timeout=wait)
-            try:
-                delay = self.beat(connection)
-            except Exception as error:
-                with suppress(Exception):
-                    connection.undo_work()
-                logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
-                delay = 1.0
-            self._beats_at = None if delay is None else time.monotonic() + delay
+
+    def _beat_if_due(self, connection: Connection) -> None:
+        if self._beats_at is None or time.monotonic() < self._beats_at:
+            return
+        try:
+            delay = self.beat(connection)
+        except Exception as error:
+            with suppress(Exception):
+                connection.undo_work()
+            logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
+            delay = 1.0
+        self._beats_at = None if delay is None else time.monotonic() + delay
 
     def _perform(self, connection: Connection, operations: Sequence[_Operation], tries: int = 1) -> None:
         """Perform operations in one transaction, or one that is alone. Where they fail together, perform each by
         itself."""
         together, begun = not operations[0].alone, False
+        self._beat_if_due(connection)
         try:
             if together:
                 connection.begin_work()
@@ -251,8 +255,8 @@ class Engine:
                 operation.error, operation.result = None, operation.work(connection)
             if together:
                 connection.commit_work()
-        except BaseException as error:  # a thread that ends by one would let everybody wait for ever
-            with suppress(Exception):  # the first error is the one to tell
+        except BaseException as error:  # a thread that ends by one would let all callers wait for ever
+            with suppress(Exception):  # the first error is the one to raise
                 connection.undo_work()
             if tries < 4 and isinstance(error, Exception) and connection.may_pass(error):
                 self._perform(connection, operations, tries + 1)
@@ -270,7 +274,7 @@ class Engine:
 
     def _tell(self, receiver: Callable[..., object], *values: object) -> None:
         assert self._loop is not None
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the loop is closed: nothing waits
             self._loop.call_soon_threadsafe(receiver, *values)
 
 

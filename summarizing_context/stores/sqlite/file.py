@@ -30,7 +30,9 @@ _SQL = {  # by name; the shared ones are written for PostgreSQL
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
 
-_CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the small tables are checked
+_CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the list of sessions is checked
+
+_BESIDE = ("", "-wal", "-shm")  # the file, and those that SQLite keeps beside it while it is open
 
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
@@ -121,18 +123,13 @@ def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) ->
 def identity(path: Path) -> list[tuple[int, int] | None]:
     """Return which files stand under the names of a store's: it changes when one is removed, moved away or replaced."""
     found: list[tuple[int, int] | None] = []
-    for file in _beside(path):
+    for suffix in _BESIDE:
         try:
-            status = file.stat()
+            status = os.stat(f"{path}{suffix}")
             found.append((status.st_dev, status.st_ino))
         except OSError:  # whatever the reason: opened now it would not be found
             found.append(None)
     return found
-
-
-def _beside(path: Path) -> list[Path]:
-    """Return the file, and those that SQLite keeps beside it while it is open."""
-    return [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
 
 
 def check_to_read(path: Path, busy_timeout: float) -> None:
@@ -160,7 +157,8 @@ def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, flu
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise fault(READ_ONLY, path)
     _check(path, busy_timeout)
-    for file in _beside(path):  # of a store that was there, and what a killed process left
+    for suffix in _BESIDE:  # of a store that was there, and what a killed process left
+        file = Path(f"{path}{suffix}")
         try:
             mode = file.lstat().st_mode
             if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
@@ -240,11 +238,9 @@ def _check(path: Path, busy_timeout: float) -> None:
             version = connection.pragma("user_version")
             if version:  # else another process has begun it a moment ago
                 check_version(version, str(path), "use another file. The file")
-            tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
-            small = [f"({name})" for name in ("sessions", "branches", "activations") if name in tables]
-            for part in small if size > _CHECKED_WHOLE else ["(1)"]:
-                if connection.execute(f"pragma quick_check{part}").fetchone() != ("ok",):
-                    raise known
+            part = "1" if size <= _CHECKED_WHOLE else "sessions"
+            if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
+                raise known
         except sqlite3.DatabaseError as error:
             if is_damage(error):
                 raise known from error

@@ -1,9 +1,13 @@
 -- The queries that all databases share, each under its name and purpose. `store.` stands for the schema.
 -- A memory is in scope by its project, or, where there is none, by its session.
 
--- create_session: a session with an empty log, on a branch made before
+-- create_session: a session whose log is that of a head
 insert into store.sessions (session_id, project, branch, stop, created_at, updated_at)
-values (:session_id, :project, :branch, 0, :now, :now);
+values (:session_id, :project, :branch, :stop, :now, :now);
+
+-- session: one session, and when it changed last
+select project, log_version, pins, updated_at, failed, last_error, last_error_at
+from store.sessions where session_id = :session_id;
 
 -- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
 select branch, stop,
@@ -17,8 +21,14 @@ update store.sessions set branch = :branch, stop = :stop, updated_at = :now wher
 -- begin_branch: a new branch that leaves `parent` at `parent_stop`
 insert into store.branches (session_id, parent, parent_stop) values (:session_id, :parent, :parent_stop) returning id;
 
--- parent: what a branch left, and where
-select parent, parent_stop from store.branches where id = :branch;
+-- owner: the branch on which the last entry of a head's log lies; the oldest one for an empty log
+with recursive chain (branch, parent, parent_stop, step) as (
+    select id, parent, parent_stop, 0 from store.branches where id = :branch
+    union all
+    select branches.id, branches.parent, branches.parent_stop, step + 1
+    from chain join store.branches on branches.id = chain.parent where chain.parent_stop >= cast(:stop as bigint)
+)
+select branch from chain order by step desc limit 1;
 
 -- add_entry: one entry at its place
 insert into store.entries (branch, position, message, facts) values (?, ?, ?, ?);

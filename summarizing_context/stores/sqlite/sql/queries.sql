@@ -6,9 +6,8 @@ update sessions set writer_pid = :pid, project = coalesce(:project, project) whe
 -- forget_writer: the session was given up by this process
 update sessions set writer_pid = null where session_id = :session_id and writer_pid = :pid;
 
--- session: one session's project, writer and version, and when it changed last
-select project, writer_pid, log_version, pins, updated_at, failed, last_error, last_error_at
-from sessions where session_id = :session_id;
+-- writer: the process that noted itself last
+select writer_pid from sessions where session_id = :session_id;
 
 -- sessions: the list, newest change first
 select
@@ -63,18 +62,21 @@ delete from branches where id = :branch;
 -- branch_end: one past the last entry of a branch
 select coalesce(max(position) + 1, 0) from entries where branch = :branch;
 
--- own_summaries: some that this session uses and no other
+-- own_summaries: those that this session uses and no other
 select summaries.id from summary_uses as own join summaries using (range_hash, recipe_hash)
 where own.session_id = :session_id and not exists (
     select 1 from summary_uses as uses where uses.session_id <> :session_id
     and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-) limit :most;
+);
 
--- remove_summaries: those of the ids, a JSON list
-delete from summaries where id in (select value from json_each(:ids));
+-- unused_summaries: those that no session uses
+select id from summaries where not exists (
+    select 1 from summary_uses as uses
+    where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
+);
 
--- remove_unused_summaries: those that no session uses
-delete from summaries where not exists (
+-- remove_summaries: those of the ids, a JSON list, that no session uses
+delete from summaries where id in (select value from json_each(:ids)) and not exists (
     select 1 from summary_uses as uses
     where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 );

@@ -48,20 +48,6 @@ select batch from store.writers where id = :writer for update;
 -- check_fence: whether a session is still this writer's; nobody takes it until the transaction ends
 select 1 from store.sessions where session_id = :session_id and writer = :writer and fence = :fence for update;
 
--- commit_appends: gathered entries of several sessions, with their heads, rules and the lease; its own transaction
-select store.commit_appends(
-    :writer, :batch, :lease, :now,
-    cast(:sessions as text[]), cast(:fences as bigint[]), cast(:branches as bigint[]), cast(:starts as bigint[]),
-    cast(:stops as bigint[]), cast(:entry_branches as bigint[]), cast(:entry_positions as bigint[]),
-    cast(%(messages)b as bytea[]), cast(%(facts)b as bytea[]), cast(:rule_sessions as text[]),
-    cast(:digests as bytea[]), cast(:versions as text[]), cast(:rule_positions as bigint[]), cast(:rules as bytea[]),
-    cast(:numbers as bigint[]), cast(:parts as bigint[]), cast(:texts as text[])
-);
-
--- session: one session's project, writer and version, and when it changed last
-select project, null, log_version, pins, updated_at, failed, last_error, last_error_at
-from store.sessions where session_id = :session_id;
-
 -- sessions: the list, newest change first, with the writers whose lease holds
 select
     sessions.session_id, project, stop, coalesce(used.summaries, 0), created_at, updated_at, writers.pid,
@@ -164,7 +150,7 @@ returning 1;
 -- want_claim: this host waits for it
 update store.claims set wanted = true where range_hash = :range_hash and recipe_hash = :recipe_hash and not wanted;
 
--- give_up_claim: of this writer; waiting hosts are told
+-- give_up_claim: of this writer; waiting hosts are notified
 with gone as (
     delete from store.claims
     where range_hash = :range_hash and recipe_hash = :recipe_hash and writer = :writer returning wanted
