@@ -16,11 +16,9 @@ from typing import Any
 import psycopg
 
 from summarizing_context.contrib.postgres.address import Address
-from summarizing_context.contrib.postgres.faults import is_connection_lost, lost, may_pass, translate, unreachable
+from summarizing_context.contrib.postgres.faults import is_connection_lost, lost, translate, unreachable
 from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.relational.engine import Values, read_queries
-
-PACKAGE = "summarizing_context.contrib.postgres"
 
 _PATIENCE = 20.0  # seconds that operations wait for a server that cannot be reached, from its loss on
 _RETRY = 0.1  # seconds
@@ -33,8 +31,11 @@ _LONGEST_WORD = 500  # letters; the server takes no more than 2,046 bytes
 def queries_for(schema: str) -> dict[str, str]:
     """Return all queries by name, for one schema, with the marks of psycopg for values."""
     value = re.compile(r"(?<![:\w]):([a-z_]+)")
-    queries = read_queries(PACKAGE, schema=f"{schema}.")
-    return {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()}
+    queries = read_queries("summarizing_context.contrib.postgres", schema=f"{schema}.")
+    tables = queries.pop("schema")
+    return {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()} | {
+        "schema": tables
+    }
 
 
 async def connect(address: Address) -> psycopg.AsyncConnection[Any]:
@@ -98,9 +99,6 @@ class PostgresConnection:
         self.raw.execute("begin isolation level repeatable read, read only")
         yield
         self.raw.execute("commit")
-
-    def may_pass(self, error: Exception) -> bool:
-        return may_pass(error)
 
     def _renew(self) -> None:
         self.run("renew", {"batch": self._batch, "writer": self.writer, "lease": self._address.lease})

@@ -20,13 +20,13 @@ import psycopg
 from psycopg.errors import DuplicateSchema, UniqueViolation
 
 from summarizing_context.contrib.postgres.address import Address, read_address
-from summarizing_context.contrib.postgres.connection import PACKAGE, PostgresConnection, connect
-from summarizing_context.contrib.postgres.faults import translate
+from summarizing_context.contrib.postgres.connection import PostgresConnection, connect, queries_for
+from summarizing_context.contrib.postgres.faults import may_pass, translate
 from summarizing_context.contrib.postgres.hosts import Notices, PostgresClaims, PostgresFleet, PostgresRequests
 from summarizing_context.errors import SessionInUseError, StoreError
 from summarizing_context.stores.base import StoredEntry
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.engine import VERSION, Engine, Result, Work, check_version, read_schema
+from summarizing_context.stores.relational.engine import VERSION, Engine, Result, Work, check_version
 from summarizing_context.stores.relational.memories import remove_of_session
 from summarizing_context.stores.relational.store import RelationalStore
 
@@ -89,6 +89,9 @@ class PostgresEngine(Engine):
     def translate(self, error: Exception) -> Exception:
         return translate(error, self._address)
 
+    def may_pass(self, error: Exception) -> bool:
+        return may_pass(error)
+
     def beat(self, connection: PostgresConnection) -> float | None:
         """Renew the lease, three times in its length."""
         if connection.writer is None:
@@ -112,7 +115,7 @@ class PostgresEngine(Engine):
         with raw.transaction():
             raw.execute(f"lock table {schema}.version in access exclusive mode".encode())
             if not self._version(raw):  # else another process was quicker
-                raw.execute(read_schema(PACKAGE, schema=f"{schema}.").encode())
+                raw.execute(queries_for(schema)["schema"].encode())
                 raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
 
     def _version(self, raw: psycopg.Connection[Any]) -> int | None:

@@ -52,9 +52,6 @@ class Connection(Protocol):
     def undo_work(self) -> object:
         """Undo the open transaction, if there is one."""
 
-    def may_pass(self, error: Exception) -> bool:
-        """Return whether the same work may succeed if it is tried again at once."""
-
 
 @dataclass(slots=True)
 class _Operation:
@@ -167,6 +164,10 @@ class Engine:
         """Return the error to raise in place of one of the database."""
         raise NotImplementedError
 
+    def may_pass(self, error: Exception) -> bool:
+        """Return whether the same work may succeed if it is tried again at once."""
+        return False
+
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once what is written to is gone. A server may come back."""
         return None
@@ -258,7 +259,7 @@ class Engine:
         except BaseException as error:  # a thread that ends by one would let all callers wait for ever
             with suppress(Exception):  # the first error is the one to raise
                 connection.undo_work()
-            if tries < 4 and isinstance(error, Exception) and connection.may_pass(error):
+            if tries < 4 and isinstance(error, Exception) and self.may_pass(error):
                 self._perform(connection, operations, tries + 1)
             elif begun and len(operations) > 1:
                 for operation in operations:
@@ -281,26 +282,20 @@ class Engine:
 def read_queries(package: str, *, schema: str) -> dict[str, str]:
     """Return queries by name: those that all databases share, and those of the folder `sql` of a package.
 
-    Each begins with a line `-- name: purpose` and ends where the next begins. `schema` takes the place of `store.`.
+    Each begins with a line `-- name: purpose` and ends where the next begins; `schema` is the file of that name, whole.
+    The argument `schema` takes the place of `store.`.
     """
     found: dict[str, str] = {}
     for folder in ("summarizing_context.stores.relational", package):
         for file in (files(folder) / "sql").iterdir():
-            if file.name.endswith(".sql") and file.name != "0001_schema.sql":
-                text = _in_schema(file.read_text(encoding="utf-8"), schema)
-                _, *parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
-                for name, body in zip(parts[::2], parts[1::2], strict=True):
-                    found[name] = body.strip().removesuffix(";")
+            text = re.sub(r"\bstore\.(?=[a-z])", schema, file.read_text(encoding="utf-8"))
+            if file.name == "schema.sql":
+                found["schema"] = text
+                continue
+            _, *parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
+            for name, body in zip(parts[::2], parts[1::2], strict=True):
+                found[name] = body.strip().removesuffix(";")
     return found
-
-
-def read_schema(package: str, *, schema: str) -> str:
-    """Return the statements that make a new store."""
-    return _in_schema((files(package) / "sql" / "0001_schema.sql").read_text(encoding="utf-8"), schema)
-
-
-def _in_schema(text: str, schema: str) -> str:
-    return re.sub(r"\bstore\.(?=[a-z])", schema, text)
 
 
 def check_version(version: int, name: str, instead: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from summarizing_context.errors import MemoryNotFoundError
@@ -70,17 +71,15 @@ class RelationalMemories:
         await self._write("forget", scope, work)
 
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
-        return await self._listed("memories", scope)
+        return await self._listed("memories", scope, {})
 
     async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
-        if not terms:
-            return []
-        return await self._listed("match_memories", scope, match=" OR ".join(f'"{term}"' for term in terms), most=limit)
+        match = {"match": " OR ".join(f'"{term}"' for term in terms), "most": limit}
+        return await self._listed("match_memories", scope, match) if terms else []
 
-    async def _listed(self, query: str, scope: MemoryScope | None, **more: Any) -> list[StoredMemory]:
-        within = MemoryScope(None, "") if scope is None else scope
-        values = {**within._asdict(), "everything": scope is None, **more}
-        return await self._store.read(lambda connection: [_memory(*row) for row in connection.run(query, values)])
+    async def _listed(self, query: str, scope: MemoryScope | None, more: Mapping[str, Any]) -> list[StoredMemory]:
+        values = {**(scope or MemoryScope(None, ""))._asdict(), "everything": scope is None, **more}
+        return await self._store.read(lambda connection: list(starmap(_memory, connection.run(query, values))))
 
     async def _write(self, what: str, scope: MemoryScope, work: Work[Result]) -> Result:
         """Run `work` while nobody else writes memories of the scope."""
@@ -132,29 +131,30 @@ def _keep(connection: Connection, scope: MemoryScope, memory: NewMemory, renew: 
     quote = metadata.get("quote")
     if quote and metadata.get("session_id") == scope.session_id:
         message = {**scope._asdict(), "message": metadata.get("message")}
-        for old in [_memory(*row) for row in connection.run("memories_of_message", message)]:
+        for old in list(starmap(_memory, connection.run("memories_of_message", message))):
             old_quote = str(old.metadata.get("quote", ""))
             if old_quote and (old_quote in quote or quote in old_quote):
                 _change(connection, old, content, {**old.metadata, **metadata})
                 return KeptMemory(old.id, "known")
     # Others about the same: the newest takes their place, unless it was said later than this.
-    about = {name: metadata.get(name) or None for name in ("subject", "choice", "relation")}
-    about = {name: value if isinstance(value, str) else None for name, value in about.items()}
+    about = {name: metadata.get(name) for name in ("subject", "choice", "relation")}
+    about = {name: value if isinstance(value, str) and value else None for name, value in about.items()}
+    same: list[StoredMemory] = []
     if about["subject"] or about["choice"]:
-        same = [_memory(*row) for row in connection.run("memories_of_subject", {**scope._asdict(), **about})]
-        if same:
-            newest, *others = same
-            if newest.metadata.get("session_id") == metadata.get("session_id") is not None:
-                at, new_at = newest.metadata.get("message"), metadata.get("message")
-                is_newer = isinstance(at, int) and isinstance(new_at, int) and at > new_at
-            else:  # parts of a log are read in any order, and long after they were said
-                is_newer = newest.updated_at > memory.said_at != ""
-            if is_newer:
-                return KeptMemory(newest.id, "known")
-            for other in others:
-                _remove(connection, int(other.id[1:]), other.content)
-            _change(connection, newest, content, {**metadata, "replaces": " ".join(one.content for one in same)})
-            return KeptMemory(newest.id, "replaced")
+        same = list(starmap(_memory, connection.run("memories_of_subject", {**scope._asdict(), **about})))
+    if same:
+        newest, *others = same
+        if newest.metadata.get("session_id") == metadata.get("session_id") is not None:
+            at, new_at = newest.metadata.get("message"), metadata.get("message")
+            is_newer = isinstance(at, int) and isinstance(new_at, int) and at > new_at
+        else:  # parts of a log are read in any order, and long after they were said
+            is_newer = newest.updated_at > memory.said_at != ""
+        if is_newer:
+            return KeptMemory(newest.id, "known")
+        for other in others:
+            _remove(connection, int(other.id[1:]), other.content)
+        _change(connection, newest, content, {**metadata, "replaces": " ".join(one.content for one in same)})
+        return KeptMemory(newest.id, "replaced")
     (number,) = connection.run("add_memory", values).fetchone()
     connection.run("index_memory", {"id": number, "content": content})
     return KeptMemory(f"m{number}", "stored")

@@ -15,17 +15,15 @@ from typing import TypeVar
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.private_files import FILE, make_private_folder
-from summarizing_context.stores.relational.engine import VERSION, Values, check_version, read_queries, read_schema
+from summarizing_context.stores.relational.engine import VERSION, Values, check_version, read_queries
 from summarizing_context.stores.relational.log import readable
 from summarizing_context.stores.sqlite.faults import CORRUPT, NOT_OURS, READ_ONLY, fault, is_damage
 
 Result = TypeVar("Result")
 
-_PACKAGE = "summarizing_context.stores.sqlite"
-
 _SQL = {  # by name; the shared ones are written for PostgreSQL
     name: query.replace("greatest(", "max(").replace("least(", "min(")
-    for name, query in read_queries(_PACKAGE, schema="").items()
+    for name, query in read_queries("summarizing_context.stores.sqlite", schema="").items()
 }
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
@@ -58,9 +56,6 @@ class Database(sqlite3.Connection):
     def undo_work(self) -> None:
         if self.in_transaction:  # else SQLite has done so already, as it does when the disk is full
             self.execute("rollback")
-
-    def may_pass(self, error: Exception) -> bool:
-        return False  # the file was waited for already
 
     @contextmanager
     def transaction(self, mode: str = "immediate") -> Iterator[None]:
@@ -200,17 +195,15 @@ def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, flu
 
 def create_tables(connection: Database, path: object) -> None:
     """Make the tables of an empty file; raise `StoreVersionError` for one of another schema."""
-    if connection.pragma("user_version") == 0:
-        with connection.transaction():
-            if connection.pragma("user_version") == 0:  # else another process was quicker
-                # `executescript` would commit before it begins, so the statements are run one by one.
-                statement = ""
-                for line in read_schema(_PACKAGE, schema="").splitlines(keepends=True):
-                    statement += line
-                    if ";" in line and sqlite3.complete_statement(statement):
-                        connection.execute(statement)
-                        statement = ""
-                connection.execute(f"pragma user_version = {VERSION:d}")
+    with connection.transaction("immediate" if connection.pragma("user_version") == 0 else "deferred"):
+        if connection.pragma("user_version") == 0:  # else another process was quicker
+            statement = ""  # `executescript` would commit before it begins, so the statements are run one by one
+            for line in _SQL["schema"].splitlines(keepends=True):
+                statement += line
+                if ";" in line and sqlite3.complete_statement(statement):
+                    connection.execute(statement)
+                    statement = ""
+            connection.execute(f"pragma user_version = {VERSION:d}")
     check_version(connection.pragma("user_version"), str(path), "use another file. The file")
 
 
@@ -235,8 +228,7 @@ def _check(path: Path, busy_timeout: float) -> None:
             if connection.pragma("application_id") != APPLICATION_ID:
                 raise foreign
             known = fault(CORRUPT, path)
-            version = connection.pragma("user_version")
-            if version:  # else another process has begun it a moment ago
+            if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
                 check_version(version, str(path), "use another file. The file")
             part = "1" if size <= _CHECKED_WHOLE else "sessions"
             if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
