@@ -118,7 +118,7 @@ class Options:
     ledger_rules: Sequence[LedgerRule] = ()
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
-    flushes_behind: bool = False  # a commit does not wait for the disk: the host sends its whole history again
+    waits_for_disk: bool = True  # False: a commit does not, for the host sends its whole history again
     warns_of_room: bool = True  # where system rows and tools leave too little; False: the host tells it itself
 
 
@@ -166,7 +166,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)
     store = options.store
     if store is None:
-        store = await open_store(settings.store, read_only=options.read_only, flushes_behind=options.flushes_behind)
+        store = await open_store(settings.store, read_only=options.read_only, waits_for_disk=options.waits_for_disk)
     try:
         caller: AnyCaller = own_caller
         if settings.workers != "own":  # a pool of workers makes the summaries, alone or beside this process
@@ -340,11 +340,10 @@ def _embedding_search(
     return EmbeddingSearch(embedder, vectors, redact=redact, timeout=settings.call_timeout, owned=own is not None)
 
 
-async def open_store(path: str | Path, *, read_only: bool = False, flushes_behind: bool = False) -> SessionStore:
+async def open_store(path: str | Path, *, read_only: bool = False, waits_for_disk: bool = True) -> SessionStore:
     """A store, opened; the caller closes it.
 
-    Stores on one file share a thread and a connection, those of one event loop with an equal `read_only` and
-    `flushes_behind`.
+    Stores on one file share a thread and a connection, those of one event loop with equal options.
 
     `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
@@ -353,7 +352,7 @@ async def open_store(path: str | Path, *, read_only: bool = False, flushes_behin
     if is_address(path):
         store = _postgres("store").PostgresStore(str(path), read_only=read_only)
     else:
-        store = SqliteStore(path, read_only=read_only, flushes_behind=flushes_behind)
+        store = SqliteStore(path, read_only=read_only, waits_for_disk=waits_for_disk)
     await store.open()
     return cast(SessionStore, store)
 

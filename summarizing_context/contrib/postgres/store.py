@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -44,6 +45,8 @@ class PostgresEngine(Engine):
         super().__init__(address.name, read_only=read_only)
         self.notices = Notices(address)
         self._address = address
+        self._ended = threading.Event()
+        self._beating = threading.Thread(target=self._beat, name=f"lease {address.name}", daemon=True)
 
     async def stop(self) -> None:
         await self.notices.stop()
@@ -71,6 +74,7 @@ class PostgresEngine(Engine):
                 me = {"writer": writer, "host": socket.gethostname(), "pid": os.getpid(), "lease": self._address.lease}
                 connection.run("add_writer", me)
                 connection.run("tidy_writers")
+                self._beating.start()
         except BaseException:
             connection.raw.close()
             raise
@@ -79,6 +83,9 @@ class PostgresEngine(Engine):
     def close(self, connection: PostgresConnection) -> None:
         """End the claims and the lease of this writer, and the connection."""
         try:
+            self._ended.set()
+            if connection.writer is not None:
+                self._beating.join()
             if connection.writer is not None and not connection.raw.closed:
                 connection.undo_work()
                 connection.run("remove_claims", {"writer": connection.writer})
@@ -92,13 +99,18 @@ class PostgresEngine(Engine):
     def may_pass(self, error: Exception) -> bool:
         return may_pass(error)
 
-    def beat(self, connection: PostgresConnection) -> float | None:
-        """Renew the lease, three times in its length."""
-        if connection.writer is None:
-            return None
-        connection.ensure()
-        connection.run("keep_lease", {"writer": connection.writer, "lease": self._address.lease})
-        return self._address.lease / 3
+    def _beat(self) -> None:
+        """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
+        while not self._ended.wait(self._address.lease / 3):
+            self.thread.submit(self._keep_lease)
+
+    def _keep_lease(self) -> None:
+        connection: PostgresConnection = self._connection
+        try:
+            connection.ensure()
+            connection.run("keep_lease", {"writer": connection.writer, "lease": self._address.lease})
+        except Exception as error:
+            logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
 
     def _create(self, raw: psycopg.Connection[Any]) -> None:
         """Make the tables, whole or not at all, unless they are there."""

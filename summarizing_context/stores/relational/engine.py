@@ -7,16 +7,14 @@ Results and callbacks are handed back to the event loop in the order of the subm
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
-import threading
-import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
-from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from summarizing_context.concurrency import running_loop
@@ -27,8 +25,6 @@ Result = TypeVar("Result")
 Work = Callable[[Any], Result]  # on a `Connection`
 
 VERSION = 1  # of the schema; one version of the package reads and writes one of the schema
-
-logger = logging.getLogger(__name__)
 
 
 class Connection(Protocol):
@@ -89,32 +85,31 @@ class Engine:
         self.read_only = read_only
         self.stores: list[object] = []  # that are open
         self.is_stopping = False
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"store {name}")
+        self._queue: deque[_Operation] = deque()
+        self._is_awake = False  # the thread is about to look into the queue
+        self._connection: Any = None
         self._gone: Exception | None = None  # the error of all that follows
-        self._beats_at: float | None = 0.0  # by the monotonic clock; None: never
-        self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._opened: asyncio.Future[None]
-        self._ended: asyncio.Future[None]
+        self._opening: asyncio.Future[None]
+        self._closing: asyncio.Future[None] | None = None
 
     @property
     def is_usable(self) -> bool:
         """Whether another store may join."""
-        failed = self._loop is not None and self._opened.done() and self._opened.exception() is not None
+        failed = self._loop is not None and self._opening.done() and self._opening.exception() is not None
         return not (failed or self.is_stopping or self._gone or self.gone())
 
     async def start(self) -> None:
         """Begin the thread, unless another store has, and wait until the connection is there."""
         if self._loop is None:
             loop = running_loop()
-            self._opened, self._ended = loop.create_future(), loop.create_future()
-            self._loop = loop
             try:
-                self._thread.start()
+                self._opening = loop.run_in_executor(self.thread, self._open)
             except RuntimeError as error:  # there are too many threads
-                self._loop = None  # there is nothing that `stop` could wait for
                 raise StoreError(f"{self.name}: no thread could be started for the store; try again") from error
-        await asyncio.shield(self._opened)
+            self._loop = loop
+        await asyncio.shield(self._opening)
 
     def submit(
         self, work: Work[Result], *, committed: Callable[[], None] | None = None, alone: bool = False
@@ -124,19 +119,23 @@ class Engine:
         if self._loop is None or self.is_stopping:
             raise StoreError(f"{self.name}: the store is closed")
         done: asyncio.Future[Result] = self._loop.create_future()
-        self._queue.put(_Operation(work, done, committed, alone))
+        self._queue.append(_Operation(work, done, committed, alone))
+        if not self._is_awake:
+            self._is_awake = True
+            self.thread.submit(self._work_off)
         return done
 
     async def stop(self) -> None:
         """Finish what is queued and end the thread; any number of times."""
-        if not self.is_stopping:
-            self.is_stopping = True
-            self._queue.put(None)
-        if self._loop is not None:
-            self.check_loop()
-            await asyncio.shield(self._ended)
-            self._thread.join()
-            self._opened.exception()  # raised already to those that waited
+        self.is_stopping = True
+        if self._loop is None:
+            return
+        self.check_loop()
+        if self._closing is None:
+            self._closing = self._loop.run_in_executor(self.thread, self._close)
+        await asyncio.shield(self._closing)
+        self.thread.shutdown()
+        self._opening.exception()  # raised already to those that waited
 
     def check_loop(self) -> None:
         """Raise `WrongEventLoopError` in another event loop than that in which it was started."""
@@ -172,111 +171,61 @@ class Engine:
         """Return the error of all that follows, once what is written to is gone. A server may come back."""
         return None
 
-    def flush(self, connection: Any) -> None:
-        """Have what was committed on the disk."""
-
-    def beat(self, connection: Any) -> float | None:
-        """Renew what has to be renewed; return the seconds until the next time, None for never."""
-        return None
-
     # The thread.
 
-    def _run(self) -> None:
-        connection = None
+    def _open(self) -> None:
         try:
-            connection = self.open()
-            self._tell(self._opened.set_result, None)
-            while self._perform_next(connection):
-                pass
-        except BaseException as error:
-            self._gone = self._fault(error)
-            if connection is None:
-                self._tell(self._opened.set_exception, self._gone)
-            else:  # a fault of ours: whoever waits, or asks from now on, is told
-                while (operation := self._queue.get()) is not None:
-                    operation.error = self._gone
-                    self._tell(operation.settle)
-        finally:
-            with suppress(Exception):  # all that was acknowledged is in the file
-                if connection is not None:
-                    self.close(connection)
-            self._tell(self._ended.set_result, None)
+            self._connection = self.open()
+        except Exception as error:
+            fault = self.translate(error)
+            raise fault from fault.__cause__
 
-    def _perform_next(self, connection: Connection) -> bool:
-        """Perform all that is queued, at least one operation or the end; return whether more may come."""
-        batch: list[_Operation] = []
-        operation = self._wait(connection)
-        with suppress(Empty):
-            while operation is not None:
-                batch.append(operation)
-                if len(batch) == 1_000:
-                    break
-                operation = self._queue.get_nowait()
+    def _close(self) -> None:
+        with suppress(Exception):  # all that was acknowledged is in the file
+            if self._connection is not None:
+                self.close(self._connection)
+
+    def _work_off(self) -> None:
+        """Perform all that is queued."""
+        self._is_awake = False  # what is queued from now on wakes the thread again
+        batch = [self._queue.popleft() for _ in range(len(self._queue))]
         for alone, run in groupby(batch, key=lambda one: one.alone):
             for operations in [[one] for one in run] if alone else [list(run)]:
                 if not self._gone:
-                    self._perform(connection, operations)
+                    self._perform(operations)
                 self._gone = self._gone or self.gone()
                 for one in operations:
                     one.error = self._gone or one.error
-                    self._tell(one.settle)
-        self.flush(connection)
-        return operation is not None
+                    with suppress(RuntimeError):  # the loop is closed: no caller waits
+                        one.done.get_loop().call_soon_threadsafe(one.settle)
 
-    def _wait(self, connection: Connection) -> _Operation | None:
-        """Return the next operation, or None for the end; until one comes, renew what has to be renewed."""
-        while True:
-            self._beat_if_due(connection)
-            wait = None if self._beats_at is None else max(0.0, self._beats_at - time.monotonic())
-            with suppress(Empty):
-                return self._queue.get(timeout=wait)
-
-    def _beat_if_due(self, connection: Connection) -> None:
-        if self._beats_at is None or time.monotonic() < self._beats_at:
-            return
-        try:
-            delay = self.beat(connection)
-        except Exception as error:
-            with suppress(Exception):
-                connection.undo_work()
-            logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
-            delay = 1.0
-        self._beats_at = None if delay is None else time.monotonic() + delay
-
-    def _perform(self, connection: Connection, operations: Sequence[_Operation], tries: int = 1) -> None:
-        """Perform operations in one transaction, or one that is alone. Where they fail together, perform each by
-        itself."""
-        together, begun = not operations[0].alone, False
-        self._beat_if_due(connection)
+    def _perform(self, operations: Sequence[_Operation], tries: int = 1) -> None:
+        """Perform operations in one transaction, or one that is alone. Where one fails, perform each by itself."""
+        connection, together, may_part = self._connection, not operations[0].alone, False
         try:
             if together:
                 connection.begin_work()
-            begun = True
+            may_part = len(operations) > 1
             for operation in operations:
                 operation.error, operation.result = None, operation.work(connection)
+            may_part = False  # where a commit has no answer, nothing may be done twice
             if together:
                 connection.commit_work()
-        except BaseException as error:  # a thread that ends by one would let all callers wait for ever
+        except BaseException as error:  # whatever it is, each caller gets an answer
             with suppress(Exception):  # the first error is the one to raise
                 connection.undo_work()
             if tries < 4 and isinstance(error, Exception) and self.may_pass(error):
-                self._perform(connection, operations, tries + 1)
-            elif begun and len(operations) > 1:
+                self._perform(operations, tries + 1)
+            elif may_part:
                 for operation in operations:
-                    self._perform(connection, [operation])
+                    self._perform([operation])
             else:  # locked, or out of reach: each would have to wait as long as this one did
                 for operation in operations:
-                    operation.error = self._fault(error)
-
-    def _fault(self, error: BaseException) -> Exception:
-        if isinstance(error, Exception):
-            return self.translate(error)
-        return StoreError(f"{self.name}: the thread of the store was interrupted ({type(error).__name__}); try again")
-
-    def _tell(self, receiver: Callable[..., object], *values: object) -> None:
-        assert self._loop is not None
-        with suppress(RuntimeError):  # the loop is closed: nothing waits
-            self._loop.call_soon_threadsafe(receiver, *values)
+                    operation.error = (
+                        self.translate(error)
+                        if isinstance(error, Exception)
+                        else StoreError(f"{self.name}: the store was interrupted ({type(error).__name__}); try again")
+                    )
 
 
 def read_queries(package: str, *, schema: str) -> dict[str, str]:

@@ -138,7 +138,7 @@ def check_to_read(path: Path, busy_timeout: float) -> None:
         )
 
 
-def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, flushes_behind: bool) -> Database:
+def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, waits_for_disk: bool) -> Database:
     """Open the file, or create it privately, whole or not at all. What may not be opened is left as it is."""
     make_private_folder(path.parent)
     with _creating:  # privately: SQLite gives the files beside it the mode of the file itself
@@ -180,12 +180,12 @@ def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, flu
                 if time.monotonic() >= deadline:
                     raise
             time.sleep(0.01)
-        connection.execute("pragma synchronous = full")
+        connection.execute("pragma synchronous = full")  # for the tables; in WAL each commit waits for the disk
         connection.execute("pragma secure_delete = on")
         create_tables(connection, path)
         if max_pages is not None:
             connection.execute(f"pragma max_page_count = {max_pages:d}")
-        if flushes_behind:
+        if not waits_for_disk:
             connection.execute("pragma synchronous = normal")
     except BaseException:
         connection.close()

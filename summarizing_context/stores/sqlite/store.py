@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -30,8 +29,6 @@ from summarizing_context.stores.sqlite.file import (
     read,
 )
 
-logger = logging.getLogger(__name__)
-
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
 _SLICE = 200  # entries or summaries that a deletion removes in one transaction, while others wait
 _MERGED = 300  # pages of an index that it merges in one
@@ -42,21 +39,19 @@ class SqliteEngine(Engine):
     process that name it. With a connection each they would wait for one another as processes do."""
 
     def __init__(
-        self, path: Path | None, *, read_only: bool, busy_timeout: float, max_pages: int | None, flushes_behind: bool
+        self, path: Path | None, *, read_only: bool, busy_timeout: float, max_pages: int | None, waits_for_disk: bool
     ) -> None:
         super().__init__(str(path or ":memory:"), read_only=read_only)
         self._path = path
         self._busy_timeout = busy_timeout
         self._max_pages = max_pages
-        self._flushes_behind = flushes_behind and path is not None
-        self._log: int | None = None  # what is flushed behind: the file that SQLite writes ahead
-        self._flushed = 0  # changes of the connection
+        self._waits_for_disk = waits_for_disk
         self._identity: object = None  # of the files that the connection has open
 
     def open(self) -> Database:
         """Return a connection for writing; where only reading is allowed, one that is not used."""
         if self._path is not None and not self.read_only:
-            opened = open_to_write(self._path, self._busy_timeout, self._max_pages, flushes_behind=self._flushes_behind)
+            opened = open_to_write(self._path, self._busy_timeout, self._max_pages, waits_for_disk=self._waits_for_disk)
             self._identity = identity(self._path)
             return opened
         connection = connect(None, "", self._busy_timeout)
@@ -68,8 +63,6 @@ class SqliteEngine(Engine):
 
     def close(self, connection: Database) -> None:
         connection.close()
-        if self._log is not None:
-            os.close(self._log)
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
@@ -84,29 +77,14 @@ class SqliteEngine(Engine):
     def translate(self, error: Exception) -> Exception:
         return translate(error, self.name)
 
-    def flush(self, connection: Database) -> None:
-        """Where commits did not wait for the disk, wait for it now. Where that fails, later commits wait again."""
-        if not self._flushes_behind or connection.total_changes == self._flushed:
-            return
-        self._flushed = connection.total_changes
-        try:
-            if self._log is None:
-                self._log = os.open(f"{self._path}-wal", os.O_RDWR | getattr(os, "O_BINARY", 0))
-            os.fsync(self._log)
-        except OSError as error:
-            self._flushes_behind = False
-            with suppress(sqlite3.Error):
-                connection.execute("pragma synchronous = full")
-            logger.warning("a store could not be flushed behind", extra={"cause": type(error).__name__})
-
 
 class SqliteStore(RelationalStore[SqliteEngine]):
     """A `Store` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
 
-    `busy_timeout` is in seconds: 30 by default, for a process that writes the file anew takes so long; 5 with
-    `flushes_behind`, whose hosts answer a request without the store then. `max_pages` caps the file's size (pages of
-    4096 bytes), as a full disk would. With `flushes_behind` a commit is acknowledged before the disk has it, and
-    flushed right after: a power cut in between loses it, the end of the process does not.
+    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would. Without `waits_for_disk` a commit is
+    acknowledged before the disk has it: a power cut may lose the newest commits, the end of the process loses none.
+    `busy_timeout` is in seconds: 30 by default, for a process that writes the file anew takes so long; 5 without
+    `waits_for_disk`, for such a host goes on without the store.
     """
 
     def __init__(
@@ -116,10 +94,10 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         read_only: bool = False,
         busy_timeout: float | None = None,
         max_pages: int | None = None,
-        flushes_behind: bool = False,
+        waits_for_disk: bool = True,
     ) -> None:
         self._path = None if str(path) == ":memory:" else Path(os.path.realpath(path))
-        self._busy_timeout = busy_timeout or (5.0 if flushes_behind else 30.0)
+        self._busy_timeout = busy_timeout or (30.0 if waits_for_disk else 5.0)
         self._claims = Claims(self._path)
         make_engine = partial(
             SqliteEngine,
@@ -127,9 +105,9 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             read_only=read_only,
             busy_timeout=self._busy_timeout,
             max_pages=max_pages,
-            flushes_behind=flushes_behind,
+            waits_for_disk=waits_for_disk,
         )
-        place = None if self._path is None else (self._path, self._busy_timeout, max_pages, flushes_behind)
+        place = None if self._path is None else (self._path, self._busy_timeout, max_pages, waits_for_disk)
         super().__init__(str(self._path or ":memory:"), make_engine, place=place, read_only=read_only)
 
     async def delete_session(self, session_id: str) -> bool:
