@@ -204,29 +204,6 @@ async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host
             await taken.wait()
 
 
-async def test_who_failed_to_listen_listens_again(address, monkeypatch):
-    listen, listened = psycopg.AsyncConnection.notifies, list[int]()
-
-    def notifies(connection: Any) -> Any:
-        listened.append(1)
-        if len(listened) == 1:
-            raise RuntimeError("a fault of the driver")
-        return listen(connection)
-
-    monkeypatch.setattr(psycopg.AsyncConnection, "notifies", notifies)
-    monkeypatch.setattr(shared, "_LISTEN_AGAIN", 0.01)
-
-    async def take(store: PostgresStore) -> None:
-        async with store.claims.held(key(1), 60):
-            pass
-
-    async with opened(address) as store, anyio.create_task_group() as tasks, store.claims.held(key(1), 60):
-        tasks.start_soon(take, store)
-        with anyio.fail_after(60):
-            while len(listened) < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-
-
 async def test_a_view_is_made_while_the_server_answers_nothing(address):
     settings = Settings(store=address, session_id="s", max_tokens=4_000)
     async with open_context(settings) as context:

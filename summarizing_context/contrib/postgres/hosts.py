@@ -1,19 +1,18 @@
-"""What hosts and workers on one PostgreSQL store share: notices, claims and requests of summaries, and caps on calls.
+"""What hosts and workers on one PostgreSQL store share: claims and requests of summaries, and caps on calls.
 
-Notices come by LISTEN where the server's session is ours; behind a pooler in transaction mode none come, and a waiting
-host looks again from time to time. The table of requests is the queue of the pool: removing a session removes its text.
+Hosts look for what they wait for from time to time, so that a pooler may stand before the server; no view waits with
+them. The table of requests is the queue of the pool: removing a session removes its text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from summarizing_context.contrib.postgres.address import Address
-from summarizing_context.contrib.postgres.connection import PostgresConnection, connect
+from summarizing_context.contrib.postgres.connection import PostgresConnection
 from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import NOWHERE, Places, StoredSummary, SummaryKey
 from summarizing_context.stores.relational.engine import Work
@@ -24,66 +23,16 @@ if TYPE_CHECKING:
 
 RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
 CLAIM = 300.0  # seconds that a summary may take before another host or worker pays for it
-LOOK_AGAIN, LONGEST_LOOK = 1.0, 10.0  # seconds between two looks where no notice comes
-_LISTEN_AGAIN = 5.0  # seconds
+LOOK_AGAIN, LONGEST_LOOK = 0.5, 5.0  # seconds from one look to the next, which grow
 
 logger = logging.getLogger(__name__)
-
-
-class Notices:
-    """The notices of one store, on one connection. Belongs to its event loop; begins to listen when a task waits."""
-
-    def __init__(self, address: Address) -> None:
-        self._address = address
-        self.channel = f"{address.schema[:50]}_summaries"
-        self._waiting: dict[str, set[asyncio.Event]] = {}
-        self._listening: asyncio.Task[None] | None = None
-
-    @contextmanager
-    def heard(self, payload: str) -> Iterator[asyncio.Event]:
-        """An event that each notice with this payload sets."""
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._listen(), name="notices of other hosts")
-        event = asyncio.Event()
-        events = self._waiting.setdefault(payload, set())
-        events.add(event)
-        try:
-            yield event
-        finally:
-            events.discard(event)
-            if not events:
-                self._waiting.pop(payload, None)
-
-    async def wait(self, payload: str, seconds: float) -> None:
-        """Wait for a notice with this payload, so many seconds at most."""
-        with self.heard(payload) as event, suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), seconds)
-
-    async def stop(self) -> None:
-        """End listening."""
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.wait([self._listening])
-
-    async def _listen(self) -> None:
-        while True:
-            try:
-                async with await connect(self._address) as connection:
-                    await connection.execute(f"listen {self.channel}".encode())
-                    async for notice in connection.notifies():
-                        for event in self._waiting.get(notice.payload, ()):
-                            event.set()
-            except Exception as error:  # whatever a lost connection looks like; looking again is enough
-                logger.info("no notices of other hosts for now", extra={"cause": type(error).__name__})
-            await asyncio.sleep(_LISTEN_AGAIN)
 
 
 class _Shared:
     """A part of a store that hosts share."""
 
-    def __init__(self, store: PostgresStore, notices: Notices) -> None:
+    def __init__(self, store: PostgresStore) -> None:
         self._store = store
-        self._notices = notices
 
     async def _run(self, name: str, **values: Any) -> Any:
         """Run one query, and return its first row, if it has one."""
@@ -100,10 +49,6 @@ class _Shared:
             done = self._store.submit(work)
             done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
-    def _notified(self, key: SummaryKey) -> dict[str, str]:
-        """Return the values of queries that notify the hosts that wait for a key."""
-        return {**key._asdict(), "channel": self._notices.channel, "payload": " ".join(key)}
-
 
 class PostgresClaims(_Shared):
     """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
@@ -114,15 +59,13 @@ class PostgresClaims(_Shared):
 
         def take(connection: PostgresConnection) -> bool:
             values = {**key._asdict(), "writer": connection.writer, "seconds": seconds}
-            if connection.run("take_claim", values).fetchone() is not None:
-                return True
-            connection.run("want_claim", key._asdict())
-            return False
+            return connection.run("take_claim", values).fetchone() is not None
 
         try:  # also one that was cancelled may have been taken
             try:
-                while not await self._store.submit(take):
-                    await self._notices.wait(" ".join(key), LOOK_AGAIN)
+                async for _ in _looks():
+                    if await self._store.submit(take):
+                        break
             except StoreError as error:
                 logger.warning("a summary is made without a claim", extra={"cause": type(error).__name__})
             yield
@@ -131,17 +74,26 @@ class PostgresClaims(_Shared):
 
     def give_up(self, key: SummaryKey) -> None:
         """End a claim of this host, which may have none."""
-        values = self._notified(key)
-        self._run_later(lambda connection: connection.run("give_up_claim", {**values, "writer": connection.writer}))
+        self._run_later(
+            lambda connection: connection.run("give_up_claim", {**key._asdict(), "writer": connection.writer})
+        )
+
+
+async def _looks() -> AsyncIterator[None]:
+    """Yield whenever it is time to look again."""
+    look = LOOK_AGAIN
+    while True:
+        yield
+        await asyncio.sleep(look)
+        look = min(look * 1.5, LONGEST_LOOK)
 
 
 class PostgresRequests(_Shared):
     """The requests of a store for summaries, which workers of a pool answer. Every method raises `StoreError`."""
 
     async def ask(self, session_id: str, key: SummaryKey, queue: str, text: bytes) -> None:
-        """Keep a request for the workers of a queue, who are notified."""
-        values = {"session_id": session_id, "queue": queue, "request": text, "channel": self._notices.channel}
-        await self._run("ask", **key._asdict(), **values)
+        """Keep a request for the workers of a queue."""
+        await self._run("ask", **key._asdict(), session_id=session_id, queue=queue, request=text)
 
     async def take(self, queue: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
         """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
@@ -155,12 +107,10 @@ class PostgresRequests(_Shared):
 
     async def wait(self, key: SummaryKey) -> str | None:
         """Wait until a request is answered, or removed with its session; return the error where it failed."""
-        look = LOOK_AGAIN
-        while (row := await self._run("find_error", **key._asdict())) is not None:
-            if row[0] is not None:
-                return str(row[0])
-            await self._notices.wait(" ".join(key), look)
-            look = min(look * 1.5, LONGEST_LOOK)
+        async for _ in _looks():
+            row = await self._run("find_error", **key._asdict())
+            if row is None or row[0] is not None:
+                return None if row is None else str(row[0])
         return None
 
     async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
@@ -176,26 +126,22 @@ class PostgresRequests(_Shared):
             save_summary(connection, key, summary)
             for one in {session_id, *asking}:
                 note_uses(connection, one, [key], places if one == session_id else NOWHERE)
-            connection.run("remove_request", self._notified(key))
+            connection.run("remove_request", key._asdict())
 
         await self._store.submit(work)
 
     async def end(self, key: SummaryKey) -> None:
         """End a request: its summary is there."""
-        await self._run("remove_request", **self._notified(key))
+        await self._run("remove_request", **key._asdict())
 
     async def fail(self, key: SummaryKey, error: str) -> None:
         """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
-        await self._run("note_error", **self._notified(key), error=error, waits=list(RETRIES))
+        await self._run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
 
     async def backlog(self) -> tuple[int, int]:
         """Return how many requests wait, and how many failed."""
         waiting, failed = await self._run("count_requests")
         return waiting, failed
-
-    def heard(self, queue: str) -> AbstractContextManager[asyncio.Event]:
-        """Return a context manager that gives an event: set with each request for a queue."""
-        return self._notices.heard(queue)
 
 
 class PostgresFleet(_Shared):

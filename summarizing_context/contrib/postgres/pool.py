@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from summarizing_context.contrib.postgres.metrics import PoolMetrics
 
 _PATIENCE = 2.0  # seconds until a host that also makes summaries itself makes one
-_LOOK_AGAIN = 2.0  # seconds until a worker looks for requests where no notice comes
+_LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests
 _UNREACHABLE = 1.0  # seconds until what the store failed is tried again
 
 logger = logging.getLogger(__name__)
@@ -225,12 +225,11 @@ class PoolWorker:
         """Work until drained."""
         watching = asyncio.create_task(self._watch())
         try:
-            with self._store.requests.heard(self._queue) as self._look:
-                while not self._is_draining:
-                    self._look.clear()
-                    wait = await self._take_some()
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(self._look.wait(), wait)
+            while not self._is_draining:
+                self._look.clear()
+                wait = await self._take_some()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._look.wait(), wait)
             if self._running:
                 _, late = await asyncio.wait(self._running, timeout=self._drain_within)
                 for task in late:

@@ -18,12 +18,11 @@ from functools import partial
 from typing import Any
 
 import psycopg
-from psycopg.errors import DuplicateSchema, UniqueViolation
 
 from summarizing_context.contrib.postgres.address import Address, read_address
 from summarizing_context.contrib.postgres.connection import PostgresConnection, connect, queries_for
 from summarizing_context.contrib.postgres.faults import may_pass, translate
-from summarizing_context.contrib.postgres.hosts import Notices, PostgresClaims, PostgresFleet, PostgresRequests
+from summarizing_context.contrib.postgres.hosts import PostgresClaims, PostgresFleet, PostgresRequests
 from summarizing_context.errors import SessionInUseError, StoreError
 from summarizing_context.stores.base import StoredEntry
 from summarizing_context.stores.relational import log
@@ -43,14 +42,9 @@ class PostgresEngine(Engine):
 
     def __init__(self, address: Address, *, read_only: bool) -> None:
         super().__init__(address.name, read_only=read_only)
-        self.notices = Notices(address)
         self._address = address
         self._ended = threading.Event()
         self._beating = threading.Thread(target=self._beat, name=f"lease {address.name}", daemon=True)
-
-    async def stop(self) -> None:
-        await self.notices.stop()
-        await super().stop()
 
     def open(self) -> PostgresConnection:
         """Return a connection to a store, which is made where there is none."""
@@ -115,28 +109,23 @@ class PostgresEngine(Engine):
     def _create(self, raw: psycopg.Connection[Any]) -> None:
         """Make the tables, whole or not at all, unless they are there."""
         schema = self._address.schema
-        if self._version(raw):
+        if self._version(raw) is not None:
             return
-        try:
-            with raw.transaction():
-                if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
-                    raw.execute(f"create schema {schema}".encode())
-                raw.execute(f"create table if not exists {schema}.version (number bigint not null)".encode())
-        except (DuplicateSchema, UniqueViolation):  # another process was quicker
-            pass
         with raw.transaction():
-            raw.execute(f"lock table {schema}.version in access exclusive mode".encode())
-            if not self._version(raw):  # else another process was quicker
+            raw.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
+            if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
+                raw.execute(f"create schema {schema}".encode())
+            if self._version(raw) is None:  # else another process was quicker
                 raw.execute(queries_for(schema)["schema"].encode())
                 raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
 
     def _version(self, raw: psycopg.Connection[Any]) -> int | None:
         """Return the version that the schema has; None where there is no store in it."""
-        (table,) = raw.execute("select to_regclass(%s)", [f"{self._address.schema}.version"]).fetchone() or (None,)
-        if table is None:
+        table = f"{self._address.schema}.version"
+        if raw.execute("select to_regclass(%s)", [table]).fetchone() == (None,):
             return None
-        row = raw.execute(f"select number from {self._address.schema}.version".encode()).fetchone()
-        return int(row[0]) if row else 0
+        (number,) = raw.execute(f"select number from {table}".encode()).fetchone() or (0,)
+        return int(number)
 
 
 class PostgresStore(RelationalStore[PostgresEngine]):
@@ -151,21 +140,9 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         self._sessions = set[str]()  # that are claimed
         make_engine = partial(PostgresEngine, self._address, read_only=read_only)
         super().__init__(self._address.name, make_engine, place=self._address, read_only=read_only)
-
-    @property
-    def claims(self) -> PostgresClaims | None:
-        """Which host pays for a summary; None where nothing may be written."""
-        return None if self._engine is None or self.read_only else PostgresClaims(self, self._engine.notices)
-
-    @property
-    def requests(self) -> PostgresRequests:
-        """What is asked of a pool of workers. The store must be open."""
-        return PostgresRequests(self, self._opened().notices)
-
-    @property
-    def fleet(self) -> PostgresFleet:
-        """The caps on calls of all workers. The store must be open."""
-        return PostgresFleet(self, self._opened().notices)
+        self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
+        self.requests = PostgresRequests(self)  # what is asked of a pool of workers
+        self.fleet = PostgresFleet(self)  # the caps on calls of all workers
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used; its claim, if this store has it, ends too."""

@@ -1,16 +1,12 @@
 -- The queries about requests for the pool's workers and the caps of a fleet, each under its name and purpose.
 
--- ask: of one that failed, how often it fails counts from 0 again; workers of the queue are notified
-with asked as (
-    insert into store.requests (range_hash, recipe_hash, session_id, queue, request)
-    values (:range_hash, :recipe_hash, :session_id, :queue, :request)
-    on conflict (range_hash, recipe_hash) do update set request = excluded.request, error = null, retry_at = null,
-    asked_at = now(), failures = case when requests.error is null then requests.failures else 0 end,
-    others = case when excluded.session_id = any(requests.session_id || requests.others)
-        then requests.others else requests.others || excluded.session_id end
-    returning queue
-)
-select pg_notify(:channel, queue) from asked;
+-- ask: of one that failed, how often it fails counts from 0 again
+insert into store.requests (range_hash, recipe_hash, session_id, queue, request)
+values (:range_hash, :recipe_hash, :session_id, :queue, :request)
+on conflict (range_hash, recipe_hash) do update set request = excluded.request, error = null, retry_at = null,
+asked_at = now(), failures = case when requests.error is null then requests.failures else 0 end,
+others = case when excluded.session_id = any(requests.session_id || requests.others)
+    then requests.others else requests.others || excluded.session_id end;
 
 -- take_requests: claim the oldest of a queue that wait, or are to be tried again, and that no living writer has claimed
 with free as (
@@ -24,7 +20,7 @@ with free as (
 ), taken as (
     insert into store.claims (range_hash, recipe_hash, writer, until)
     select range_hash, recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds) from free
-    on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until, wanted = false
+    on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until
     where claims.until < clock_timestamp() or not exists (
         select 1 from store.writers where writers.id = claims.writer and writers.until > clock_timestamp()
     )
@@ -35,19 +31,13 @@ select range_hash, recipe_hash, session_id, request from store.requests join tak
 -- find_error: of a request that waits; no row where none does
 select error from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
--- note_error: of a request, tried again after the next of these seconds, if there is one; waiting hosts are notified
-with failed as (
-    update store.requests set error = :error, failures = failures + 1, retry_at = clock_timestamp()
-    + make_interval(secs => (cast(:waits as double precision[]))[failures + 1])
-    where range_hash = :range_hash and recipe_hash = :recipe_hash returning 1
-)
-select pg_notify(:channel, :payload) from failed;
+-- note_error: of a request, which is tried again after the next of these seconds, if there is one
+update store.requests set error = :error, failures = failures + 1, retry_at = clock_timestamp()
++ make_interval(secs => (cast(:waits as double precision[]))[failures + 1])
+where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
--- remove_request: it is answered; waiting hosts are notified
-with gone as (
-    delete from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash returning 1
-)
-select pg_notify(:channel, :payload) from gone;
+-- remove_request: it is answered
+delete from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
 -- count_requests: those that wait, and those that failed
 select count(*) filter (where error is null), count(*) filter (where error is not null) from store.requests;

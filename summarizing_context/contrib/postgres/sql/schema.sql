@@ -4,6 +4,8 @@
 -- and each session has a fence that grows with each new writer; the words of the search index are kept in a table,
 -- written with what they are of.
 
+create table store.version (number bigint not null);
+
 create table store.writers (
     id text primary key, -- of one process and event loop
     host text not null,
@@ -170,7 +172,6 @@ create table store.claims (
     recipe_hash text not null,
     writer text not null, -- whose lease must hold, or the claim is void
     until timestamptz not null, -- its deadline
-    wanted boolean not null default false, -- another host waits
     primary key (range_hash, recipe_hash)
 );
 
