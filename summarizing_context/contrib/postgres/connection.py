@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -101,7 +101,7 @@ class PostgresConnection:
         self.raw.execute("commit")
 
     def _renew(self) -> None:
-        self.run("renew", {"batch": self._batch, "writer": self.writer, "lease": self._address.lease})
+        self.run("renew", batch=self._batch, writer=self.writer, lease=self._address.lease)
 
     def _was_committed(self) -> bool:
         """Return whether the transaction took place whose answer was lost. An error of ours where that cannot be known:
@@ -110,7 +110,7 @@ class PostgresConnection:
             self.raw.close()
             self.ensure()
             try:
-                row = self.run("newest_batch", {"writer": self.writer}).fetchone()
+                row = self.run("newest_batch", writer=self.writer).fetchone()
                 return row is not None and row[0] == self._batch
             except psycopg.Error as error:
                 if not is_connection_lost(error):
@@ -119,17 +119,16 @@ class PostgresConnection:
 
     # Queries
 
-    def run(self, name: str, values: Values = ()) -> psycopg.Cursor[Any]:
-        if isinstance(values, Mapping):
-            if name == "index_memory":
-                values = {**values, "content": " ".join(_parts(values["content"]))}
-            if "match" in values:
-                values = {**values, "match": _as_query(values["match"])}
-        return self.raw.execute(self._queries[name].encode(), values)
+    def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:
+        if query == "index_memory":
+            values["content"] = " ".join(_parts(values["content"]))
+        if "match" in values:
+            values["match"] = _as_query(values["match"])
+        return self.raw.execute(self._queries[query].encode(), values)
 
-    def run_many(self, name: str, rows: Iterable[Values]) -> None:
+    def run_many(self, query: str, rows: Iterable[Values]) -> None:
         with self.raw.cursor() as cursor:
-            cursor.executemany(self._queries[name].encode(), list(rows))
+            cursor.executemany(self._queries[query].encode(), list(rows))
 
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         """Index words by parts: the server takes no text of any size."""
@@ -139,8 +138,8 @@ class PostgresConnection:
 
     def check_fence(self, session_id: str) -> None:
         """Raise `SessionLostError` unless the session is this writer's; none takes it until the transaction ends."""
-        values = {"session_id": session_id, "writer": self.writer, "fence": self.fences.get(session_id, -1)}
-        if self.run("check_fence", values).fetchone() is None:
+        fence = self.fences.get(session_id, -1)
+        if self.run("check_fence", session_id=session_id, writer=self.writer, fence=fence).fetchone() is None:
             raise lost(session_id)
 
     # The server

@@ -34,11 +34,11 @@ class _Shared:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
 
-    async def _run(self, name: str, **values: Any) -> Any:
+    async def _run(self, query: str, **values: Any) -> Any:
         """Run one query, and return its first row, if it has one."""
 
         def work(connection: PostgresConnection) -> Any:
-            cursor = connection.run(name, values)
+            cursor = connection.run(query, **values)
             return cursor.fetchone() if cursor.description else None
 
         return await self._store.submit(work)
@@ -58,8 +58,8 @@ class PostgresClaims(_Shared):
         """Hold a key for so many seconds at most. Waits while another living host holds it."""
 
         def take(connection: PostgresConnection) -> bool:
-            values = {**key._asdict(), "writer": connection.writer, "seconds": seconds}
-            return connection.run("take_claim", values).fetchone() is not None
+            taken = connection.run("take_claim", **key._asdict(), writer=connection.writer, seconds=seconds)
+            return taken.fetchone() is not None
 
         try:  # also one that was cancelled may have been taken
             try:
@@ -74,9 +74,7 @@ class PostgresClaims(_Shared):
 
     def give_up(self, key: SummaryKey) -> None:
         """End a claim of this host, which may have none."""
-        self._run_later(
-            lambda connection: connection.run("give_up_claim", {**key._asdict(), "writer": connection.writer})
-        )
+        self._run_later(lambda connection: connection.run("give_up_claim", **key._asdict(), writer=connection.writer))
 
 
 async def _looks() -> AsyncIterator[None]:
@@ -99,8 +97,7 @@ class PostgresRequests(_Shared):
         """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
 
         def work(connection: PostgresConnection) -> list[tuple[SummaryKey, str, bytes]]:
-            values = {"queue": queue, "most": most, "writer": connection.writer, "seconds": CLAIM}
-            found = connection.run("take_requests", values).fetchall()
+            found = connection.run("take_requests", queue=queue, most=most, writer=connection.writer, seconds=CLAIM)
             return [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
 
         return await self._store.submit(work)
@@ -120,13 +117,13 @@ class PostgresRequests(_Shared):
         """
 
         def work(connection: PostgresConnection) -> None:
-            (asking,) = connection.run("lock_request", key._asdict()).fetchone() or ([],)
-            if not asking and connection.run("lock_asker", {"session_id": session_id}).fetchone() is None:
+            (asking,) = connection.run("lock_request", **key._asdict()).fetchone() or ([],)
+            if not asking and connection.run("lock_asker", session_id=session_id).fetchone() is None:
                 return
             save_summary(connection, key, summary)
             for one in {session_id, *asking}:
                 note_uses(connection, one, [key], places if one == session_id else NOWHERE)
-            connection.run("remove_request", key._asdict())
+            connection.run("remove_request", **key._asdict())
 
         await self._store.submit(work)
 
@@ -164,11 +161,11 @@ class PostgresFleet(_Shared):
                     return None, min(max(frees_in, 0.05), 2.0)
                 if at_once is not None and running >= at_once:
                     return None, 0.1
-            (call,) = connection.run("begin_call", {"writer": connection.writer}).fetchone() or (None,)
+            (call,) = connection.run("begin_call", writer=connection.writer).fetchone() or (None,)
             return call, 0.0
 
         return await self._store.submit(work)
 
     def end(self, call: int) -> None:
         """Note that a call of this worker has ended. Where this cannot be done, it counts until the lease ends."""
-        self._run_later(lambda connection: connection.run("end_call", {"id": call}))
+        self._run_later(lambda connection: connection.run("end_call", id=call))

@@ -65,8 +65,8 @@ class PostgresEngine(Engine):
                 )
             check_version(version, self.name, "name another schema. The store")
             if writer is not None:
-                me = {"writer": writer, "host": socket.gethostname(), "pid": os.getpid(), "lease": self._address.lease}
-                connection.run("add_writer", me)
+                host, lease = socket.gethostname(), self._address.lease
+                connection.run("add_writer", writer=writer, host=host, pid=os.getpid(), lease=lease)
                 connection.run("tidy_writers")
                 self._beating.start()
         except BaseException:
@@ -82,8 +82,8 @@ class PostgresEngine(Engine):
                 self._beating.join()
             if connection.writer is not None and not connection.raw.closed:
                 connection.undo_work()
-                connection.run("remove_claims", {"writer": connection.writer})
-                connection.run("remove_writer", {"writer": connection.writer})
+                connection.run("remove_claims", writer=connection.writer)
+                connection.run("remove_writer", writer=connection.writer)
         finally:
             connection.raw.close()
 
@@ -102,7 +102,7 @@ class PostgresEngine(Engine):
         connection: PostgresConnection = self._connection
         try:
             connection.ensure()
-            connection.run("keep_lease", {"writer": connection.writer, "lease": self._address.lease})
+            connection.run("keep_lease", writer=connection.writer, lease=self._address.lease)
         except Exception as error:
             logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
 
@@ -166,7 +166,7 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         def release(connection: PostgresConnection) -> None:
             try:
                 with connection.transaction():
-                    connection.run("release_sessions", {"writer": connection.writer, "sessions": held})
+                    connection.run("release_sessions", writer=connection.writer, sessions=held)
             except (psycopg.OperationalError, StoreError):  # as where a row is locked: the lease ends by itself
                 with suppress(psycopg.Error):
                     connection.undo_work()
@@ -188,13 +188,13 @@ class PostgresStore(RelationalStore[PostgresEngine]):
     def _claim(self, connection: PostgresConnection, session_id: str, project: str | None) -> None:
         """Become the session's only writer, creating the session if needed."""
         with connection.transaction():
-            row = connection.run("lock_session", {"session_id": session_id}).fetchone()
+            row = connection.run("lock_session", session_id=session_id).fetchone()
             if row is None:
                 log.create_session(connection, session_id, project)
             else:
                 _refuse_if_held(connection, session_id, row)
-            values = {"session_id": session_id, "project": project, "writer": connection.writer}
-            (fence,) = connection.run("take_session", values).fetchone() or (-1,)
+            taken = connection.run("take_session", session_id=session_id, project=project, writer=connection.writer)
+            (fence,) = taken.fetchone() or (-1,)
         connection.fences[session_id] = fence
         self._sessions.add(session_id)
 
@@ -209,19 +209,19 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         """Remove a session with the entries and summaries that only it needs."""
         known = {"session_id": session_id}
         with connection.transaction():
-            row = connection.run("lock_session", known).fetchone()
+            row = connection.run("lock_session", **known).fetchone()
             if row is None:
                 return False
             if session_id not in self._sessions:
                 _refuse_if_held(connection, session_id, row)
             for name in ("disown_branches", "remove_session", "remove_checkpoints"):
-                connection.run(name, known)
+                connection.run(name, **known)
             remove_of_session(connection, session_id)
-            connection.run("forget_rules", {**known, "keep": 0})
+            connection.run("forget_rules", **known, keep=0)
             _trim(connection, everything=False)
-            connection.run("forget_activations", {**known, "keep": 0})
+            connection.run("forget_activations", **known, keep=0)
             for name in ("remove_history", "leave_requests", "remove_requests", "remove_own_summaries", "remove_uses"):
-                connection.run(name, known)
+                connection.run(name, **known)
         connection.fences.pop(session_id, None)
         self._sessions.discard(session_id)
         return True
@@ -235,7 +235,7 @@ def _refuse_if_held(connection: PostgresConnection, session_id: str, row: Sequen
         raise SessionInUseError(session_id, os.getpid())
     if writer is None or is_own:
         return
-    if lives or connection.run("silent_writer", {"writer": writer}).fetchone() is None:
+    if lives or connection.run("silent_writer", writer=writer).fetchone() is None:
         raise SessionInUseError(session_id, pid, host)
 
 
@@ -259,8 +259,8 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
     nobody can need later, for a fork holds its checkpoint until it is committed.
     """
     values: dict[str, object] = {"everything": everything}
-    branches = [number for (number,) in connection.run("lock_trimmed", values)]
+    branches = [number for (number,) in connection.run("lock_trimmed", **values)]
     if not branches:
         return 0
-    row = connection.run("trim", {**values, "branches": branches}).fetchone()
+    row = connection.run("trim", **values, branches=branches).fetchone()
     return int(row[0]) if row else 0

@@ -30,10 +30,10 @@ VERSION = 1  # of the schema; one version of the package reads and writes one of
 class Connection(Protocol):
     """A connection with named queries. It begins and ends no transaction by itself."""
 
-    def run(self, name: str, values: Values = ()) -> Any:
-        """Run a query and return its cursor."""
+    def run(self, query: str, /, **values: Any) -> Any:
+        """Run a query by its name and return its cursor."""
 
-    def run_many(self, name: str, rows: Iterable[Values]) -> object:
+    def run_many(self, query: str, rows: Iterable[Values]) -> object:
         """Run a query once for each row of values."""
 
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> object:

@@ -30,13 +30,13 @@ class _Shown:
     """What the sessions of a scope hold: rows of it may be found, others belong to logs that were replaced."""
 
     def __init__(self, connection: Connection, scope: Scope) -> None:
-        values = {"session_id": scope.only_session, "project": scope.project}
-        heads = connection.run("sessions_in_scope", values).fetchall()
+        found = connection.run("sessions_in_scope", session_id=scope.only_session, project=scope.project)
+        heads = found.fetchall()
         heads.sort(key=lambda head: head[0] == scope.nearest)  # what several share is told of the last one first
         self._sessions = {head[0]: at for at, head in enumerate(heads)}
         self._branches: dict[int, list[tuple[int, int, str]]] = {}  # places from start to stop, of a session
         for session_id, branch, stop in heads:
-            for number, start, end in connection.run("ranges", {"branch": branch, "stop": stop}).fetchall():
+            for number, start, end in connection.run("ranges", branch=branch, stop=stop).fetchall():
                 self._branches.setdefault(number, []).append((start, end, session_id))
         self.runs = sorted(  # first and last row of each
             ((branch << 32) + min(runs)[0], (branch << 32) + max(end for _, end, _ in runs) - 1)
@@ -50,15 +50,15 @@ class _Shown:
             runs = reversed(self._branches.get(branch, ()))
             places = [(session_id, at, at + 1) for start, end, session_id in runs if start <= at < end]
         else:
-            found = connection.run("summary_places", {"id": -row}).fetchall()
+            found = connection.run("summary_places", id=-row).fetchall()
             places = [place for place in found if place[0] in self._sessions]
             places.sort(key=lambda place: -self._sessions[place[0]])
         if not places:
             return None
         if row > 0:
-            text = searchable(connection.run("entry", {"branch": branch, "position": at}).fetchone()[0])
+            text = searchable(connection.run("entry", branch=branch, position=at).fetchone()[0])
         else:
-            text = readable(connection.run("summary_text", {"id": -row}).fetchone()[0])
+            text = readable(connection.run("summary_text", id=-row).fetchone()[0])
         return Match("message" if row > 0 else "summary", *places[0], score, text, row, tuple(places[1:]))
 
 
@@ -92,25 +92,25 @@ def _ranked(
         match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
         return {"match": match, "first": run[0], "last": run[1], "most": _MOST_RANKED}
 
-    counts = {term: connection.run("count_matches", asked([term], "", _ALL_ROWS)).fetchone()[0] for term in terms}
+    counts = {term: connection.run("count_matches", **asked([term], "", _ALL_ROWS)).fetchone()[0] for term in terms}
     ordered = sorted((term for term in terms if counts[term]), key=counts.__getitem__)
     rare: list[str] = []
     while len(rare) < len(ordered) and sum(counts[term] for term in ordered[: len(rare) + 1]) < _MOST_RANKED:
         rare.append(ordered[len(rare)])
     if rare:
-        yield from connection.run("best_matches", asked(rare, " OR ", _ALL_ROWS))
+        yield from connection.run("best_matches", **asked(rare, " OR ", _ALL_ROWS))
     common = ordered[len(rare) :][:2]
     if not common:
         return
     if len(runs) <= 8 and sum(last - first for first, last in runs) <= _MOST_RANKED:
         for run in reversed(runs):
-            yield from connection.run("best_matches", asked(common, " OR ", run))
+            yield from connection.run("best_matches", **asked(common, " OR ", run))
         return
     # The newest that hold both, then either; of the scope's own rows, for others may hold the words far more often.
     is_part = scope.only_session is not None or scope.project is not None  # of all that there is
     for joint in (" AND ", " OR ") if len(common) > 1 else (" OR ",):
         newest = chain.from_iterable(
-            connection.run("newest_matches", asked(common, joint, run))
+            connection.run("newest_matches", **asked(common, joint, run))
             for run in (reversed(runs) if is_part else [_ALL_ROWS])
         )
         for (row,) in islice(newest, _MOST_RANKED):
@@ -138,7 +138,7 @@ class RelationalVectors:
     async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
         def work(connection: Connection) -> dict[int, bytes]:
             places = {row: dict(zip(("branch", "position"), divmod(row, 1 << 32), strict=True)) for row in rows}
-            found = {row: connection.run("entry", place).fetchone() for row, place in places.items()}
+            found = {row: connection.run("entry", **place).fetchone() for row, place in places.items()}
             return {row: entry[0] for row, entry in found.items() if entry is not None}
 
         return await self._store.read(work)
@@ -146,12 +146,12 @@ class RelationalVectors:
     async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
         asked = [n for n in numbers if not 0 < size == len(self._passing.get((owner, recipe, n), b""))]
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
-        return await self._store.read(lambda connection: [n for (n,) in connection.run("missing_vectors", values)])
+        return await self._store.read(lambda connection: [n for (n,) in connection.run("missing_vectors", **values)])
 
     async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         if not self._store.read_only:
-            await self._store.submit(lambda connection: connection.run("drop_vectors", values))
+            await self._store.submit(lambda connection: connection.run("drop_vectors", **values))
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
         if self._store.read_only:
@@ -166,7 +166,7 @@ class RelationalVectors:
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         passing = [(n, self._passing.get((owner, recipe, n), b"")) for n in numbers if self._passing]
         return await self._store.read(
-            lambda connection: cosines(chain(connection.run("vectors_of", values), passing), query)
+            lambda connection: cosines(chain(connection.run("vectors_of", **values), passing), query)
         )
 
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:

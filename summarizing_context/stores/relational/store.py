@@ -95,10 +95,8 @@ class RelationalStore(Generic[E]):
         await self.submit_alone("claim a session", lambda connection: self._claim(connection, session_id, project))
 
     async def load(self, session_id: str) -> StoredSession | None:
-        known = {"session_id": session_id}
-
         def work(connection: Connection) -> StoredSession | None:
-            row = connection.run("session", known).fetchone()
+            row = connection.run("session", session_id=session_id).fetchone()
             if row is None:
                 return None
             project, log_version, pins, updated_at, *failure = row
@@ -106,10 +104,10 @@ class RelationalStore(Generic[E]):
                 session_id,
                 project,
                 log.read_entries(connection, log.head_of(connection, session_id), self.name),
-                connection.run("activations", known).fetchall(),
+                connection.run("activations", session_id=session_id).fetchall(),
                 log_version,
                 pins,
-                tuple(starmap(StoredRules, connection.run("rules", known))),
+                tuple(starmap(StoredRules, connection.run("rules", session_id=session_id))),
                 updated_at,
                 StoredFailure(*failure),
             )
@@ -133,38 +131,37 @@ class RelationalStore(Generic[E]):
                 return
             known = {"session_id": session_id, "number": made.number}
             before = None if made.before is None else zlib.compress(made.before, 1)  # quickly: a view waits for it
-            values = {**known, "provider_key": provider_key, "figures": made.figures, "before": before}
-            connection.run("add_to_history", values)
-            connection.run("thin_history", {**known, "keep": 64})
+            what = {"provider_key": provider_key, "figures": made.figures, "before": before}
+            connection.run("add_to_history", **known, **what)
+            connection.run("thin_history", **known, keep=64)
             if made.undoes is not None:
-                connection.run("note_undone", {**known, "number": made.undoes})
+                connection.run("note_undone", session_id=session_id, number=made.undoes)
 
         await self.write(session_id, work)
 
     async def list_activations(self, session_id: str) -> list[StoredActivation]:
-        known = {"session_id": session_id}
-        return await self.read(lambda connection: list(starmap(StoredActivation, connection.run("history", known))))
+        return await self.read(
+            lambda connection: list(starmap(StoredActivation, connection.run("history", session_id=session_id)))
+        )
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
-        known = {"session_id": session_id, "number": number}
-        row = await self.read(lambda connection: connection.run("state_before", known).fetchone())
+        row = await self.read(
+            lambda connection: connection.run("state_before", session_id=session_id, number=number).fetchone()
+        )
         return None if row is None or row[0] is None else zlib.decompress(row[0])
 
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
-        values = {"session_id": session_id, "pins": pins}
-        await self.write(session_id, lambda connection: connection.run("save_pins", values) and None, committed)
+        await self._run_for("save_pins", session_id, committed, pins=pins)
 
     async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
         kept = tuple(rows)
         await self.write(session_id, lambda connection: log.add_rules(connection, session_id, kept))
 
     async def save_budget(self, session_id: str, budget: int) -> None:
-        values = {"session_id": session_id, "budget": budget}
-        await self.write(session_id, lambda connection: connection.run("save_budget", values))
+        await self._run_for("save_budget", session_id, budget=budget)
 
     async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
-        values = {"session_id": session_id, **failure._asdict()}
-        await self.write(session_id, lambda connection: connection.run("save_failure", values))
+        await self._run_for("save_failure", session_id, **failure._asdict())
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
@@ -193,7 +190,7 @@ class RelationalStore(Generic[E]):
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
         def work(connection: Connection) -> dict[SummaryKey, KeptSummary]:
             found: dict[SummaryKey, KeptSummary] = {}
-            for *key, start, stop, text, rank, paid, got in connection.run("summaries_of", {"session_id": session_id}):
+            for *key, start, stop, text, rank, paid, got in connection.run("summaries_of", session_id=session_id):
                 place = None if start is None else (start, stop)
                 found[SummaryKey(*key)] = KeptSummary(log.read_summary(text, rank, paid, got), place)
             return found
@@ -230,6 +227,12 @@ class RelationalStore(Generic[E]):
         """Run `work` that begins and ends transactions itself; `what` it does is named where nothing may be written."""
         self.refuse_if_read_only(what)
         return await self._opened().submit(work, alone=True)
+
+    async def _run_for(self, query: str, session_id: str, committed: Committed | None = None, **values: Any) -> None:
+        """Run one query for a session that this store has claimed."""
+        await self.write(
+            session_id, lambda connection: connection.run(query, session_id=session_id, **values), committed
+        )
 
     def refuse_if_read_only(self, what: str) -> None:
         """Raise `StoreReadOnlyError` where nothing may be written."""

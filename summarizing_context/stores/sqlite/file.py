@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.messages.search_terms import indexed_words, searchable
@@ -35,14 +35,23 @@ _BESIDE = ("", "-wal", "-shm")  # the file, and those that SQLite keeps beside i
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
 
+class File(NamedTuple):
+    """Where a store is, and how it is opened; stores with equal ones share an engine."""
+
+    path: Path | None  # None: in memory
+    busy_timeout: float  # seconds
+    max_pages: int | None
+    waits_for_disk: bool
+
+
 class Database(sqlite3.Connection):
     """The `Connection` of a file."""
 
-    def run(self, name: str, values: Values = ()) -> sqlite3.Cursor:
-        return self.execute(_SQL[name], values)
+    def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
+        return self.execute(_SQL[query], values)
 
-    def run_many(self, name: str, rows: Iterable[Values]) -> None:
-        self.executemany(_SQL[name], rows)
+    def run_many(self, query: str, rows: Iterable[Values]) -> None:
+        self.executemany(_SQL[query], rows)
 
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         self.run_many("index_text", ((number, indexed_words(text)) for number, text in texts))
@@ -138,8 +147,9 @@ def check_to_read(path: Path, busy_timeout: float) -> None:
         )
 
 
-def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, waits_for_disk: bool) -> Database:
+def open_to_write(path: Path, file: File) -> Database:
     """Open the file, or create it privately, whole or not at all. What may not be opened is left as it is."""
+    busy_timeout = file.busy_timeout
     make_private_folder(path.parent)
     with _creating:  # privately: SQLite gives the files beside it the mode of the file itself
         try:
@@ -153,16 +163,16 @@ def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, wai
         raise fault(READ_ONLY, path)
     _check(path, busy_timeout)
     for suffix in _BESIDE:  # of a store that was there, and what a killed process left
-        file = Path(f"{path}{suffix}")
+        one = Path(f"{path}{suffix}")
         try:
-            mode = file.lstat().st_mode
+            mode = one.lstat().st_mode
             if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
-                file.chmod(FILE)
+                one.chmod(FILE)
         except FileNotFoundError:
             continue
         except PermissionError as error:
             raise StoreError(
-                f"{file}: others may read this file, and its mode cannot be changed by this user; "
+                f"{one}: others may read this file, and its mode cannot be changed by this user; "
                 "have its owner set it to 0600, or name another file"
             ) from error
     connection = connect(path, "rw", busy_timeout)
@@ -183,9 +193,9 @@ def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, wai
         connection.execute("pragma synchronous = full")  # for the tables; in WAL each commit waits for the disk
         connection.execute("pragma secure_delete = on")
         create_tables(connection, path)
-        if max_pages is not None:
-            connection.execute(f"pragma max_page_count = {max_pages:d}")
-        if not waits_for_disk:
+        if file.max_pages is not None:
+            connection.execute(f"pragma max_page_count = {file.max_pages:d}")
+        if not file.waits_for_disk:
             connection.execute("pragma synchronous = normal")
     except BaseException:
         connection.close()

@@ -21,6 +21,7 @@ from summarizing_context.stores.sqlite.claims import Claims
 from summarizing_context.stores.sqlite.faults import translate
 from summarizing_context.stores.sqlite.file import (
     Database,
+    File,
     check_to_read,
     connect,
     create_tables,
@@ -38,27 +39,23 @@ class SqliteEngine(Engine):
     """The engine of one file, or of memory, where `path` is None: one thread and one connection for the stores of a
     process that name it. With a connection each they would wait for one another as processes do."""
 
-    def __init__(
-        self, path: Path | None, *, read_only: bool, busy_timeout: float, max_pages: int | None, waits_for_disk: bool
-    ) -> None:
-        super().__init__(str(path or ":memory:"), read_only=read_only)
-        self._path = path
-        self._busy_timeout = busy_timeout
-        self._max_pages = max_pages
-        self._waits_for_disk = waits_for_disk
+    def __init__(self, file: File, *, read_only: bool) -> None:
+        super().__init__(str(file.path or ":memory:"), read_only=read_only)
+        self._file = file
         self._identity: object = None  # of the files that the connection has open
 
     def open(self) -> Database:
         """Return a connection for writing; where only reading is allowed, one that is not used."""
-        if self._path is not None and not self.read_only:
-            opened = open_to_write(self._path, self._busy_timeout, self._max_pages, waits_for_disk=self._waits_for_disk)
-            self._identity = identity(self._path)
+        path = self._file.path
+        if path is not None and not self.read_only:
+            opened = open_to_write(path, self._file)
+            self._identity = identity(path)
             return opened
-        connection = connect(None, "", self._busy_timeout)
-        if self._path is None:
+        connection = connect(None, "", self._file.busy_timeout)
+        if path is None:
             create_tables(connection, self.name)
         else:
-            check_to_read(self._path, self._busy_timeout)  # a read connects anew: nothing is left beside the file
+            check_to_read(path, self._file.busy_timeout)  # a read connects anew: nothing is left beside the file
         return connection
 
     def close(self, connection: Database) -> None:
@@ -66,7 +63,7 @@ class SqliteEngine(Engine):
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
-        if self._path is None or self._identity is None or identity(self._path) == self._identity:
+        if self._identity is None or self._file.path is None or identity(self._file.path) == self._identity:
             return None
         return StoreError(
             f"{self.name}: the file, or one of those beside it, was removed, moved or replaced while it was open; "
@@ -96,19 +93,11 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         max_pages: int | None = None,
         waits_for_disk: bool = True,
     ) -> None:
-        self._path = None if str(path) == ":memory:" else Path(os.path.realpath(path))
-        self._busy_timeout = busy_timeout or (30.0 if waits_for_disk else 5.0)
-        self._claims = Claims(self._path)
-        make_engine = partial(
-            SqliteEngine,
-            self._path,
-            read_only=read_only,
-            busy_timeout=self._busy_timeout,
-            max_pages=max_pages,
-            waits_for_disk=waits_for_disk,
-        )
-        place = None if self._path is None else (self._path, self._busy_timeout, max_pages, waits_for_disk)
-        super().__init__(str(self._path or ":memory:"), make_engine, place=place, read_only=read_only)
+        where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
+        self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
+        self._claims = Claims(where)
+        make_engine = partial(SqliteEngine, self._file, read_only=read_only)
+        super().__init__(str(where or ":memory:"), make_engine, place=where and self._file, read_only=read_only)
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write to the file in between.
@@ -150,8 +139,8 @@ class SqliteStore(RelationalStore[SqliteEngine]):
     # What follows runs in the engine's thread.
 
     def _read(self, connection: Database, work: Work[Result]) -> Result:
-        if self.read_only and self._path is not None:
-            return read(self._path, self._busy_timeout, work)
+        if self.read_only and self._file.path is not None:
+            return read(self._file.path, self._file.busy_timeout, work)
         with connection.transaction("deferred"):
             return work(connection)
 
@@ -162,9 +151,9 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         if session_id in self._claims.sessions:
             raise SessionInUseError(session_id, os.getpid())
         with self._held(connection, session_id):
-            if connection.run("session", {"session_id": session_id}).fetchone() is None:
+            if connection.run("session", session_id=session_id).fetchone() is None:
                 log.create_session(connection, session_id, project)
-            connection.run("note_writer", {"session_id": session_id, "project": project, "pid": os.getpid()})
+            connection.run("note_writer", session_id=session_id, project=project, pid=os.getpid())
 
     @contextmanager
     def _held(self, connection: Database, session_id: str) -> Iterator[None]:
@@ -199,7 +188,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             with suppress(sqlite3.Error), connection.transaction():
                 values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._claims.sessions]
                 connection.run_many("forget_writer", values)
-            connection.execute(f"pragma busy_timeout = {round(self._busy_timeout * 1_000)}")
+            connection.execute(f"pragma busy_timeout = {round(self._file.busy_timeout * 1_000)}")
 
     def _list_sessions(self, connection: Database) -> list[SessionInfo]:
         return [
@@ -213,26 +202,26 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         """Remove a session from the list, with all that is small; return the branches and summaries that may be left
         over, or None where there is no such session."""
         known = {"session_id": session_id}
-        if connection.run("session", known).fetchone() is None:
+        if connection.run("session", **known).fetchone() is None:
             return None
         with self._held(connection, session_id):
-            summaries = [id for (id,) in connection.run("own_summaries", known)]
+            summaries = [id for (id,) in connection.run("own_summaries", **known)]
             for name in ("disown_branches", "remove_session", "remove_checkpoints", "remove_history", "remove_uses"):
-                connection.run(name, known)
+                connection.run(name, **known)
             remove_of_session(connection, session_id)
-            connection.run("forget_rules", {**known, "keep": 0})
-            connection.run("forget_activations", {**known, "keep": 0})
-            branches = [branch for branch, _ in connection.run("needed", {"everything": False})]
+            connection.run("forget_rules", **known, keep=0)
+            connection.run("forget_activations", **known, keep=0)
+            branches = [branch for branch, _ in connection.run("needed", everything=False)]
         self._claims.give_up(session_id)
         return branches, summaries
 
     def _purge(self, connection: Database) -> int:
         before = _size(connection)
         with connection.transaction():
-            for branch, stop in connection.run("needed", {"everything": True}).fetchall():
+            for branch, stop in connection.run("needed", everything=True).fetchall():
                 _remove_entries(connection, branch, stop or 0)
                 if stop is None:
-                    connection.run("remove_branch", {"branch": branch})
+                    connection.run("remove_branch", branch=branch)
             connection.run("forget_replaced_states")
             connection.run("remove_stale_uses")
             _remove_summaries(connection, [id for (id,) in connection.run("unused_summaries")])
@@ -244,7 +233,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
 
     def _give_back_space(self, connection: Database, *, anew: bool) -> None:
         """Write the file anew, which alone leaves no byte of what was removed, and empty the log beside it."""
-        wait = round(self._busy_timeout * 1_000)
+        wait = round(self._file.busy_timeout * 1_000)
         try:
             if anew:
                 connection.execute("vacuum")
@@ -263,14 +252,14 @@ class SqliteStore(RelationalStore[SqliteEngine]):
 
 def _noted_writer(connection: Database, session_id: str) -> int | None:
     """Return the process that noted itself last as the session's writer."""
-    row = connection.run("writer", {"session_id": session_id}).fetchone()
+    row = connection.run("writer", session_id=session_id).fetchone()
     return None if row is None else row[0]
 
 
 def _remove_entries(connection: Database, branch: int, stop: int) -> None:
     """Remove the entries of a branch from a place on, with their words and vectors."""
     for name in ("unindex_entries", "remove_row_vectors", "remove_entries"):
-        connection.run(name, {"branch": branch, "stop": stop})
+        connection.run(name, branch=branch, stop=stop)
 
 
 def _remove_newest(connection: Database, branch: int) -> bool:
@@ -279,30 +268,29 @@ def _remove_newest(connection: Database, branch: int) -> bool:
 
     What is needed is asked each time: a session that was restored onto the branch may have added to it meanwhile.
     """
-    needed = dict(connection.run("needed", {"everything": False}).fetchall())
+    needed = dict(connection.run("needed", everything=False).fetchall())
     if branch not in needed:
         return False
     stop = needed[branch]
-    (end,) = connection.run("branch_end", {"branch": branch}).fetchone()
+    (end,) = connection.run("branch_end", branch=branch).fetchone()
     start = max(stop or 0, end - _SLICE)
     if start < end:
         _remove_entries(connection, branch, start)
     elif stop is None:
-        connection.run("remove_branch", {"branch": branch})
+        connection.run("remove_branch", branch=branch)
     return bool(start < end)
 
 
 def _remove_summaries(connection: Database, ids: list[int]) -> None:
     """Remove those of some summaries that no session uses by now."""
-    values = {"ids": json.dumps(ids)}
-    connection.run("unindex_summaries", values)
-    connection.run("remove_summaries", values)
+    connection.run("unindex_summaries", ids=json.dumps(ids))
+    connection.run("remove_summaries", ids=json.dumps(ids))
 
 
 def _merge(connection: Database, index: str, pages: int) -> bool:
     """Merge so many pages of an index; return whether more is to do."""
     before = connection.total_changes
-    connection.run(f"merge_{index}", {"pages": pages})
+    connection.run(f"merge_{index}", pages=pages)
     return connection.total_changes - before > 1
 
 

@@ -43,7 +43,7 @@ with recursive chain (branch, parent, start, stop) as (
 select branch, start, stop from chain where start < stop order by start;
 
 -- entries: those of one range, in order
-select message, facts from store.entries where branch = ? and position >= ? and position < ? order by position;
+select message, facts from store.entries where branch = :branch and position >= :start and position < :stop order by position;
 
 -- activations: of a session, oldest first
 select provider_key, state from store.activations where session_id = :session_id order by saved;
@@ -69,7 +69,8 @@ delete from store.activations where session_id = :session_id and provider_key no
 
 -- save_summary: keep the first summary of a key, and tell its number; a second is ignored
 insert into store.summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
-values (?, ?, ?, ?, ?, ?) on conflict (range_hash, recipe_hash) do nothing returning id;
+values (:range_hash, :recipe_hash, :text, :rank, :input_tokens, :output_tokens)
+on conflict (range_hash, recipe_hash) do nothing returning id;
 
 -- summaries_of: those that a session uses, with the entries for which each stands
 select range_hash, recipe_hash, start, stop, text, rank, input_tokens, output_tokens
