@@ -146,7 +146,8 @@ class RelationalVectors:
     async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
         asked = [n for n in numbers if not 0 < size == len(self._passing.get((owner, recipe, n), b""))]
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
-        return await self._store.read(lambda connection: [n for (n,) in connection.run("missing_vectors", **values)])
+        missing = await self._store.read(lambda connection: {n for (n,) in connection.run("missing_vectors", **values)})
+        return [n for n in asked if n in missing]
 
     async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}

@@ -63,24 +63,6 @@ left join (
 ) as used on used.session_id = sessions.session_id
 order by updated_at desc, sessions.session_id;
 
--- find_summaries: those of the keys, a JSON list of pairs, that are there
-select range_hash, recipe_hash, text, rank, input_tokens, output_tokens
-from jsonb_array_elements(cast(:keys as jsonb)) as asked join store.summaries
-    on range_hash = asked ->> 0 and recipe_hash = asked ->> 1;
-
--- note_uses: of the keys (with the range that each stands for) that have a summary, by a session that exists
-insert into store.summary_uses as uses (session_id, range_hash, recipe_hash, start, stop)
-select distinct on (range_hash, recipe_hash)
-    sessions.session_id, range_hash, recipe_hash, cast(asked ->> 2 as bigint), cast(asked ->> 3 as bigint)
-from jsonb_array_elements(cast(:keys as jsonb)) as asked
-join store.summaries on range_hash = asked ->> 0 and recipe_hash = asked ->> 1
-join store.sessions on sessions.session_id = :session_id
-order by range_hash, recipe_hash
-on conflict (session_id, range_hash, recipe_hash) do update set
-    stale = false, start = coalesce(excluded.start, uses.start), stop = coalesce(excluded.stop, uses.stop)
-where uses.stale or uses.start is distinct from coalesce(excluded.start, uses.start)
-    or uses.stop is distinct from coalesce(excluded.stop, uses.stop);
-
 -- hold_checkpoint: nobody removes it, or the session that it is of, until the transaction ends
 select 1 from store.checkpoints where id = :id for key share;
 
@@ -100,43 +82,6 @@ where words @@ query
 and (cast(:everything as boolean) or (project is not distinct from cast(:project as text)
     and (project is not null or session_id = :session_id)))
 order by ts_rank('{1,1,1,1}', words, query, 1) desc, id limit :most;
-
--- memories_of_subject: those in scope that are about the same, or that choose of the same, newest first
-select id, content, metadata, created_at, updated_at from store.memories
-where project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id)
-and (
-    cast(metadata as json) ->> 'choice' = cast(:choice as text)
-    or cast(metadata as json) ->> 'subject' = cast(:subject as text)
-    and (cast(:relation as text) is null
-        or coalesce(cast(metadata as json) ->> 'relation', cast(:relation as text)) = cast(:relation as text))
-)
-order by updated_at desc, id desc;
-
--- memories_of_message: those that a session was taught by one of its messages
-select id, content, metadata, created_at, updated_at from store.memories
-where project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id)
-and cast(metadata as json) ->> 'session_id' = :session_id
-and cast(metadata as json) ->> 'message' = cast(cast(:message as bigint) as text);
-
--- marked: which of the marks, a JSON list, are there in scope
-select distinct mark from jsonb_array_elements_text(cast(:marks as jsonb)) as asked
-join store.memory_marks on mark = asked and reader = :reader
-where project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id);
-
--- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
-select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) with ordinality as list (asked, at)
-where not exists (
-    select 1 from store.vectors where owner = :owner and number = cast(asked as bigint) and recipe = :recipe
-    and octet_length(vector) = :size
-) order by at;
-
--- vectors_of: those of the numbers, a JSON list
-select number, vector from store.vectors where owner = :owner and recipe = :recipe
-and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) as asked);
-
--- drop_vectors: those of the numbers, a JSON list, of one recipe
-delete from store.vectors where owner = :owner and recipe = :recipe
-and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) as asked);
 
 -- take_claim: for this writer, where nobody holds it, its deadline has passed, or the lease of its holder has ended
 insert into store.claims (range_hash, recipe_hash, writer, until)

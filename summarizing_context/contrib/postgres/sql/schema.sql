@@ -6,6 +6,12 @@
 
 create table store.version (number bigint not null);
 
+-- As SQLite has them, for the queries that the stores share.
+create function store.json_each(list text) returns table (value text) language sql immutable as
+    'select json_array_elements_text(list::json)';
+create function store.json_extract(value text, path text) returns text language sql immutable as
+    $$ select value::json #>> array[btrim(path, '$.[]')] $$;
+
 create table store.writers (
     id text primary key, -- of one process and event loop
     host text not null,
