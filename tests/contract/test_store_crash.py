@@ -262,7 +262,7 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
     in_write(300_000),
     postgres=[
         in_statement("insert into words", 2),
-        in_statement("with recursive needed", 2),  # while purging
+        in_statement("with cut", 2),  # while purging
         answered("commit", 9),
     ],
 )

@@ -213,3 +213,21 @@ create table store.calls (
     ended boolean not null default false
 );
 create index calls_by_time on store.calls (began);
+
+-- How much of each branch the heads need; of what only other branches need, `everything` leaves nothing.
+create function store.needed(everything boolean) returns table (branch bigint, stop bigint) language sql stable as $$
+    with recursive needed (branch, stop) as (
+        select * from (
+            select branch, stop from store.sessions
+            union
+            select branch, stop from store.checkpoints
+            union
+            select parent, parent_stop from store.branches
+            where session_id is not null and parent is not null and not everything
+        ) as heads
+        union
+        select branches.parent, least(branches.parent_stop, needed.stop)
+        from needed join store.branches on branches.id = needed.branch where branches.parent is not null
+    )
+    select branch, stop from needed
+$$;
