@@ -266,8 +266,9 @@ class PoolWorker:
         """Keep the figures of the backlog and the model's gate."""
         while True:
             with suppress(StoreError):
-                self._metrics.note_backlog(*await self._store.requests.backlog())
-            self._metrics.note_gate(self._caller.ready_in() == 0.0)
+                for state, number in zip(("waiting", "failed"), await self._store.requests.backlog(), strict=True):
+                    self._metrics.requests.labels(state).set(number)
+            self._metrics.held.set(self._caller.ready_in() != 0.0)
             await asyncio.sleep(self._metrics.every)
 
     async def _make(self, key: SummaryKey, session_id: str, text: bytes) -> None:

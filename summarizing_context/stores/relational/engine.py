@@ -97,8 +97,7 @@ class Engine:
     @property
     def is_usable(self) -> bool:
         """Whether another store may join."""
-        failed = self._loop is not None and self._opening.done() and self._opening.exception() is not None
-        return not (failed or self.is_stopping or self._gone or self.gone())
+        return not (self.is_stopping or self._gone or self.gone())
 
     async def start(self) -> None:
         """Begin the thread, unless another store has, and wait until the connection is there."""
@@ -177,7 +176,7 @@ class Engine:
         try:
             self._connection = self.open()
         except Exception as error:
-            fault = self.translate(error)
+            self._gone = fault = self.translate(error)
             raise fault from fault.__cause__
 
     def _close(self) -> None:
