@@ -14,7 +14,6 @@ from summarizing_context.concurrency import (
     Clock,
     Events,
     Foreground,
-    Pace,
     WorkerThread,
     choose_clock,
     running_loop,
@@ -191,7 +190,14 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         rule_calls = None
         if recipe.maker == "model":
             rule_calls = RuleCalls(
-                settings, log=log, store=store, caller=caller, recipe=recipe, clock=clock, background=background
+                settings,
+                log=log,
+                store=store,
+                caller=caller,
+                recipe=recipe,
+                clock=clock,
+                background=background,
+                foreground=foreground,
             )
         origin = Origin("extractive")
         if not isinstance(caller, ExtractiveSummarizer):
@@ -236,7 +242,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
                 cooldown=settings.breaker_cooldown,
                 notify=notify,
             )
-        prices_of_rows = Price(remembering(counter.count), settings.image_tokens, Pace())
+        prices_of_rows = Price(remembering(counter.count), settings.image_tokens)
         session = Session(
             settings=settings,
             log=log,

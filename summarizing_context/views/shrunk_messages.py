@@ -11,7 +11,6 @@ from functools import lru_cache, partial
 from math import ceil
 from typing import Any, NamedTuple
 
-from summarizing_context.concurrency import Pace
 from summarizing_context.messages.fences import within_fence
 from summarizing_context.messages.reading import (
     Part,
@@ -47,10 +46,6 @@ from summarizing_context.views.budget import water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
 
-_LONG = 100_000  # tokens of a message that is made ready to be shrunk in a thread
-
-_MANY = 64  # calls or blocks of one
-
 _SHORT = 256  # characters of a text whose cost is remembered
 
 _REMEMBERED = 8_192  # such texts
@@ -80,7 +75,6 @@ class Price(NamedTuple):
 
     count: Count
     image_tokens: int
-    pace: Pace | None = None  # of the session's decisions, which keeps what it takes long to work out
 
     def within(self, texts: Sequence[str], cap: int) -> int | None:
         """Cost of texts that take at most `cap` tokens; None for others. Far too long ones are not counted."""
@@ -115,15 +109,6 @@ def shrink_message(
     """
     if tokens <= cap:
         return Shrunk(message, tokens)
-    lists = [value for value in message.values() if isinstance(value, list)]
-    if price.pace is None or not (tokens > _LONG or sum(map(len, lists)) > _MANY):
-        return _shrunk(message, tokens, cap, price, mute, thinking)
-    # known by its values, which are kept with what is made of them
-    name = ("shrunk", cap, mute, thinking, *((key, id(value)) for key, value in message.items()))
-    return price.pace.once_apart(name, lambda: (message, _shrunk(message, tokens, cap, price, mute, thinking)))[1]
-
-
-def _shrunk(message: Message, tokens: int, cap: int, price: Price, mute: bool, thinking: bool) -> Shrunk:
     key = content_key(message)
     if key == "parts" or is_untyped(message):
         shown, cost = _shrunk_typed(as_typed(message), tokens, cap, price, mute, thinking)
