@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from summarizing_context.concurrency import (
     Clock,
@@ -52,10 +53,6 @@ from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Origin, Worker
 
-if TYPE_CHECKING:  # their packages are installed on demand
-    from summarizing_context.pool.client import PoolCaller
-    from summarizing_context.stores.postgres.store import PostgresStore
-
 
 @asynccontextmanager
 async def open_context(
@@ -81,20 +78,8 @@ async def open_context(
     `store` is an open store in place of the file that the settings name; the context closes it, also when this raises.
     Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.
     """
-    context = await start_context(
-        Settings() if settings is None else settings,
-        Options(
-            summarizer,
-            count_tokens,
-            clock,
-            redact,
-            read_only,
-            events,
-            store,
-            embedder=embedder,
-            ledger_rules=ledger_rules,
-        ),
-    )
+    given = Options(summarizer, count_tokens, clock, redact, read_only, events, store, embedder, ledger_rules)
+    context = await start_context(Settings() if settings is None else settings, given)
     try:
         yield context
     finally:
@@ -119,7 +104,7 @@ class Options:
     ledger_rules: Sequence[LedgerRule] = ()
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
-    flushes_behind: bool = False  # a commit does not wait for the disk: the host sends its whole history again
+    waits_for_disk: bool = True  # False: a commit does not, for the host sends its whole history again
     warns_of_room: bool = True  # where system rows and tools leave too little; False: the host tells it itself
 
 
@@ -130,50 +115,48 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         raise SettingsError(
             f"store is {type(options.store).__name__}; it is an open store of yours; a path goes into Settings(store=)"
         )
-    try:
-        return await _start(settings, options)
-    except BaseException:
+    async with AsyncExitStack() as opened:  # closes the store where anything fails
         if options.store is not None:
-            await options.store.close()
-        raise
+            opened.push_async_callback(options.store.close)
 
+        # what was given
+        if not isinstance(settings, Settings):
+            raise SettingsError(
+                f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping"
+            )
+        if options.summarizer is not None and not callable(getattr(options.summarizer, "summarize", None)):
+            name = type(options.summarizer).__name__
+            raise SettingsError(f"summarizer is {name}; it needs a method `async def summarize(job) -> str`")
+        ledger_rules = (*check_rules(options.ledger_rules), *settings.ledger_rules)
+        if options.embedder is not None:
+            check_embedder(options.embedder)
+        if options.redact is not None and not callable(options.redact):
+            raise SettingsError(
+                f"redact is {type(options.redact).__name__}; it is a function from text to text, or None"
+            )
+        clock = choose_clock(options.clock)
+        counter = await choose_counter(
+            settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
+        )
 
-async def _start(settings: Settings, options: Options) -> SummarizingContext:
-    # what was given
-    if not isinstance(settings, Settings):
-        raise SettingsError(f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping")
-    if options.summarizer is not None and not callable(getattr(options.summarizer, "summarize", None)):
-        name = type(options.summarizer).__name__
-        raise SettingsError(f"summarizer is {name}; it needs a method `async def summarize(job) -> str`")
-    ledger_rules = (*check_rules(options.ledger_rules), *settings.ledger_rules)
-    if options.embedder is not None:
-        check_embedder(options.embedder)
-    if options.redact is not None and not callable(options.redact):
-        raise SettingsError(f"redact is {type(options.redact).__name__}; it is a function from text to text, or None")
-    clock = choose_clock(options.clock)
-    counter = await choose_counter(
-        settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
-    )
-
-    # how summaries are made
-    foreground = Foreground()
-    background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
-    asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
-    own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
-    is_extractive = isinstance(own_caller, ExtractiveSummarizer)
-    prices = load_prices(settings.prices)  # a wrong file is told on opening, with every summarizer
-    price = FREE if isinstance(own_caller, ExtractiveSummarizer) else prices.price_of(own_caller.model)
-    redact = None if options.redact is None else Redaction(options.redact)
-    recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)
-    store = options.store
-    if store is None:
-        store = await open_store(settings.store, read_only=options.read_only, flushes_behind=options.flushes_behind)
-    try:
-        caller: AnyCaller | PoolCaller = own_caller
+        # how summaries are made
+        foreground = Foreground()
+        background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
+        asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
+        own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
+        is_extractive = isinstance(own_caller, ExtractiveSummarizer)
+        prices = load_prices(settings.prices)  # a wrong file is told on opening, with every summarizer
+        price = FREE if isinstance(own_caller, ExtractiveSummarizer) else prices.price_of(own_caller.model)
+        redact = None if options.redact is None else Redaction(options.redact)
+        recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)
+        store = options.store
+        if store is None:
+            store = await open_store(settings.store, read_only=options.read_only, waits_for_disk=options.waits_for_disk)
+            opened.push_async_callback(store.close)
+        caller: AnyCaller = own_caller
         if settings.workers != "own":  # a pool of workers makes the summaries, alone or beside this process
-            from summarizing_context.pool.client import make_asking
-
-            caller = make_asking(settings, store, None if isinstance(own_caller, ExtractiveSummarizer) else own_caller)
+            model = None if is_extractive else own_caller
+            caller = _postgres("pool").make_asking(settings, store, model)
             recipe = replace(recipe, asks_pool=True)
         embedding_search = _embedding_search(settings, options, store, redact)
 
@@ -279,9 +262,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
             warns_of_room=options.warns_of_room,
         )
         await session.load()
-    except BaseException:
-        await store.close()
-        raise
+        opened.pop_all()
     return SummarizingContext(
         session,
         calls=own_caller.statistics,
@@ -316,18 +297,18 @@ def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | No
 
 def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool) -> VectorStore:
     """Return where the settings say that vectors are kept. A Chroma folder stands beside the file, under its name."""
+    path = str(settings.store)
     if settings.vector_store == "sqlite":
         return in_sqlite
     if read_only:
         raise SettingsError(
             "vector_store = 'chroma' cannot be opened for reading only; Chroma writes when it is opened"
         )
-    path = str(settings.store)
     if is_address(path):
         raise SettingsError("vector_store = 'chroma' stands beside a file; with store = 'postgresql://…' leave it out")
-    from summarizing_context.stores.chroma import ChromaVectors
-
-    return ChromaVectors(in_sqlite, None if path == ":memory:" else Path(f"{path}.chroma"))
+    folder = None if path == ":memory:" else Path(f"{path}.chroma")
+    vectors: VectorStore = import_module("summarizing_context.contrib.chroma").ChromaVectors(in_sqlite, folder)
+    return vectors
 
 
 def _embedding_search(
@@ -348,30 +329,28 @@ def _embedding_search(
     return EmbeddingSearch(embedder, vectors, redact=redact, timeout=settings.call_timeout, owned=own is not None)
 
 
-async def open_store(path: str | Path, *, read_only: bool = False, flushes_behind: bool = False) -> SessionStore:
+async def open_store(path: str | Path, *, read_only: bool = False, waits_for_disk: bool = True) -> SessionStore:
     """A store, opened; the caller closes it.
 
-    Stores on one file share a thread and a connection, those of one event loop with an equal `read_only` and
-    `flushes_behind`.
+    Stores on one file share a thread and a connection, those of one event loop with equal options.
 
     `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
     check_scheme(path)
-    store: SqliteStore | PostgresStore
-    if not is_address(path):
-        store = SqliteStore(path, read_only=read_only, flushes_behind=flushes_behind)
+    store: Any
+    if is_address(path):
+        store = _postgres("store").PostgresStore(str(path), read_only=read_only)
     else:
-        if find_spec("psycopg") is None:
-            raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
-        from summarizing_context.stores.postgres.store import PostgresStore
+        store = SqliteStore(path, read_only=read_only, waits_for_disk=waits_for_disk)
+    await store.open()
+    return cast(SessionStore, store)
 
-        store = PostgresStore(str(path), read_only=read_only)
-    try:
-        await store.open()
-    except BaseException:
-        await store.close()
-        raise
-    return store
+
+def _postgres(module: str) -> Any:
+    """Return a module of the door that the extra `postgres` opens."""
+    if find_spec("psycopg") is None:
+        raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
+    return import_module(f"summarizing_context.contrib.postgres.{module}")
 
 
 def recipe_of(settings: Settings) -> Recipe:

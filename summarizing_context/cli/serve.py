@@ -24,7 +24,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
-    from summarizing_context.stores.postgres.store import PostgresStore
+    from summarizing_context.contrib.postgres.store import PostgresStore
 
 commands = typer.Typer()
 
@@ -140,8 +140,8 @@ def worker(
     settings = own.load(store=store, concurrency=concurrency)
 
     from summarizing_context.assembly import open_store
-    from summarizing_context.fleet import pool_worker
-    from summarizing_context.pool.metrics import PoolMetrics, serving
+    from summarizing_context.contrib.postgres.metrics import PoolMetrics, serving
+    from summarizing_context.contrib.postgres.pool import pool_worker
 
     async def serve() -> None:
         metrics, opened = PoolMetrics(), cast("PostgresStore", await open_store(settings.store))

@@ -124,7 +124,7 @@ class Rewriter:
         self._upstream = upstream
         self._budget = budget
         self._lends = lends
-        self._sessions = Sessions(settings, Options(flushes_behind=True, warns_of_room=False), _MOST_OPEN)
+        self._sessions = Sessions(settings, Options(waits_for_disk=False, warns_of_room=False), _MOST_OPEN)
         self._memory = Memory()
         self._names = Names()
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with

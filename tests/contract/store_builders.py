@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import anyio
 import pytest
 
 from summarizing_context.settings.addresses import is_address
@@ -35,7 +36,7 @@ class Backend(Protocol):
 
 def make_postgres_store(path: str | Path, **options: Any) -> OpenableStore:
     """A store in a schema of its own for each path, on the server that the fixture `backend` has started."""
-    from summarizing_context.stores.postgres.store import PostgresStore
+    from summarizing_context.contrib.postgres.store import PostgresStore
 
     return PostgresStore(postgres_server.address_for(path), **options)
 
@@ -69,6 +70,15 @@ def need_sqlite() -> None:
     """Skip the test for other backends."""
     if chosen != "sqlite":
         pytest.skip("from here on the test is about SQLite")
+
+
+async def free_of_the_dead(store: SessionStore, path: str | Path, session_id: str) -> None:
+    """End the lease of a killed writer, as if its time were over; in SQLite its lock ends with it."""
+    with anyio.fail_after(120):
+        while any(one.session_id == session_id and one.writer_pid for one in await store.sessions()):
+            assert chosen != "sqlite"
+            postgres_server.end_leases(postgres_server.address_for(path))
+            await anyio.sleep(0.01)
 
 
 def locks(path: Path) -> list[Path]:

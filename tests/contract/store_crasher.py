@@ -26,9 +26,9 @@ import psycopg
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from summarizing_context.contrib.postgres.store import PostgresStore
 from summarizing_context.settings.addresses import is_address
-from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView
-from summarizing_context.stores.postgres.store import PostgresStore
+from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredSummary, SummaryKey
 from summarizing_context.stores.sqlite.store import SqliteStore
 
 Ack = Callable[[str], None]
@@ -53,6 +53,18 @@ async def append(store: Any, ack: Ack) -> None:
             ack(f"{name}-{i}")
 
     await asyncio.gather(*(add(str(n)) for n in range(6)))
+
+
+async def activate(store: Any, ack: Ack) -> None:
+    for i in count():
+        await store.save_activation("s", f"provider-{i % 6}", make_state(i))
+        ack(str(i))
+
+
+async def summarize(store: Any, ack: Ack) -> None:
+    for i in count():
+        await store.save_summary("s", SummaryKey(f"range-{i}", "recipe"), StoredSummary(f"{i} " * 2_000, 0, 1, 1))
+        ack(str(i))
 
 
 async def replace(store: Any, ack: Ack) -> None:
@@ -104,6 +116,25 @@ async def checkpoint(store: Any, ack: Ack) -> None:
         ack(f"{what} {name}")
 
 
+async def index(store: Any, ack: Ack) -> None:
+    for i in count():
+        said = [json.dumps({"role": "user", "content": f"word{i}x{n} " * 40}) for n in range(20)]
+        await store.append("s", [StoredEntry(one.encode(), b"") for one in said], lambda: None)
+        ack(str(i))
+        if i % 4 == 3:
+            await store.replace("s", 10 * i, [], lambda: None)
+            await store.purge()
+
+
+async def remove(store: Any, ack: Ack) -> None:
+    for i in count():
+        await store.claim("other")
+        await store.append("other", [make_entry(f"{i}-{n}", 2_000) for n in range(20)], lambda: None)
+        await store.append("s", [make_entry(str(i), 2_000)], lambda: None)
+        await store.delete_session("other")
+        ack(str(i))
+
+
 def make_store(path: str) -> Any:
     """A store of either backend, not opened yet."""
     return PostgresStore(path) if is_address(path) else SqliteStore(path)
@@ -135,8 +166,12 @@ async def create(path: str, arm: Callable[[], None], ack: Ack) -> None:
 
 WORKS = {
     "append": append,
+    "activate": activate,
+    "summarize": summarize,
     "replace": replace,
+    "remove": remove,
     "checkpoint": checkpoint,
+    "index": index,
 }
 
 

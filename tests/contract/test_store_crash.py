@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from summarizing_context.contrib.postgres.address import read_address
 from summarizing_context.settings.addresses import is_address
-from summarizing_context.stores.base import StoredCheckpoint, StoredEntry, StoredSession
+from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession, SummaryKey
 from tests import postgres_server
 from tests.contract import store_builders
-from tests.contract.store_builders import nothing, opened, sql
+from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.contract.store_crasher import after_checkpoint_steps, another, make_state
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
@@ -134,8 +136,9 @@ def states(session: StoredSession) -> list[int]:
     after_acks(1, 10, 333),
     in_write(50_000, 70_001, 123_456, 300_000, 4_200_000),
     postgres=[
-        in_statement("select commit_appends", 17),
-        answered("select commit_appends", 2),
+        in_statement("insert into entries", 17),
+        answered("update sessions", 2),
+        answered("commit", 9),
         after_acks(100),
     ],
 )
@@ -147,6 +150,54 @@ async def test_an_append_that_was_acknowledged_is_there_after_a_kill(crash, path
         own = [name for name in found if name.startswith(f"{task}-")]
         assert own == [f"{task}-{i}" for i in range(len(own))]
     assert len(found) == len(set(found))
+
+
+@at(
+    in_statement("insert into activations", 1, 2, 9),
+    in_statement("insert into activations", 3, 8, steps=9),
+    in_statement("delete from activations", 6, 7, steps=9),
+    in_statement("commit", 4, 10),
+    after_acks(1, 20),
+    in_write(60_000, 100_000, 200_000),
+    postgres=[
+        in_statement("insert into activations", 3),
+        in_statement("delete from activations", 6),
+        answered("commit", 9),
+        after_acks(20),
+    ],
+)
+async def test_an_activation_state_is_whole_after_a_kill(crash, path, plan):
+    acked = crash("activate", **plan)
+    found = states(await reopened(path))
+    assert len(found) in (len(acked), len(acked) + 1, 4)
+    newest = found[-1] if found else -1
+    assert newest in (len(acked) - 1, len(acked))
+    assert found == list(range(newest + 1))[-4:]
+
+
+@at(
+    in_statement("insert into summaries", 1, 6),
+    in_statement("insert into summaries", 4, steps=7),
+    in_statement("insert into summary_uses", 1, 5, steps=7),
+    in_statement("commit", 7),
+    after_acks(30),
+    in_write(64_000, 111_111),
+    postgres=[
+        answered("insert into summaries", 4),
+        in_statement("insert into summary_uses", 5),
+        answered("commit", 7),
+        after_acks(9),
+    ],
+)
+async def test_a_summary_that_was_acknowledged_is_there_after_a_kill(crash, path, plan):
+    acked = crash("summarize", **plan)
+    await reopened(path)
+    async with opened(path) as store:
+        asked = [SummaryKey(f"range-{i}", "recipe") for i in range(len(acked) + 2)]
+        found = await store.find_summaries("reader", asked)
+        assert len(found) in (len(acked), len(acked) + 1)
+        assert [found[one].text for one in asked[: len(found)]] == [f"{i} " * 2_000 for i in range(len(found))]
+        assert (await store.sessions())[0].summaries == len(found)
 
 
 @at(
@@ -202,6 +253,73 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
     for one in found:
         state = one.provider_views[0].state
         assert state == make_state(int(state[:6]))
+
+
+@at(
+    in_statement("insert into search", 2, steps=900),
+    in_statement("insert into search", 7, steps=20),  # while purging
+    in_statement("commit", 9),
+    in_write(300_000),
+    postgres=[
+        in_statement("insert into words", 2),
+        in_statement("with cut", 2),  # while purging
+        answered("commit", 9),
+    ],
+)
+async def test_the_index_holds_what_the_log_holds_after_a_kill(crash, path, plan):
+    crash("index", **plan)
+    async with opened(path, "s") as store:
+        session = await store.load("s")
+        for at, entry in enumerate(session.entries):
+            word = json.loads(entry.message)["content"].split()[0]
+            assert [match.start for match in await store.index.find([word], Scope("s", "s"), 9)] == [at]
+    if is_address(path):
+        at = "(branch << 32) + position"
+        assert rows_of(path, f"select {at} from entries order by 1") == rows_of(
+            path, "select distinct number from words where number > 0 order by 1"
+        )
+    else:
+        check_index(path)
+
+
+def rows_of(address: str, query: str) -> list[Any]:
+    known = read_address(address)
+    with psycopg.connect(known.url) as raw:
+        raw.execute(f"set search_path to {known.schema}".encode())
+        return raw.execute(query.encode()).fetchall()
+
+
+@at(
+    in_statement("delete from entries", 1, steps=20),
+    in_statement("delete from sessions", 2),
+    in_statement("commit", 5, 10),
+    in_statement("vacuum", 1, 2, steps=200),
+    in_statement("pragma wal_checkpoint", 1, 2),
+    postgres=[
+        in_statement("delete from sessions", 2),
+        answered("delete from sessions", 1),
+        in_statement("delete from summary_uses", 1),
+        after_acks(3),
+    ],
+)
+async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
+    acked = crash("remove", **plan)
+    found = names(await reopened(path))
+    assert set(acked) <= set(found)
+    async with opened(path) as store:
+        other = await store.load("other")
+        assert other is None or len(names(other)) in (0, 20)
+        await store.delete_session("other")
+        await store.purge()
+        assert names_at(path, b"%d-0:xxx" % len(acked)) == []
+
+
+def names_at(path: Path | str, text: bytes) -> list[str]:
+    if is_address(path):
+        return rows_of(
+            path, f"select position from entries where convert_from(message, 'UTF8') like '{text.decode()}%'"
+        )
+    return [name for name, content in bytes_beside(path).items() if text in content]
 
 
 @at(

@@ -87,6 +87,21 @@ async def test_a_shared_summary_stays_until_its_last_session_is_deleted(path):
         assert await store.find_summaries("nobody", [key(1)]) == {}
 
 
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_a_session_whose_deletion_was_cancelled_can_be_opened(path, turns):
+    async with opened(path) as store:
+        await store.claim("other")
+        async with opened(path, "s") as writer:
+            await writer.append("s", numbered(3), nothing)
+        deleting = asyncio.create_task(store.delete_session("s"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        deleting.cancel()
+        await asyncio.wait([deleting])
+        async with opened(path, "s") as writer:
+            assert await log_of(writer) == []
+
+
 # Purging
 
 

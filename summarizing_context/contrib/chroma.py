@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from array import array
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,11 +18,9 @@ from typing import Any, TypeVar
 import anyio.to_thread
 
 from summarizing_context.errors import MissingExtraError, StoreError
-from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
+from summarizing_context.stores.base import Owner, VectorStore
 from summarizing_context.stores.private_files import make_private_folder
 from summarizing_context.stores.relational.search import cosines
-
-_AT_ONCE = 2_000  # vectors in one call; Chroma takes some 5,000
 
 _FLOAT = 4  # bytes
 
@@ -40,6 +37,7 @@ class ChromaVectors:
         self._folder = folder  # None: in memory
         self._one_by_one = anyio.CapacityLimiter(1)
         self._swept: set[str] = set()
+        self.rows, self.messages, self.matches = marks.rows, marks.messages, marks.matches
 
     def check_usable(self) -> None:
         """Raise `MissingExtraError` where chromadb is not installed."""
@@ -51,31 +49,20 @@ class ChromaVectors:
         if client := self.__dict__.pop("_client", None):
             await self._run(client.close)
 
-    async def rows(self, scope: Scope) -> list[int]:
-        return await self._marks.rows(scope)
-
-    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
-        return await self._marks.messages(rows)
-
-    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
-        return await self._marks.matches(scope, scores)
-
     async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
         return await self._marks.missing(owner, _mark(recipe, size), numbers, 0)
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors, then their marks: what is marked is there."""
-        sizes: dict[int, dict[int, bytes]] = defaultdict(dict)
-        for number, vector in vectors.items():
-            sizes[len(vector)][number] = vector
-        for size, some in sizes.items():
-            name = _collection(owner, recipe, size)
-            await self._sweep(owner, _mark(recipe, size), name)
+        for size in {len(vector) for vector in vectors.values()}:
+            some = {number: vector for number, vector in vectors.items() if len(vector) == size}
+            name, mark = _collection(owner, recipe, size), _mark(recipe, size)
+            await self._sweep(owner, mark, name)
             await self._run(lambda name=name, some=some: self._put(name, some))  # type: ignore[misc]
-            await self._marks.save(owner, _mark(recipe, size), dict.fromkeys(some, b""))
+            await self._marks.save(owner, mark, dict.fromkeys(some, b""))
 
     async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
-        for name in [name for name in self._swept if name.startswith(_prefix(owner, recipe))]:
+        for name in [name for name in self._swept if name.startswith(_collection(owner, recipe))]:
             await self._marks.drop(owner, _mark(recipe, _FLOAT * int(name.rpartition("-")[2])), numbers)
             await self._run(lambda name=name: self._client.delete_collection(name))  # type: ignore[misc]
             self._swept.discard(name)
@@ -87,7 +74,7 @@ class ChromaVectors:
         scores = await self._run(lambda: self._cosines(name, there, query)) if there else {}
         if len(scores) < len(there):  # the folder was removed, or is an older copy
             lost = [number for number in there if number not in scores]
-            logger.warning("vectors are gone; the next search makes them anew", extra={"vectors": len(lost)})
+            logger.warning("vectors are gone; the next search makes them again", extra={"vectors": len(lost)})
             await self._marks.drop(owner, _mark(recipe, len(query)), lost)
         return scores
 
@@ -97,24 +84,19 @@ class ChromaVectors:
             self._swept.add(name)
             kept = await self._run(lambda: [int(id) for id in self._table(name).get(include=[])["ids"]])
             gone = await self._marks.missing(owner, mark, kept, 0)
-            for start in range(0, len(gone), _AT_ONCE):
-                some = [str(number) for number in gone[start : start + _AT_ONCE]]
-                await self._run(lambda some=some: self._table(name).delete(ids=some))  # type: ignore[misc]
+            await self._run(lambda: [self._table(name).delete(ids=some) for some in _slices(gone)])
 
     def _put(self, name: str, vectors: Mapping[int, bytes]) -> None:
-        numbers = list(vectors)
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = numbers[start : start + _AT_ONCE]
-            table = [array("f", vectors[number]).tolist() for number in some]
-            self._table(name).upsert(ids=list(map(str, some)), embeddings=table)
+        for some in _slices(vectors):
+            table = [array("f", vectors[int(number)]).tolist() for number in some]
+            self._table(name).upsert(ids=some, embeddings=table)
 
     def _cosines(self, name: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         scores: dict[int, float] = {}
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = [str(number) for number in numbers[start : start + _AT_ONCE]]
+        for some in _slices(numbers):
             found = self._table(name).get(ids=some, include=["embeddings"])
             vectors = [array("f", vector).tobytes() for vector in found["embeddings"]]
-            scores |= cosines(list(zip(map(int, found["ids"]), vectors, strict=True)), query)
+            scores |= cosines(zip(map(int, found["ids"]), vectors, strict=True), query)
         return scores
 
     def _table(self, name: str) -> Any:
@@ -129,7 +111,7 @@ class ChromaVectors:
         silent = Settings(anonymized_telemetry=False)
         if self._folder is None:
             return chromadb.EphemeralClient(settings=silent)
-        make_private_folder(self._folder)  # what it makes itself may be read by everybody
+        make_private_folder(self._folder)  # what it makes itself may be read by all users
         return chromadb.PersistentClient(path=str(self._folder), settings=silent)
 
     async def _run(self, work: Callable[[], Made]) -> Made:
@@ -143,15 +125,18 @@ class ChromaVectors:
             ) from error
 
 
+def _slices(numbers: Iterable[int]) -> list[list[str]]:
+    """Return the ids of one call after another; Chroma takes some 5,000 at once."""
+    ids = list(map(str, numbers))
+    return [ids[start : start + 2_000] for start in range(0, len(ids), 2_000)]
+
+
 def _mark(recipe: str, size: int) -> str:
     """The recipe under which SQLite says that Chroma has a vector of so many bytes; its own vectors stay apart."""
     return f"chroma {size // _FLOAT} {recipe}"
 
 
-def _prefix(owner: Owner, recipe: str) -> str:
-    return f"{owner}-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-"
-
-
-def _collection(owner: Owner, recipe: str, size: int) -> str:
-    """A collection holds vectors of one recipe and length; a name is short and plain."""
-    return f"{_prefix(owner, recipe)}{size // _FLOAT}"
+def _collection(owner: Owner, recipe: str, size: int | None = None) -> str:
+    """The name of the vectors of one recipe and length, short and plain; without a length, how all of them begin."""
+    begins = f"{owner}-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-"
+    return begins if size is None else f"{begins}{size // _FLOAT}"

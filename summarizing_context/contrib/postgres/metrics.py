@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -35,23 +36,14 @@ class PoolMetrics:
             f"{_NAME}_call_seconds", "How long a summary took", buckets=_BUCKETS, registry=registry
         )
         self._tokens = Counter(f"{_NAME}_tokens", "Tokens of the model's calls", ["direction"], registry=registry)
-        self._requests = Gauge(f"{_NAME}_requests", "Requests of the whole store", ["state"], registry=registry)
-        self._held = Gauge(f"{_NAME}_calls_held", "1 while calls are held back", registry=registry)
+        self.requests = Gauge(f"{_NAME}_requests", "Requests of the whole store", ["state"], registry=registry)
+        self.held = Gauge(f"{_NAME}_calls_held", "1 while calls are held back", registry=registry)
 
     def note_made(self, job: SummaryJob, reply: SummaryReply) -> None:
         """A summary was made and kept."""
         self.jobs.labels("made").inc()
         self._tokens.labels("input").inc(reply.input_tokens or 0)
         self._tokens.labels("output").inc(reply.output_tokens or 0)
-
-    def note_backlog(self, waiting: int, failed: int) -> None:
-        """How many requests there are."""
-        self._requests.labels("waiting").set(waiting)
-        self._requests.labels("failed").set(failed)
-
-    def note_gate(self, is_open: bool) -> None:
-        """Whether calls go through."""
-        self._held.set(not is_open)
 
 
 @contextmanager
@@ -86,8 +78,6 @@ def serving(host: str, port: int, metrics: PoolMetrics, health: Callable[[], str
 
 
 class _Server6(WSGIServer):
-    import socket
-
     address_family = socket.AF_INET6
 
 

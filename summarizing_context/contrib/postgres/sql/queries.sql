@@ -48,20 +48,6 @@ select batch from store.writers where id = :writer for update;
 -- check_fence: whether a session is still this writer's; nobody takes it until the transaction ends
 select 1 from store.sessions where session_id = :session_id and writer = :writer and fence = :fence for update;
 
--- commit_appends: gathered entries of several sessions, with their heads, rules and the lease; its own transaction
-select store.commit_appends(
-    :writer, :batch, :lease, :now,
-    cast(:sessions as text[]), cast(:fences as bigint[]), cast(:branches as bigint[]), cast(:starts as bigint[]),
-    cast(:stops as bigint[]), cast(:entry_branches as bigint[]), cast(:entry_positions as bigint[]),
-    cast(%(messages)b as bytea[]), cast(%(facts)b as bytea[]), cast(:rule_sessions as text[]),
-    cast(:digests as bytea[]), cast(:versions as text[]), cast(:rule_positions as bigint[]), cast(:rules as bytea[]),
-    cast(:numbers as bigint[]), cast(:parts as bigint[]), cast(:texts as text[])
-);
-
--- session: one session's project, writer and version, and when it changed last
-select project, null, log_version, pins, updated_at, failed, last_error, last_error_at
-from store.sessions where session_id = :session_id;
-
 -- sessions: the list, newest change first, with the writers whose lease holds
 select
     sessions.session_id, project, stop, coalesce(used.summaries, 0), created_at, updated_at, writers.pid,
@@ -76,24 +62,6 @@ left join (
     where not uses.stale group by uses.session_id
 ) as used on used.session_id = sessions.session_id
 order by updated_at desc, sessions.session_id;
-
--- find_summaries: those of the keys, a JSON list of pairs, that are there
-select range_hash, recipe_hash, text, rank, input_tokens, output_tokens
-from jsonb_array_elements(cast(:keys as jsonb)) as asked join store.summaries
-    on range_hash = asked ->> 0 and recipe_hash = asked ->> 1;
-
--- note_uses: of the keys (with the range that each stands for) that have a summary, by a session that exists
-insert into store.summary_uses as uses (session_id, range_hash, recipe_hash, start, stop)
-select distinct on (range_hash, recipe_hash)
-    sessions.session_id, range_hash, recipe_hash, cast(asked ->> 2 as bigint), cast(asked ->> 3 as bigint)
-from jsonb_array_elements(cast(:keys as jsonb)) as asked
-join store.summaries on range_hash = asked ->> 0 and recipe_hash = asked ->> 1
-join store.sessions on sessions.session_id = :session_id
-order by range_hash, recipe_hash
-on conflict (session_id, range_hash, recipe_hash) do update set
-    stale = false, start = coalesce(excluded.start, uses.start), stop = coalesce(excluded.stop, uses.stop)
-where uses.stale or uses.start is distinct from coalesce(excluded.start, uses.start)
-    or uses.stop is distinct from coalesce(excluded.stop, uses.stop);
 
 -- hold_checkpoint: nobody removes it, or the session that it is of, until the transaction ends
 select 1 from store.checkpoints where id = :id for key share;
@@ -115,61 +83,17 @@ and (cast(:everything as boolean) or (project is not distinct from cast(:project
     and (project is not null or session_id = :session_id)))
 order by ts_rank('{1,1,1,1}', words, query, 1) desc, id limit :most;
 
--- memories_of_subject: those in scope that are about the same, or that choose of the same, newest first
-select id, content, metadata, created_at, updated_at from store.memories
-where project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id)
-and (
-    cast(metadata as json) ->> 'choice' = cast(:choice as text)
-    or cast(metadata as json) ->> 'subject' = cast(:subject as text)
-    and (cast(:relation as text) is null
-        or coalesce(cast(metadata as json) ->> 'relation', cast(:relation as text)) = cast(:relation as text))
-)
-order by updated_at desc, id desc;
-
--- memories_of_message: those that a session was taught by one of its messages
-select id, content, metadata, created_at, updated_at from store.memories
-where project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id)
-and cast(metadata as json) ->> 'session_id' = :session_id
-and cast(metadata as json) ->> 'message' = cast(cast(:message as bigint) as text);
-
--- marked: which of the marks, a JSON list, are there in scope
-select distinct mark from jsonb_array_elements_text(cast(:marks as jsonb)) as asked
-join store.memory_marks on mark = asked and reader = :reader
-where project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id);
-
--- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
-select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) with ordinality as list (asked, at)
-where not exists (
-    select 1 from store.vectors where owner = :owner and number = cast(asked as bigint) and recipe = :recipe
-    and octet_length(vector) = :size
-) order by at;
-
--- vectors_of: those of the numbers, a JSON list
-select number, vector from store.vectors where owner = :owner and recipe = :recipe
-and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) as asked);
-
--- drop_vectors: those of the numbers, a JSON list, of one recipe
-delete from store.vectors where owner = :owner and recipe = :recipe
-and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) as asked);
-
 -- take_claim: for this writer, where nobody holds it, its deadline has passed, or the lease of its holder has ended
 insert into store.claims (range_hash, recipe_hash, writer, until)
 values (:range_hash, :recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds))
-on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until, wanted = false
+on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until
 where claims.until < clock_timestamp() or not exists (
     select 1 from store.writers where writers.id = claims.writer and writers.until > clock_timestamp()
 )
 returning 1;
 
--- want_claim: this host waits for it
-update store.claims set wanted = true where range_hash = :range_hash and recipe_hash = :recipe_hash and not wanted;
-
--- give_up_claim: of this writer; waiting hosts are told
-with gone as (
-    delete from store.claims
-    where range_hash = :range_hash and recipe_hash = :recipe_hash and writer = :writer returning wanted
-)
-select pg_notify(:channel, :payload) from gone where wanted;
+-- give_up_claim: of this writer
+delete from store.claims where range_hash = :range_hash and recipe_hash = :recipe_hash and writer = :writer;
 
 -- remove_claims: of this writer, and those of writers that are no longer
 delete from store.claims where writer = :writer or not exists (select 1 from store.writers where id = claims.writer);

@@ -1,47 +1,43 @@
 -- The queries about requests for the pool's workers and the caps of a fleet, each under its name and purpose.
 
--- ask: one that failed gets a job of its own, for its earlier one may be about to end, and counts anew how often it
--- fails; the number of the job
+-- ask: of one that failed, how often it fails counts from 0 again
 insert into store.requests (range_hash, recipe_hash, session_id, queue, request)
 values (:range_hash, :recipe_hash, :session_id, :queue, :request)
-on conflict (range_hash, recipe_hash) do update set request = excluded.request, error = null, asked_at = now(),
-number = case when requests.error is null then requests.number else gen_random_uuid() end,
-failures = case when requests.error is null then requests.failures else 0 end, retry_at = null,
+on conflict (range_hash, recipe_hash) do update set request = excluded.request, error = null, retry_at = null,
+asked_at = now(), failures = case when requests.error is null then requests.failures else 0 end,
 others = case when excluded.session_id = any(requests.session_id || requests.others)
-    then requests.others else requests.others || excluded.session_id end
-returning cast(number as text);
+    then requests.others else requests.others || excluded.session_id end;
 
--- find_waiting: of a queue, the oldest that have waited for a minute
-select range_hash, recipe_hash, cast(number as text) from store.requests
-where queue = :queue and error is null and asked_at < now() - interval '1 minute' order by asked_at limit 200;
-
--- begin_retries: those of a queue that failed and are due get jobs of their own; no worker takes those of another
-update store.requests set error = null, retry_at = null, asked_at = now(), number = gen_random_uuid()
-where (range_hash, recipe_hash) in (
+-- take_requests: claim the oldest of a queue that wait, or are to be tried again, and that no living writer has claimed
+with free as (
     select range_hash, recipe_hash from store.requests
-    where queue = :queue and retry_at <= now() order by retry_at limit 200 for update skip locked
+    where queue = :queue and (error is null or retry_at <= now()) and not exists (
+        select 1 from store.claims join store.writers on writers.id = claims.writer
+        where claims.range_hash = requests.range_hash and claims.recipe_hash = requests.recipe_hash
+        and claims.until > clock_timestamp() and writers.until > clock_timestamp()
+    )
+    order by asked_at limit :most for update skip locked
+), taken as (
+    insert into store.claims (range_hash, recipe_hash, writer, until)
+    select range_hash, recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds) from free
+    on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until
+    where claims.until < clock_timestamp() or not exists (
+        select 1 from store.writers where writers.id = claims.writer and writers.until > clock_timestamp()
+    )
+    returning range_hash, recipe_hash
 )
-returning range_hash, recipe_hash, cast(number as text);
-
--- find_request: with the session that asked
-select session_id, request from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
+select range_hash, recipe_hash, session_id, request from store.requests join taken using (range_hash, recipe_hash);
 
 -- find_error: of a request that waits; no row where none does
 select error from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
--- note_error: of a request, which is tried again after the next of these seconds, if there is one; waiting hosts are told
-with failed as (
-    update store.requests set error = :error, failures = failures + 1, retry_at = clock_timestamp()
-    + make_interval(secs => (cast(:waits as double precision[]))[failures + 1])
-    where range_hash = :range_hash and recipe_hash = :recipe_hash returning 1
-)
-select pg_notify(:channel, :payload) from failed;
+-- note_error: of a request, which is tried again after the next of these seconds, if there is one
+update store.requests set error = :error, failures = failures + 1, retry_at = clock_timestamp()
++ make_interval(secs => (cast(:waits as double precision[]))[failures + 1])
+where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
--- remove_request: it is answered; waiting hosts are told
-with gone as (
-    delete from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash returning 1
-)
-select pg_notify(:channel, :payload) from gone;
+-- remove_request: it is answered
+delete from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
 -- count_requests: those that wait, and those that failed
 select count(*) filter (where error is null), count(*) filter (where error is not null) from store.requests;
@@ -68,7 +64,7 @@ delete from store.requests where error is not null and retry_at is null;
 -- read_caps: of the fleet, held until the transaction ends
 select calls_at_once, calls_per_minute from store.fleet for update;
 
--- write_caps: those that are told; null leaves one as it is, a negative number removes it
+-- write_caps: those that are given; null leaves one as it is, a negative number removes it
 update store.fleet set
 calls_at_once = case when :calls_at_once < 0 then null else coalesce(:calls_at_once, calls_at_once) end,
 calls_per_minute = case when :calls_per_minute < 0 then null else coalesce(:calls_per_minute, calls_per_minute) end;

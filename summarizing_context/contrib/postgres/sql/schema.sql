@@ -4,6 +4,14 @@
 -- and each session has a fence that grows with each new writer; the words of the search index are kept in a table,
 -- written with what they are of.
 
+create table store.version (number bigint not null);
+
+-- As SQLite has them, for the queries that the stores share.
+create function store.json_each(list text) returns table (value text) language sql immutable as
+    'select json_array_elements_text(list::json)';
+create function store.json_extract(value text, path text) returns text language sql immutable as
+    $$ select value::json #>> array[btrim(path, '$.[]')] $$;
+
 create table store.writers (
     id text primary key, -- of one process and event loop
     host text not null,
@@ -170,7 +178,6 @@ create table store.claims (
     recipe_hash text not null,
     writer text not null, -- whose lease must hold, or the claim is void
     until timestamptz not null, -- its deadline
-    wanted boolean not null default false, -- another host waits
     primary key (range_hash, recipe_hash)
 );
 
@@ -181,16 +188,16 @@ create table store.requests (
     recipe_hash text not null,
     session_id text not null, -- that asked first
     queue text not null, -- whose workers make it
-    number uuid not null default gen_random_uuid(), -- of its job; another one when it is asked again after a failure
     request bytea not null, -- what is asked of a model, redacted
     others text[] not null default '{}', -- that asked too, in order, so that deleting one leaves it to them
     error text, -- why the last attempt failed; who asked decides whether to ask again
     failures bigint not null default 0, -- since somebody asked last
-    retry_at timestamptz, -- null: it waits, or is not tried again unless somebody asks
+    retry_at timestamptz, -- null: it waits, or is not tried again unless a host asks
     asked_at timestamptz not null default clock_timestamp(),
     primary key (range_hash, recipe_hash)
 );
 create index requests_by_session on store.requests (session_id);
+create index requests_by_queue on store.requests (queue, asked_at);
 
 create table store.fleet (
     single boolean primary key default true check (single), -- one row
@@ -207,32 +214,20 @@ create table store.calls (
 );
 create index calls_by_time on store.calls (began);
 
--- Appends of many sessions in one statement, which the server plans once: all, or none where a session was lost.
-create function store.commit_appends(
-    this_writer text, this_batch bigint, lease double precision, changed_at text,
-    session_ids text[], fences bigint[], branches bigint[], starts bigint[], stops bigint[],
-    entry_branches bigint[], entry_positions bigint[], messages bytea[], all_facts bytea[],
-    rule_sessions text[], digests bytea[], versions text[], rule_positions bigint[], all_rules bytea[],
-    numbers bigint[], parts bigint[], texts text[]
-) returns void language plpgsql as $$
-declare changed bigint;
-begin
-    perform set_config('lock_timeout', '10s', true);
-    update store.writers set batch = this_batch, until = clock_timestamp() + make_interval(secs => lease)
-    where id = this_writer;
-    get diagnostics changed = row_count;
-    perform store.expect(changed, 1);
-    update store.sessions set stop = given.stop, updated_at = changed_at
-    from unnest(session_ids, fences, branches, starts, stops) as given (session_id, fence, branch, start, stop)
-    where sessions.session_id = given.session_id and sessions.writer = this_writer and sessions.fence = given.fence
-    and sessions.branch = given.branch and sessions.stop = given.start;
-    get diagnostics changed = row_count;
-    perform store.expect(changed, cardinality(session_ids));
-    insert into store.entries (branch, position, message, facts)
-    select * from unnest(entry_branches, entry_positions, messages, all_facts);
-    insert into store.rules (session_id, digest, version, position, rules)
-    select * from unnest(rule_sessions, digests, versions, rule_positions, all_rules) on conflict do nothing;
-    insert into store.words (number, part, words)
-    select given.number, given.part, to_tsvector('store.plain', given.text)
-    from unnest(numbers, parts, texts) as given (number, part, text);
-end $$;
+-- How much of each branch the heads need; of what only other branches need, `everything` leaves nothing.
+create function store.needed(everything boolean) returns table (branch bigint, stop bigint) language sql stable as $$
+    with recursive needed (branch, stop) as (
+        select * from (
+            select branch, stop from store.sessions
+            union
+            select branch, stop from store.checkpoints
+            union
+            select parent, parent_stop from store.branches
+            where session_id is not null and parent is not null and not everything
+        ) as heads
+        union
+        select branches.parent, least(branches.parent_stop, needed.stop)
+        from needed join store.branches on branches.id = needed.branch where branches.parent is not null
+    )
+    select branch, stop from needed
+$$;

@@ -1,20 +1,9 @@
 -- The queries that remove, each under its name and purpose.
 
 -- lock_trimmed: branches, all or of deleted sessions, with something unneeded; nobody else trims them meanwhile
-with recursive needed (branch, stop) as (
-    select * from (
-        select branch, stop from store.sessions
-        union
-        select branch, stop from store.checkpoints
-        union
-        select parent, parent_stop from store.branches
-        where session_id is not null and parent is not null and not cast(:everything as boolean)
-    ) as heads
-    union
-    select branches.parent, least(branches.parent_stop, needed.stop)
-    from needed join store.branches on branches.id = needed.branch where branches.parent is not null
-), cut (branch, stop) as materialized (
-    select branches.id, max(needed.stop) from store.branches left join needed on needed.branch = branches.id
+with cut (branch, stop) as materialized (
+    select branches.id, max(needed.stop)
+    from store.branches left join store.needed(:everything) as needed on needed.branch = branches.id
     where cast(:everything as boolean) or branches.session_id is null group by branches.id
 )
 select id from store.branches join cut on cut.branch = branches.id
@@ -22,20 +11,9 @@ where cut.stop is null or exists (select 1 from store.entries where branch = id 
 order by id for update of branches;
 
 -- trim: from branches what is unneeded in the one state that it sees, with words and vectors; the bytes of messages
-with recursive needed (branch, stop) as (
-    select * from (
-        select branch, stop from store.sessions
-        union
-        select branch, stop from store.checkpoints
-        union
-        select parent, parent_stop from store.branches
-        where session_id is not null and parent is not null and not cast(:everything as boolean)
-    ) as heads
-    union
-    select branches.parent, least(branches.parent_stop, needed.stop)
-    from needed join store.branches on branches.id = needed.branch where branches.parent is not null
-), cut (branch, stop) as materialized (
-    select branches.id, max(needed.stop) from store.branches left join needed on needed.branch = branches.id
+with cut (branch, stop) as materialized (
+    select branches.id, max(needed.stop)
+    from store.branches left join store.needed(:everything) as needed on needed.branch = branches.id
     where branches.id = any(cast(:branches as bigint[])) group by branches.id
 ), garbage as materialized (
     select cut.branch, found.position from cut cross join lateral (

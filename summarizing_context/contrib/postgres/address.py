@@ -13,8 +13,6 @@ from summarizing_context.errors import SettingsError
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
-_SHORTEST_LEASE, _LEASE, _LONGEST_LEASE = 1.0, 15.0, 3600.0  # seconds
-
 _WRITE = "write postgresql://user@host:5432/database, with %40 for @ and %2F for / in a name or password"
 
 
@@ -51,20 +49,15 @@ def read_address(text: str) -> Address:
     schema = given.pop("schema", "summarizing_context")
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise SettingsError("store: schema is 1 to 63 of a-z, 0-9 and _, no digit first, and not pg_…")
-    lease = _read_lease(given.pop("lease", str(_LEASE)))
+    try:
+        lease = float(given.pop("lease", "15"))
+    except ValueError:
+        lease = 0.0
+    if not 1 <= lease <= 3600:
+        raise SettingsError("store: lease is a number of seconds from 1 to 3600")
     place = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(given, quote_via=quote), ""))
     user, at, host = parts.netloc.rpartition("@")
     shown = {key: value for key, value in given.items() if "password" not in key}
     netloc = f"{user.partition(':')[0]}{at}{host}"
     name = urlunsplit(("postgresql", netloc, parts.path, urlencode({**shown, "schema": schema}, safe="/"), ""))
     return Address(place, schema, lease, name)
-
-
-def _read_lease(text: str) -> float:
-    try:
-        lease = float(text)
-    except ValueError:
-        lease = 0.0
-    if not _SHORTEST_LEASE <= lease <= _LONGEST_LEASE:
-        raise SettingsError(f"store: lease is a number of seconds from {_SHORTEST_LEASE:g} to {_LONGEST_LEASE:g}")
-    return lease

@@ -8,6 +8,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors
 
+from summarizing_context.contrib.postgres.address import Address
 from summarizing_context.errors import (
     SessionLostError,
     StoreCorruptError,
@@ -18,7 +19,6 @@ from summarizing_context.errors import (
     StoreUnreachableError,
     SummarizingContextError,
 )
-from summarizing_context.stores.postgres.address import Address
 
 NOT_OURS = "SC001"  # raised by the function `expect`
 
