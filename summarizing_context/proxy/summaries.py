@@ -13,7 +13,7 @@ import httpx2
 import msgspec
 
 from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRateLimited, SummarizerRefused
-from summarizing_context.proxy.upstream import Headers, Target, Upstream
+from summarizing_context.proxy.upstream import Headers, Upstream
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import MOST_BYTES, Fault, fenced, most_tokens
 from summarizing_context.summarizers.verification.replies import Refusal
@@ -55,27 +55,26 @@ class ClientSummarizer:
             body |= {"messages": [{"role": "system", "content": job.instructions}, asked]}
         else:  # some accounts are served only streams
             body |= {"instructions": job.instructions, "input": [asked], "store": False, "stream": True}
-        target = Target("anthropic" if self._dialect == "anthropic" else "openai", _PATHS[self._dialect])
         headers = [*self._lent, (b"content-type", b"application/json")]
         data = bytearray()
         try:
-            answer = await self._upstream.send("POST", target, headers, msgspec.json.encode(body))
+            answer = await self._upstream.send("POST", _PATHS[self._dialect], headers, msgspec.json.encode(body))
             try:
-                async for chunk in answer.aiter_raw():
-                    data += chunk
+                async for piece in answer.pieces():
+                    data += piece
                     if len(data) > MOST_BYTES:
                         raise SummarizerRefused(Refusal.TOO_LARGE)
             finally:
                 await answer.aclose()
         except httpx2.HTTPError:
             raise SummarizerError(Fault.CONNECTION) from None  # its words may hold what was sent
-        if answer.status_code == 429:
+        if answer.status == 429:
             wait = None
             with suppress(ValueError):
                 wait = max(0.0, float(answer.headers.get("retry-after") or ""))
             raise SummarizerRateLimited(Fault.RATE_LIMITED, retry_after=wait)
-        if not 200 <= answer.status_code < 300:
-            raise SummarizerError(_FAULTS.get(answer.status_code, Fault.SERVER))
+        if not 200 <= answer.status < 300:
+            raise SummarizerError(_FAULTS.get(answer.status, Fault.SERVER))
         return _reply(bytes(data), answer.headers.get("content-type", ""))
 
 
