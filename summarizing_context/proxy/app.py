@@ -134,10 +134,10 @@ class Passage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on until it is answered, or until the client has hung up."""
-        body = bytearray()
-        rest: AsyncIterator[bytes] | None = Request(scope, receive).stream()
+        body, stream = bytearray(), Request(scope, receive).stream()
+        rest: AsyncIterator[bytes] | None = stream
         try:
-            async for piece in rest:
+            async for piece in stream:
                 body += piece
                 if len(body) > MAX_BYTES:
                     break

@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import time
@@ -76,20 +75,18 @@ async def _answered(request: Request, raw: bytes) -> Response:
 
 
 @contextmanager
-def started(folder: Path, *, environment: dict[str, str] | None = None, files: int = 1_024) -> Iterator[str]:
-    """The command in a process of its own that may open so many files, by its address; `errors` in the folder is what
-    it writes."""
-    with (folder / "errors").open("w+") as errors:
-        command = ["/bin/sh", "-c", f"ulimit -n {files} && exec {shlex.join(PROGRAM)}"]
-        with subprocess.Popen(command, stderr=errors, env={**os.environ, **(environment or {})}) as process:
-            try:
-                while not (found := re.search(r"http://[0-9.:]+/token/\w+", (folder / "errors").read_text())):
-                    assert process.poll() is None, (folder / "errors").read_text()
-                    time.sleep(0.05)
-                yield found[0]
-            finally:
-                process.terminate()
-                process.wait(60)
+def started(folder: Path, *, environment: dict[str, str] | None = None) -> Iterator[str]:
+    """The command in a process of its own, by its address; `errors` in the folder is what it writes."""
+    given = {**os.environ, **(environment or {})}
+    with (folder / "errors").open("w+") as errors, subprocess.Popen(PROGRAM, stderr=errors, env=given) as process:
+        try:
+            while not (found := re.search(r"http://[0-9.:]+/token/\w+", (folder / "errors").read_text())):
+                assert process.poll() is None, (folder / "errors").read_text()
+                time.sleep(0.05)
+            yield found[0]
+        finally:
+            process.terminate()
+            process.wait(60)
 
 
 async def post(address: str, path: str, body: bytes | dict[str, Any], **headers: str) -> httpx2.Response:
