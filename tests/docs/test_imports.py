@@ -37,7 +37,7 @@ HOMES = {
     "tenacity": ("summarizers/resilience/caller.py",),
     "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
-    "uvicorn": ("adapters/mcp.py", "inspector/server.py", "proxy/"),
+    "uvicorn": ("adapters/mcp.py", "inspector/app.py", "proxy/"),
 }
 
 

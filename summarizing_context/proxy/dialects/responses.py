@@ -1,84 +1,47 @@
-"""OpenAI's two protocols: Chat Completions, as many providers speak them, and Responses.
+"""OpenAI's Responses: a list of items, of which what a model gave in one response is one message of the log.
 
-In Responses the history is a list of items, of which what a model gave in one response is one message of the log.
+The system prompt is `instructions`, and developer items in front.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_WORK, ViewWriter, rows_of
 from summarizing_context.adapters.response_items import Row as ItemRow
-from summarizing_context.messages.validation import check_message
 from summarizing_context.proxy.dialects.base import (
     HOOK,
     KEY,
     Asked,
     Fields,
-    Memory,
     Out,
     PassUnchanged,
     Row,
     Shown,
-    bare,
     decoded,
-    digest,
     encoded,
+    items_of,
+    max_tokens,
     objects,
-    whole,
 )
-from summarizing_context.summarizers.provider_window import bound_thinking
 
 _SYSTEM = ("system", "developer")
 
 
-class Chat:
-    """The history is `messages`; the system prompt stands in front of it."""
-
-    name = "chat"
-
-    def read(self, fields: Fields, memory: Memory) -> Asked:
-        rows = [memory.made(self.name, _row, item) for item in memory.items(fields, "messages")]
-        start = next((at for at, row in enumerate(rows) if row.message["role"] not in _SYSTEM), len(rows))
-        tools = objects(decoded(fields, "tools")) + objects(decoded(fields, "functions"))
-        limits = (decoded(fields, name) for name in ("max_completion_tokens", "max_tokens"))
-        model = str(decoded(fields, "model") or "")
-        return Asked(
-            fields=fields,
-            lead=[row.sent[0] for row in rows[:start]],
-            opening=(),
-            rows=rows[start:],
-            beside=[*(row.message for row in rows[:start]), *tools],
-            model=model,
-            max_output=next((tokens for limit in limits if (tokens := whole(limit))), None),
-            has_tools=bool(tools),
-            bound_thinking=bound_thinking(model),  # of Anthropic's models behind a gateway
-        )
-
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
-        items = [bare(message) if row is None else row.sent[0] for message, row in shown]
-        return encoded(asked.fields, "messages", [*asked.lead, *items])
-
-
-def _row(data: bytes) -> Row:
-    message = check_message(msgspec.json.decode(data))
-    key = digest(msgspec.json.encode(bare(message), order="deterministic"))
-    return Row({**message, KEY: key}, (data,), key)
-
-
 class Responses:
-    """The history is `input`; the system prompt is `instructions`, and developer items in front."""
+    """The history is `input`."""
 
     name = "responses"
 
-    def read(self, fields: Fields, memory: Memory) -> Asked:
+    def read(self, fields: Fields) -> Asked:
         for name in ("previous_response_id", "conversation"):
             if decoded(fields, name) is not None:
                 raise PassUnchanged(f"with {name} the server keeps the history")
-        data = memory.items(fields, "input")
-        items = [memory.made("item", msgspec.json.decode, item) for item in data]
+        data = items_of(fields, "input")
+        items: list[Any] = [msgspec.json.decode(item) for item in data]
         kinds = [item.get("type") if isinstance(item, dict) else None for item in items]
         if not set(SERVER_WORK).isdisjoint(kinds):
             raise PassUnchanged("the server is asked to look up or to compact items")
@@ -91,26 +54,21 @@ class Responses:
             start += 1
         if start == len(items):
             raise PassUnchanged("there is nothing behind what stays in front")
-
-        def made(make: Callable[[], ItemRow], begin: int, stop: int) -> ItemRow:
-            return memory.made("items", lambda *_: make(), *data[start + begin : start + stop])
-
         rows, at = list[Row](), start
-        for message, own in rows_of(items[start:], made):
+        for message, own in rows_of(items[start:]):
             is_told = message["role"] in _SYSTEM and own[0].get("type", "message") == "message"
             named = {**message, KEY: message[NAME]} | ({"metadata": HOOK} if is_told else {})
-            rows.append(Row(named, tuple(data[at : at + len(own)]), message[NAME]))
+            rows.append(Row(named, data[at : at + len(own)], message[NAME]))
             at += len(own)
         tools, instructions = objects(decoded(fields, "tools")), decoded(fields, "instructions")
         prompt = [{"instructions": instructions}] if isinstance(instructions, str) else []
         return Asked(
             fields=fields,
             lead=data[:start],
-            opening=(),
             rows=rows,
             beside=[*prompt, *tools, *items[:start]],
             model=str(decoded(fields, "model") or ""),
-            max_output=whole(decoded(fields, "max_output_tokens")),
+            max_output=max_tokens(fields, "max_output_tokens"),
             has_tools=bool(tools) or "additional_tools" in kinds,
         )
 
