@@ -19,7 +19,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.evaluation.outcomes import for_each
-from summarizing_context.messages.reading import charged_texts, read_message
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter, estimate_text
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings, without_default_cap
@@ -164,7 +164,7 @@ class Costs:
         if (tokens := self._known.get(key)) is None:
             checked = dict(message)
             reading = read_message(checked)
-            texts = charged_texts(checked, reading)
+            texts = reading.charged
             tokens = MESSAGE_TOKENS + sum(map(self.count, texts)) + self.image_tokens * reading.media
             self._known[key] = tokens
         return tokens

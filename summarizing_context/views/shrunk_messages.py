@@ -17,10 +17,8 @@ from summarizing_context.messages.reading import (
     Part,
     Reading,
     is_wordless_media,
-    long_frame,
-    long_word,
+    long_id,
     read_content,
-    unpaid_frame,
     without_extras,
 )
 from summarizing_context.messages.shapes import (
@@ -101,7 +99,7 @@ class Price(NamedTuple):
         return sum(self._frame(message) for message in after if id(message) not in kept) - gone
 
     def _frame(self, message: Message) -> int:
-        return MESSAGE_TOKENS + sum(map(self.count, unpaid_frame(message)))
+        return MESSAGE_TOKENS + sum(map(self.count, read_content(message).frame))
 
 
 def shrink_message(
@@ -156,8 +154,6 @@ def _shrunk_typed(message: Message, tokens: int, cap: int, price: Price, mute: b
             return cut
     if mute and least.tokens > cap:
         silent = _joined(message, reading, silent=True)
-        if long_word(reading.role):  # which no provider could know
-            silent = {**silent, "role": "user"}
         least = Shrunk(silent, price.message(silent))
     return least if least.tokens < tokens else Shrunk(message, tokens)
 
@@ -193,7 +189,7 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     whole = [part for part in reading.parts if part.whole]
     named = sum(price.count(text) for part in parts for text in _frame_of(part))
     named += sum(price.count(text) for part in whole for text in part.sent)
-    frames = named + sum(map(price.count, unpaid_frame(message)))
+    frames = named + sum(map(price.count, read_content(message).frame))
     images = price.image_tokens * sum(len(part.media) for part in parts)
     words = max(1, tokens - MESSAGE_TOKENS - frames - images)
     scale = words / max(1, sum(len(text) for part in read for text in _within(part)))
@@ -203,7 +199,7 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     extras = sum(price.count(text) for part in reading.parts if part.kind == "extra" for text in part.sent)
     has_thinking = len(parts) < len(read)
     joined = _with_results_joined(message, {part.block for part in whole})
-    kept = named + sum(map(price.count, unpaid_frame(joined)))
+    kept = named + sum(map(price.count, read_content(joined).frame))
     keeps = any(part.kind == "thinking" for part in whole)
     unread = (*thoughts, *(() if keeps else reading.again))
     return _Measured(message, parts, keeps, sizes, unread, has_thinking, extras, kept, images, frames - kept, crowd)
@@ -226,12 +222,12 @@ def _with_results_joined(message: Message, whole: Collection[int]) -> Message:
 
 def _frame_of(part: Part) -> tuple[str, ...]:
     """What of a call or a result cannot be cut."""
-    return (part.name, *long_frame(part.id)) if part.kind in ("call", "result") else ()
+    return (part.name, *long_id(part.id)) if part.kind in ("call", "result") else ()
 
 
 def _within(part: Part) -> Sequence[str]:
     """What of a part can be: its id is the last of what nobody reads."""
-    return part.sent[: len(part.sent) - len(long_frame(part.id))] if part.kind in ("call", "result") else part.sent
+    return part.sent[: len(part.sent) - len(long_id(part.id))] if part.kind in ("call", "result") else part.sent
 
 
 def _cut_to(measured: _Measured, cap: int, price: Price) -> Shrunk | None:
