@@ -225,7 +225,7 @@ def texts_to_quote(message: Message, part: Part) -> Sequence[str]:
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return what a person typed of the parts of a row that is no host's."""
     texts = (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts)
-    return tuple(said for text in texts if (said := split_words(text).typed) and not said.isspace())
+    return tuple(said for text in texts if (said := split_words(text)[0]) and not said.isspace())
 
 
 def is_reminder(text: str) -> bool:
