@@ -1,8 +1,8 @@
 """Count the tokens of a text: by an estimate, by tiktoken, or by the user's function; and calibrate the counts.
 
-The estimate adds up what each feature of a text costs: a table of weights, in integers, so that every host counts the
-same. Segments are cut by the first column of the table, which stays as it is: other cuts would be other summaries.
-Budgets are kept by the second, which `python -m evals.token_weights` fits to o200k_base.
+The estimate adds up what each feature of a text costs, in integers, so that every host counts the same. Its tables
+stand in `token_estimate.toml`: segments are cut by the first column of the weights, which stays as it is, and budgets
+are kept by the second.
 
 tiktoken's rank file is looked for in tiktoken's own cache and in bpe-openai, which the extra `offline-tokens` installs.
 It is checked. Nothing is downloaded unless the settings allow it.
@@ -22,6 +22,7 @@ import os
 import re
 import tempfile
 import threading
+import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -52,90 +53,11 @@ MESSAGE_TOKENS = 4  # framing of one message
 ESTIMATE = "estimate/3"  # its name as a counter: it tells what stored counts are
 
 SCALE = 10_000  # integer arithmetic: no rounding that a platform could do otherwise
-
-WEIGHTS = {  # ten-thousandths of a token for each: where segments are cut, and in budgets
-    "letters": (1_764, 788),
-    "uppers": (1_197, 1_517),
-    "digits": (6_365, 3_270),
-    "blanks": (1_665, 390),
-    "double blanks": (65, 0),
-    "newlines": (9_502, 5_012),
-    "punctuation": (6_221, 3_820),
-    "controls": (10_000, 10_686),
-    "escapes": (2_015, 2_326),  # a line break or a tab as JSON writes it
-    "marks": (8_000, 8_000),  # a letter, and a mark above it: what stands before is a token of its own
-    "foreign": (1, 1),  # ten-thousandths of a token beyond ASCII
-    "syllables": (0, -1_850),  # Han characters and Hangul syllables that are one token: such as make up words
-    "ends": (0, 5_349),  # of tokens, but for the last
-    "rare pairs": (0, 7_530),  # of letters
-    "changes": (0, 2_164),  # from a small letter to a capital or a digit
-}
-
+_TABLES = tomllib.loads((files(__package__) / "token_estimate.toml").read_text("utf-8"))
+WEIGHTS: dict[str, tuple[int, int]] = _TABLES["weights"]  # of each feature: where segments are cut, and in budgets
 _CUT_WEIGHTS, _BUDGET_WEIGHTS = zip(*WEIGHTS.values(), strict=True)
-
+_KINDS, _RARE = _TABLES["kinds"], _TABLES["rare"]
 _PIECE = 500_000  # characters counted at once: one call over megabytes would hold every other thread up
-
-_RARE = {  # in words and code: first letters, and the letters that seldom follow any of them
-    "a": "aejoqxz",
-    "e": "ou",
-    "fh": "bcdfghjkmnpqsvwxyz",
-    "gp": "bcdfgjkmnqvwxyz",
-    "i": "hiuwy",
-    "lbd": "bcfghjkmnpqvwxz",
-    "m": "cdfghjklnqrtvwxyz",
-    "n": "bhjmpqwxz",
-    "o": "aehijqxz",
-    "q": "abcdefghijklmnopqrstvwxyz",
-    "r": "hjpqwxz",
-    "sct": "bdfgjmnqvwxz",
-    "u": "hjoquwxyz",
-    "x": "abcdefghijklmnoqrstuvwxyz",
-    "ykwjvz": "bcdfghjklmnpqrstuvwxyz",
-}
-
-_KINDS = {  # of bytes; those of no kind are "other"
-    "lower": ascii_lowercase,
-    "escape": "bfnrt",  # the small letters that are one behind a backslash
-    "upper": ascii_uppercase,
-    "digit": digits,
-    "blank": " \t\v\f",
-    "newline": "\r\n",
-    "sign": punctuation,
-    "apostrophe": "'",
-    "opening": '("',
-    "backslash": "\\",
-    "mark": "\xcc\xcd",  # the first byte of one that stands above or below the letter before it
-    "other": "",
-}
-
-_SMALL, _LETTERS = "lower escape", "lower escape upper"
-
-_NO_GROUP = "blank newline sign apostrophe opening backslash mark other"
-
-_BEHIND_A_WORD = "digit blank newline sign opening backslash"
-
-_ENDS = {  # kinds of bytes, and those before which a token of o200k_base ends
-    "lower escape upper apostrophe": _BEHIND_A_WORD,  # an apostrophe as in don't
-    "digit": f"{_LETTERS} apostrophe blank newline sign opening backslash",
-    "blank": "digit opening",
-    "newline": f"{_LETTERS} apostrophe digit blank sign opening backslash",
-    "sign backslash": "digit blank",
-}
-
-_NAMES = {  # pairs of kinds, by a letter; of two a pair has the later
-    ".": (_LETTERS, _NO_GROUP),  # a group of letters and digits ends
-    ",": ("digit", _NO_GROUP),
-    "1": (_NO_GROUP, "digit"),  # a group begins with a digit
-    "a": ("digit", _LETTERS),
-    "2": ("upper", "digit"),
-    "3": (_SMALL, "digit"),
-    "A": (_SMALL, "upper"),
-    "b": ("upper", _SMALL),
-    "m": (_LETTERS, "mark"),
-    "n": ("backslash", "escape"),
-    "s": ("blank", "blank"),
-    "t": ("blank", "digit"),
-}
 
 
 def estimate_texts(texts: Iterable[str]) -> int:
@@ -251,7 +173,7 @@ _kinds, _names, _letters = bytearray([len(_KINDS) * 17] * 256), bytearray(256), 
 for _number, _members in enumerate(_KINDS.values(), start=1):
     for _member in _members:
         _kinds[ord(_member)] = _number * 17  # in both halves
-for _name, _pair in _NAMES.items():
+for _name, _pair in _TABLES["names"].items():
     for _code in _codes(*_pair):
         _names[_code] = ord(_name)
 
@@ -265,36 +187,13 @@ for _row, (_firsts, _seconds) in enumerate(_RARE.items(), start=1):
     _rare |= {_column[_follow[_second]] << 4 | _row for _second in _seconds}
 
 _KIND_TABLE, _NAME_TABLE, _RARE_TABLE = bytes(_kinds), bytes(_names), bytes(_letters)
-_END_CODES, _RARE_CODES = b"".join(_codes(*pair) for pair in _ENDS.items()), bytes(_rare)
+_END_CODES, _RARE_CODES = b"".join(_codes(*pair) for pair in _TABLES["ends"].items()), bytes(_rare)
 _ASCII = bytes(range(128))
 _RUN = re.compile(
     b"([%s])\\1\\1+" % "".join(one for firsts, others in _RARE.items() for one in firsts if one in others).encode()
 )
 
 # -- beyond ASCII: what o200k_base has for each character alone, unless common pairs of letters tell that it is prose
-
-_SCRIPTS = (  # first and last letter; what a common pair of letters saves, and what more if the pair before is common
-    (0x0370, 0x03FF, 5_200, 2_600),  # Greek
-    (0x0400, 0x04FF, 8_000, 0),  # Cyrillic
-    (0x0530, 0x058F, 8_600, 200),  # Armenian
-    (0x0590, 0x05FF, 7_200, 200),  # Hebrew
-    (0x0600, 0x06FF, 8_600, 0),  # Arabic
-    (0x0900, 0x097F, 7_600, 0),  # Devanagari
-    (0x0980, 0x09FF, 7_800, 600),  # Bengali
-    (0x0A00, 0x0A7F, 5_000, 3_200),  # Gurmukhi
-    (0x0A80, 0x0AFF, 1_200, 8_800),  # Gujarati
-    (0x0B80, 0x0BFF, 0, 7_600),  # Tamil
-    (0x0C00, 0x0C7F, 5_600, 800),  # Telugu
-    (0x0C80, 0x0CFF, 0, 9_200),  # Kannada
-    (0x0D00, 0x0D7F, 9_000, 0),  # Malayalam
-    (0x0D80, 0x0DFF, 200, 8_400),  # Sinhala
-    (0x0E00, 0x0E7F, 2_800, 5_400),  # Thai
-    (0x1000, 0x109F, 1_800, 8_200),  # Burmese
-    (0x10A0, 0x10FF, 600, 8_200),  # Georgian
-    (0x1780, 0x17FF, 7_600, 0),  # Khmer
-    (0x3040, 0x309F, 0, 9_400),  # Hiragana
-    (0x2500, 0x257F, 8_000, 1_500),  # box drawing
-)
 
 
 def _beyond_ascii(text: str) -> tuple[int, int]:
@@ -318,7 +217,7 @@ def _beyond_ascii(text: str) -> tuple[int, int]:
     # Common pairs of letters, found by the groups that the first and the second letter have in common.
     pages = {ord(character) >> 8 for character in counts}
     at = 0x2000 + 0x2000 // 64
-    for first, last, pair, two in _SCRIPTS:
+    for first, last, pair, two in _TABLES["scripts"].values():
         size = last + 1 - first
         if first >> 8 in pages:
             letters = "".join(re.findall(f"[{chr(first)}-{chr(last)}]+", text)).encode("utf-16-le")[::2]
