@@ -50,6 +50,8 @@ _WORDS = frozenset({"thinking", "text", "summary", "reasoning"})  # of thinking,
 _NAMES = _FRAME | _WORDS | SEALS | {"title", "context", "source", "url", "image_url", "file_data"}
 _PAID = frozenset({"text", "function", "tool_use", "tool_call", "tool_result", "thinking"})  # types of few tokens
 
+Sent = tuple[tuple[str, ...], tuple[str, ...]]  # texts that a model reads, and what travels along unread
+
 
 class Part(NamedTuple):
     """One thing that a model reads in a message."""
@@ -371,7 +373,7 @@ def _thinking_fields(message: Message, content: object, frame: list[str]) -> tup
     return parts, again
 
 
-def _read_value(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_value(value: object) -> Sent:
     """Return a JSON value as one text, itself or its canonical JSON, with `…` for each run of base64; and these."""
     text = value if isinstance(value, str) else canonical_json(value)
     sealed = tuple(_BINARY.findall(text))
@@ -379,7 +381,7 @@ def _read_value(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (rest,) if rest != "…" else (), sealed
 
 
-def _read_thinking(value: object, frame: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_thinking(value: object, frame: list[str]) -> Sent:
     """Return readable thinking, of a block, a list of them or a text; and what is sealed: signatures and encrypted
     data."""
     texts: list[str] = []
@@ -394,7 +396,7 @@ def _read_thinking(value: object, frame: list[str]) -> tuple[tuple[str, ...], tu
     return tuple(texts), (*sealed, *_many(rest))
 
 
-def _read_media(block: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_media(block: Mapping[str, Any]) -> Sent:
     """Return words that travel with an image, a sound or a file, and what is sealed; itself it is charged as a whole.
 
     They are its title, its context, its text if it is a text document, and whatever else is no payload.
@@ -441,9 +443,7 @@ def _extra(holder: Mapping[str, Any], known: Collection[str], index: int, frame:
     return [Part("extra", texts, block=index, sealed=sealed)] if texts or sealed else []
 
 
-def _odd_fields(
-    holder: Mapping[str, Any], known: Collection[str], frame: list[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _odd_fields(holder: Mapping[str, Any], known: Collection[str], frame: list[str]) -> Sent:
     """Return what stands in the fields beside those that a shape knows, each with its name. Type, short ids and short
     flags are added to `frame`: flags that are known are in no part, nor is any id."""
     for key, value in holder.items():
