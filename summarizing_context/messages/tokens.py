@@ -103,13 +103,14 @@ def features(piece: str) -> tuple[bytes, bytes, tuple[int, ...]]:
     ends = len(pairs) - len(pairs.translate(None, _END_CODES))
     rare = _pairs(data, _RARE_TABLE)
 
+    rest = data
+
     def taken(members: str) -> int:
         """Return how many of these are left in the text; they are no more."""
         nonlocal rest
         before, rest = len(rest), rest.translate(None, members.encode())
         return before - len(rest)
 
-    rest = data
     lowers, uppers, numbers = taken(ascii_lowercase), taken(ascii_uppercase), taken(digits)
     blanks, newlines, signs = taken(" "), taken("\n"), taken(punctuation)
     foreign = syllables = marks = 0

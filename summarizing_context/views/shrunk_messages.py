@@ -74,13 +74,6 @@ class Price(NamedTuple):
     image_tokens: int
     pace: Pace | None = None  # of the session's decisions, which keeps what it takes long to work out
 
-    def within(self, texts: Sequence[str], cap: int) -> int | None:
-        """Cost of texts that take at most `cap` tokens; None for others. Far too long ones are not counted."""
-        if sum(map(len, texts)) > LONGEST_TOKEN * max(0, cap):
-            return None
-        cost = sum(map(self.count, texts))
-        return cost if cost <= cap else None
-
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""
         reading = read_content(message)
@@ -100,7 +93,7 @@ def shrink_message(
     message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
 ) -> Shrunk:
     """Return `message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow,
-    and what travels whole; with `thinking` its thinking does, else that is cut or goes.
+    and what travels whole; with `thinking` its thinking does, else that goes.
 
     Its texts are cut each where it stands; those too many for that, as one. To `mute` it is to leave none where even
     the heads of texts are too much.
@@ -167,10 +160,7 @@ class _Cutting:
         whole = [part for part in reading.parts if part.whole]
         read = [part for part in reading.parts if part.kind != "extra" and not part.whole]
         self.parts = [part for part in read if part.kind != "thinking"]
-        self.has_thinking = len(self.parts) < len(read)
         self.keeps_thinking = any(part.kind == "thinking" for part in whole)
-        self.thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
-        self.thoughts += () if self.keeps_thinking else reading.again
         extras = [text for part in reading.parts if part.kind == "extra" for text in part.sent]
         self.extras = sum(map(price.count, extras))
 
@@ -214,8 +204,7 @@ class _Cutting:
     def within(self, share: int) -> Message | None:
         """The message without thinking, its texts within `share` tokens together; None where it has several and hardly
         a word of each could stay."""
-        thinking = self.price.within(self.thoughts, share // 2) if self.has_thinking else None
-        share -= (thinking or 0) + self.extras
+        share -= self.extras
         keep_media = share - self.frames >= 2 * self.images
         level = water_level(self.sizes, share - self.frames - (self.images if keep_media else 0))
         if self.crowd and level < min(LEAST_CUT, max(self.sizes, default=0)):
@@ -225,7 +214,7 @@ class _Cutting:
             _Cut(part, size, cap, self.price.count)
             for part, size, cap in zip(self.parts, self.sizes, caps, strict=True)
         ]
-        return _rewritten(self.message, plan, keep_media, thinking is not None or self.keeps_thinking)
+        return _rewritten(self.message, plan, keep_media, self.keeps_thinking)
 
 
 def _with_empty_results(message: Message, whole: set[int]) -> Message:
@@ -317,8 +306,7 @@ def _rewritten(message: Message, plan: list[_Cut], keep_media: bool, keep_thinki
         for call in calls:
             if isinstance(call, dict):
                 at = known.get(call_id(call.get("id"))) or next(listed, None)
-                is_whole = at is None or at.is_whole
-                shown["tool_calls"].append(call if is_whole else with_arguments(call, at.arguments))
+                shown["tool_calls"].append(call if at is None or at.is_whole else with_arguments(call, at.arguments))
 
     content = shown.get("content")
     if isinstance(content, list) and not is_result(shown):
