@@ -170,20 +170,16 @@ def read_content(message: Message) -> Reading:
     parts: list[Part] = []
     again: list[str] = []
     frame: list[str] = []
-    thinking_frame: list[str] = []
     if is_result(message):
         parts.append(_result(content, call_id(message.get("tool_call_id")), message, -1, frame))
-    else:
-        if not message.keys().isdisjoint(THINKING_FIELDS):
-            parts, again = _thinking_fields(message, content, thinking_frame)
-        if isinstance(content, list):
-            for index, block in enumerate(content):
-                parts += _block_parts(block, index, frame)
-        elif isinstance(content, str):
-            parts += [Part("text", (content,))] if content else []
-        elif content is not None:
-            texts, sealed = _read_value(content)
-            parts.append(Part("opaque", texts, sealed=sealed))
+    elif isinstance(content, list):
+        for index, block in enumerate(content):
+            parts += _block_parts(block, index, frame)
+    elif isinstance(content, str):
+        parts += [Part("text", (content,))] if content else []
+    elif content is not None:
+        texts, sealed = _read_value(content)
+        parts.append(Part("opaque", texts, sealed=sealed))
     if isinstance(calls := message.get("tool_calls"), list):
         shown = {part.id: part for part in parts if part.kind == "call"}
         for call in calls:
@@ -193,9 +189,11 @@ def read_content(message: Message) -> Reading:
             texts, sealed = ((value,), ()) if isinstance(value, str) else _read_value(value)
             parts.append(Part("text" if isinstance(value, str) else "opaque", texts, sealed=sealed))
     parts += _extra(message, known_fields(message), -1, frame)
+    if not is_result(message) and not message.keys().isdisjoint(THINKING_FIELDS):
+        thoughts, again = _thinking_fields(message, parts, frame)
+        parts = [*thoughts, *parts]
     if isinstance(metadata, dict) and metadata.get(LOADED_TOOLS):  # the one thing in it that a provider is sent
         again.append(canonical_json(metadata[LOADED_TOOLS]))
-    frame += thinking_frame
     if (paid := next((word for word in frame if word in _PAID), None)) is not None:
         frame.remove(paid)  # for one type, and for the role, the framing of a message pays
     return Reading(message["role"], tuple(parts), again=tuple(again), frame=tuple(frame))
@@ -355,10 +353,9 @@ def _is_same_json(one: str, other: str) -> bool:
         return False
 
 
-def _thinking_fields(message: Message, content: object, frame: list[str]) -> tuple[list[Part], list[str]]:
+def _thinking_fields(message: Message, beside: list[Part], frame: list[str]) -> tuple[list[Part], list[str]]:
     """Return thinking that stands beside the content, each word of it once, and what is said or sealed again there."""
-    thoughts = [block for block in content if shape_of(block).kind == "thinking"] if isinstance(content, list) else []
-    said = {text for block in thoughts for text in _read_thinking(block, [])[0]}
+    said = {text for part in beside if part.kind == "thinking" for text in part.texts}
     parts: list[Part] = []
     again: list[str] = []
     for key in THINKING_FIELDS:
