@@ -117,23 +117,20 @@ def shrink_message(
 
 
 def _shrunk(message: Message, tokens: int, cap: int, price: Price, mute: bool, thinking: bool) -> Shrunk:
-    def cutting(message: Message, tokens: int) -> _Cutting:
-        return _Cutting(message, _fixed(read_content(message), thinking), tokens, price)
-
-    reading = _fixed(read_content(message), thinking)
-    one = _joined(message, reading, silent=False)
-    as_one = cutting(one, tokens if one == message else tokens - price.image_tokens * reading.media)
+    reading = read_content(message)
+    one = _joined(message, reading, thinking=thinking)
+    as_one = _Cutting(one, tokens if one == message else tokens - price.image_tokens * reading.media, price, thinking)
     heads = as_one.within(0) or one
     least = Shrunk(heads, price.message(heads))  # the head of its text alone
     if least.tokens < cap:
-        by_part = as_one if one == message else cutting(message, tokens)
+        by_part = as_one if one == message else _Cutting(message, tokens, price, thinking)
         if 2 * by_part.extras > cap:
             bare = without_extras(message)
             if not read_content(bare).parts:
                 bare = {**bare, "content": _NO_WORD.format(by_part.extras)}
             if (cost := price.message(bare)) <= cap:
                 return Shrunk(bare, cost)
-            by_part = cutting(bare, tokens)
+            by_part = _Cutting(bare, tokens, price, thinking)
         for each in (by_part, as_one):
             cut = each.to(cap)
             if cut is not None and cut.tokens <= cap:
@@ -144,21 +141,15 @@ def _shrunk(message: Message, tokens: int, cap: int, price: Price, mute: bool, t
     return least if least.tokens < tokens else Shrunk(message, tokens)
 
 
-def _fixed(reading: Reading, thinking: bool) -> Reading:
-    """The reading of a message whose `thinking` is to travel whole, if it is."""
-    if not thinking:
-        return reading
-    parts = [part._replace(whole=True) if part.kind == "thinking" else part for part in reading.parts]
-    return reading._replace(parts=tuple(parts))
-
-
 class _Cutting:
     """The parts of a message that costs `tokens`, and what they cost, whatever the cap."""
 
-    def __init__(self, message: Message, reading: Reading, tokens: int, price: Price) -> None:
+    def __init__(self, message: Message, tokens: int, price: Price, thinking: bool) -> None:
         self.message, self.price = message, price
-        whole = [part for part in reading.parts if part.whole]
-        read = [part for part in reading.parts if part.kind != "extra" and not part.whole]
+        reading = read_content(message)
+        parts = [part._replace(whole=part.whole or (thinking and part.kind == "thinking")) for part in reading.parts]
+        whole = [part for part in parts if part.whole]
+        read = [part for part in parts if part.kind != "extra" and not part.whole]
         self.parts = [part for part in read if part.kind != "thinking"]
         self.keeps_thinking = any(part.kind == "thinking" for part in whole)
         extras = [text for part in reading.parts if part.kind == "extra" for text in part.sent]
@@ -396,8 +387,9 @@ def _without_thinking_fields(message: Message) -> Message:
     return kept
 
 
-def _joined(message: Message, reading: Reading, *, silent: bool) -> Message:
-    """The message with its words in one text, in the place of the first of them; `silent` without a word."""
+def _joined(message: Message, reading: Reading, *, thinking: bool = False, silent: bool = False) -> Message:
+    """The message with its words in one text, in the place of the first of them, and with its `thinking` where that
+    is to stay; `silent` without a word."""
     parts, content = reading.parts, message.get("content")
 
     def said(parts: Sequence[Part]) -> str:
@@ -409,7 +401,7 @@ def _joined(message: Message, reading: Reading, *, silent: bool) -> Message:
 
     bare = without_extras(message) if any(part.kind == "extra" for part in parts) else message
     bare = without_loaded_tools(without_wire_content(bare))
-    if silent or not any(part.kind == "thinking" and part.whole for part in parts):
+    if not thinking:
         bare = _without_thinking_fields(bare)
     made: Message = {key: value for key, value in bare.items() if key not in BESIDE_CONTENT}
     words = said([part for part in parts if part.kind in _JOINED and not part.whole])
@@ -425,7 +417,7 @@ def _joined(message: Message, reading: Reading, *, silent: bool) -> Message:
         has_words = False
         for at, block in enumerate(made["content"]):
             part = kinds[at]
-            if part.whole and not silent:
+            if (part.whole and not silent) or (thinking and part.kind == "thinking"):
                 blocks.append(block)
             elif part.kind == "call":
                 known = read_block(block)
