@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from summarizing_context.messages.fences import OURS, Tag, find_tags, folded, is_blank
+from summarizing_context.messages.shapes import metadata_of
 
 _CLIENTS = tomllib.loads((files(__package__) / "client_marks.toml").read_text("utf-8"))
 _BEGINNINGS = tuple(_CLIENTS["beginnings"])
@@ -52,16 +53,14 @@ def is_injected(message: Mapping[str, Any]) -> bool:
 
     It decides where a turn begins, which enters keys, and stays as it was first defined; `is_put_in` knows more marks.
     """
-    metadata = message.get("metadata")
-    flags: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
+    flags = metadata_of(message)
     marked = any(holder.get(mark) is True for holder in (message, flags) for mark in _CLIENTS["marks"])
     return marked or flags.get("source") == "hook" or flags.get("type") in ("context_summary", "compact_summary")
 
 
 def is_put_in(holder: Mapping[str, Any]) -> bool:
     """Return whether a host marks a row, or a block of its content, as nothing that a person typed."""
-    metadata, origin = holder.get("metadata"), holder.get("origin")
-    flags: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
+    flags, origin = metadata_of(holder), holder.get("origin")
     kind = origin.get("kind", "human") if isinstance(origin, dict) else "human"
     marks = (*_CLIENTS["marks"], *_CLIENTS["later"])
     marked = any(each.get(mark) == 1 for each in (holder, flags) for mark in marks)  # or true

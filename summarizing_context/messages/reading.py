@@ -30,6 +30,7 @@ from summarizing_context.messages.shapes import (
     content_key,
     is_result,
     kind_of,
+    metadata_of,
     read_block,
     shape_of,
     state_names,
@@ -145,8 +146,7 @@ def read_message(message: Message) -> Reading:
     answers = [part.id for part in parts if part.half == "result"]
     if inside := set(calls) & set(answers):  # answered in the message itself: bound to nothing outside
         calls, answers = ([id for id in ids if id not in inside] for ids in (calls, answers))
-    metadata = message.get("metadata")
-    flags: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
+    flags = metadata_of(message)
     passing = message.get("ephemeral") is True or (
         flags.get("ephemeral") is True and flags.get("persisted") is not True
     )
@@ -166,7 +166,7 @@ def read_message(message: Message) -> Reading:
 
 def read_content(message: Message) -> Reading:
     """Return the parts of a checked message alone: what it says, not what it binds, nor whose it is."""
-    content, metadata = message.get(content_key(message)), message.get("metadata")
+    content = message.get(content_key(message))
     parts: list[Part] = []
     again: list[str] = []
     frame: list[str] = []
@@ -178,22 +178,20 @@ def read_content(message: Message) -> Reading:
     elif isinstance(content, str):
         parts += [Part("text", (content,))] if content else []
     elif content is not None:
-        texts, sealed = _read_value(content)
-        parts.append(Part("opaque", texts, sealed=sealed))
+        parts.append(_opaque(content))
     if isinstance(calls := message.get("tool_calls"), list):
         shown = {part.id: part for part in parts if part.kind == "call"}
         for call in calls:
             parts += _listed_call(call, shown, frame)
     for field in BESIDE_CONTENT:
         if value := message.get(field):
-            texts, sealed = ((value,), ()) if isinstance(value, str) else _read_value(value)
-            parts.append(Part("text" if isinstance(value, str) else "opaque", texts, sealed=sealed))
+            parts.append(Part("text", (value,)) if isinstance(value, str) else _opaque(value))
     parts += _extra(message, known_fields(message), -1, frame)
     if not is_result(message) and not message.keys().isdisjoint(THINKING_FIELDS):
         thoughts, again = _thinking_fields(message, parts, frame)
         parts = [*thoughts, *parts]
-    if isinstance(metadata, dict) and metadata.get(LOADED_TOOLS):  # the one thing in it that a provider is sent
-        again.append(canonical_json(metadata[LOADED_TOOLS]))
+    if loaded := metadata_of(message).get(LOADED_TOOLS):  # the one thing in it that a provider is sent
+        again.append(canonical_json(loaded))
     if (paid := next((word for word in frame if word in _PAID), None)) is not None:
         frame.remove(paid)  # for one type, and for the role, the framing of a message pays
     return Reading(message["role"], tuple(parts), again=tuple(again), frame=tuple(frame))
@@ -248,8 +246,7 @@ def _block_parts(value: object, index: int, frame: list[str]) -> Iterator[Part]:
         yield Part("text", (value,), block=index)
         return
     if not isinstance(value, dict):
-        texts, sealed = _read_value(value)
-        yield Part("opaque", texts, block=index, sealed=sealed)
+        yield _opaque(value, index)
         return
     block = read_block(value)
     shape, name = block.shape, block.field or kind_of(value)
@@ -260,18 +257,15 @@ def _block_parts(value: object, index: int, frame: list[str]) -> Iterator[Part]:
         texts, sealed, media = _flat_texts([value], frame)
         yield Part("media", texts, block=index, media=media, sealed=sealed, put_in=is_put_in(value))
     elif shape.is_whole or shape.kind == "opaque":
-        texts, sealed = _read_value(value)
-        half = block.half
-        id = block.id if half else ""
-        yield Part("opaque", texts, "", id, index, shape=name, sealed=sealed, half=half, whole=shape.is_whole)
+        id = block.id if (half := block.half) else ""
+        yield _opaque(value, index)._replace(id=id, shape=name, half=half, whole=shape.is_whole)
     else:
         if shape.kind == "text":
             part = Part("text", (block.said,), block=index, put_in=is_put_in(value))
         elif shape.kind == "result":
             part = _result(block.said, block.id, block.inner, index, frame)
         else:
-            said, id = block.said, block.id
-            said = {} if block.said_in not in block.inner else said
+            said, id = block.inner.get(block.said_in, {}), block.id
             arguments = said if isinstance(said, str) else canonical_json(said)
             tool = str(block.inner.get("name") or "")
             part = Part("call", (arguments,), tool, id, index, shape=name, sealed=long_id(id), half="call")
@@ -307,27 +301,23 @@ def _flat_texts(content: object, frame: list[str]) -> tuple[tuple[str, ...], tup
     media: list[str] = []
     for value in content if isinstance(content, list) else [content]:
         block = read_block(value) if isinstance(value, dict) else None
-        found: Iterable[tuple[Iterable[str], Iterable[str]]]
-        if isinstance(value, str):
-            found = [((value,), ())]
-        elif block is not None and block.shape.kind == "media":
-            found = [_read_media(block.inner)]
+        if block is not None and block.shape.kind == "media":
+            more, unread = _read_media(block.inner)
             media.append(hashlib.sha256(canonical_json(value).encode()).hexdigest())
         elif block is not None and block.shape.kind == "text":
-            found = [((block.said,), ()), _odd_fields(block.whole, block.known, frame)]
+            texts.append(block.said)
+            more, unread = _odd_fields(block.whole, block.known, frame)
         else:
-            found = [_read_value(value)]
-        for more, unread in found:
-            texts += more
-            sealed += unread
+            more, unread = ((value,), ()) if isinstance(value, str) else _read_value(value)
+        texts += more
+        sealed += unread
     return tuple(texts), tuple(sealed), tuple(media)
 
 
 def _listed_call(call: object, shown: Mapping[str, Part], frame: list[str]) -> Iterator[Part]:
     """Yield a call in `tool_calls`; a host may list there once more what already stands as a block."""
     if not isinstance(call, dict):
-        texts, sealed = _read_value(call)
-        yield Part("opaque", texts, sealed=sealed)
+        yield _opaque(call)
         return
     holder, inner, named, argued = call_places(call)
     id, name, said = call_id(call.get("id")), str(inner.get(named) or ""), inner.get(argued, {})
@@ -368,6 +358,12 @@ def _thinking_fields(message: Message, beside: list[Part], frame: list[str]) -> 
         else:
             again += sealed
     return parts, again
+
+
+def _opaque(value: object, index: int = -1) -> Part:
+    """Return what no shape knows as a part."""
+    texts, sealed = _read_value(value)
+    return Part("opaque", texts, block=index, sealed=sealed)
 
 
 def _read_value(value: object) -> Sent:

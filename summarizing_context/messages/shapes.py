@@ -331,7 +331,7 @@ def without_wire_content(message: Message) -> Message:
 
 def _with_wire_content(message: Message, change: Callable[[list[Any]], list[Any]] | None) -> Message:
     """Return the message with its copy changed, or without it where `change` is None."""
-    ours = _metadata(message).get("anthropic")
+    ours = metadata_of(message).get("anthropic")
     if not isinstance(ours, dict) or not isinstance(copy := ours.get("wire_content"), list):
         return message
     rest = {key: value for key, value in ours.items() if key != "wire_content"}
@@ -341,7 +341,7 @@ def _with_wire_content(message: Message, change: Callable[[list[Any]], list[Any]
 
 def has_chain(message: Message) -> bool:
     """Return whether the next request could go on from the response that this message was."""
-    return _CHAIN in _metadata(message)
+    return _CHAIN in metadata_of(message)
 
 
 def without_chain(message: Message) -> Message:
@@ -352,7 +352,7 @@ def without_chain(message: Message) -> Message:
 def loaded_tools(message: Message) -> Message | None:
     """Return what is left of a covered message that loaded tools: a row that still loads them. None for other
     messages."""
-    tools = _metadata(message).get(LOADED_TOOLS)
+    tools = metadata_of(message).get(LOADED_TOOLS)
     row = {"role": "assistant", "content": "[tools were loaded here]", "metadata": {LOADED_TOOLS: tools}}
     return row if tools else None
 
@@ -362,13 +362,14 @@ def without_loaded_tools(message: Message) -> Message:
     return _without_metadata(message, LOADED_TOOLS)
 
 
-def _metadata(message: Message) -> Mapping[str, Any]:
-    metadata = message.get("metadata")
+def metadata_of(holder: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a host notes of a message or a block."""
+    metadata = holder.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
 
 def _without_metadata(message: Message, name: str) -> Message:
-    metadata = _metadata(message)
+    metadata = metadata_of(message)
     if name not in metadata:
         return message
     return {**message, "metadata": {key: value for key, value in metadata.items() if key != name}}
