@@ -13,7 +13,6 @@ from summarizing_context.concurrency import (
     Clock,
     Events,
     Foreground,
-    Pace,
     WorkerThread,
     choose_clock,
     running_loop,
@@ -208,7 +207,14 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         rule_calls = None
         if recipe.maker == "model":
             rule_calls = RuleCalls(
-                settings, log=log, store=store, caller=caller, recipe=recipe, clock=clock, background=background
+                settings,
+                log=log,
+                store=store,
+                caller=caller,
+                recipe=recipe,
+                clock=clock,
+                background=background,
+                foreground=foreground,
             )
         origin = Origin("extractive")
         if not isinstance(caller, ExtractiveSummarizer):
@@ -253,7 +259,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
                 cooldown=settings.breaker_cooldown,
                 notify=notify,
             )
-        prices_of_rows = Price(remembering(counter.count), settings.image_tokens, Pace())
+        prices_of_rows = Price(remembering(counter.count), settings.image_tokens)
         session = Session(
             settings=settings,
             log=log,

@@ -1,4 +1,4 @@
-"""Async helpers: deferred cancellation, a worker thread, single flight, yielding to the foreground, pauses, clocks.
+"""Async helpers: deferred cancellation, a worker thread, single flight, yielding to the foreground, clocks.
 
 Work is counted, never timed, so behaviour does not depend on the speed of the machine.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
@@ -115,6 +115,38 @@ class Foreground:
         self._served = 0
         self._gap = anyio.Event()
         self._asking = anyio.Lock()
+        self._thawed: anyio.Event | None = None  # set when the session may change again
+        self._later: list[Callable[[], object]] = []
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether a thread reads the session, so that nothing of it may change."""
+        return self._thawed is not None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let a thread read the session: what others would change comes behind it."""
+        self._thawed = thawed = anyio.Event()
+        try:
+            with self.call():
+                yield
+        finally:
+            self._thawed, later, self._later = None, self._later, []
+            for change in later:
+                change()
+            thawed.set()
+
+    def change(self, work: Callable[[], object]) -> None:
+        """Run what changes the session; behind the thread that reads it."""
+        if self._thawed is None:
+            work()
+        else:
+            self._later.append(work)
+
+    async def thawed(self) -> None:
+        """Wait until the session may change."""
+        while self._thawed is not None:
+            await self._thawed.wait()
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -156,96 +188,6 @@ class Foreground:
         async with self._asking:
             if self._under_way:
                 await self._gap.wait()
-
-
-Made = TypeVar("Made")
-
-
-class Pause(Exception):
-    """Raised to restart a decision: after a turn of the event loop, or after `work` has run in any thread."""
-
-    def __init__(self, work: Callable[[], object] | None = None) -> None:
-        super().__init__("a decision pauses")
-        self.work = work
-
-
-class Pace:
-    """The results that the decisions of one session have computed so far. It pauses only within `run`."""
-
-    def __init__(self) -> None:
-        self._kept: dict[Hashable, Any] = {}
-        self._decisions = 0  # one within another
-        self._may_pause = False
-        self._may_part = False
-        self._spent = 0
-        self._apart = 0  # pieces of work that were done in threads
-
-    @contextmanager
-    def decision(self) -> Iterator[None]:
-        """Keep computed results until the outermost decision ends."""
-        self._decisions += 1
-        try:
-            yield
-        finally:
-            self._decisions -= 1
-            if not self._decisions:
-                self._kept, self._apart = {}, 0
-
-    async def run(
-        self,
-        decide: Callable[[], Made],
-        in_thread: Callable[[Callable[[], object]], Awaitable[object]],
-        log_name: Callable[[], object],
-        foreground: Foreground,
-    ) -> Made:
-        """Return what is decided, in slices, so that no decision keeps the event loop for long. Of a log that others
-        change all the while it is decided in one go at last, but for what threads work out."""
-        changes = 0
-        with self.decision(), foreground.call():
-            while True:
-                self._may_pause, self._may_part, self._spent = changes <= 8, True, 0
-                try:
-                    return decide()
-                except Pause as pause:
-                    work = pause.work
-                finally:
-                    self._may_pause = self._may_part = False
-                name = log_name()
-                await (asyncio.sleep(0) if work is None else in_thread(work))
-                changes += log_name() != name
-
-    def spend(self, work: int = 1) -> None:
-        """Count work whose result is kept, messages read or shown, and pause when a slice of 256 is used up."""
-        self._spent += work
-        if self._may_pause and self._spent > 256:
-            raise Pause
-
-    def once(self, name: Hashable, make: Callable[[], Made], work: int = 0) -> Made:
-        """The result of `make`, computed once in a decision. The name holds all that the result depends on."""
-        if name not in self._kept:
-            made = make()
-            if not self._decisions:
-                return made
-            self._kept[name] = made
-            self.spend(work)
-        found: Made = self._kept[name]
-        return found
-
-    def once_apart(self, name: Hashable, make: Callable[[], Made]) -> Made:
-        """The same as `once`, for long work that may run in any thread."""
-        if name not in (kept := self._kept):
-            self.apart(lambda: kept.update({name: make()}))
-        return self.once(name, make)
-
-    def apart(self, work: Callable[[], object]) -> None:
-        """Pause for long work that may run in any thread, or run it here.
-
-        The work must leave a trace of its result. After 200 such pauses of one decision it runs at once.
-        """
-        if self._may_part and self._apart < 200:
-            self._apart += 1
-            raise Pause(work)
-        work()
 
 
 class Clock(Protocol):

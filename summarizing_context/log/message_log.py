@@ -309,11 +309,20 @@ class MessageLog:
         starts = self.group_starts
         return starts[number], starts[number + 1] if number + 1 < len(starts) else self.closed_groups_stop
 
-    def group(self, number: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
-        """The messages of a closed group, read, and their costs."""
-        start, stop = self.group_range(number)
-        reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
-        return reads, costs
+    def group_stop(self, start: int) -> int:
+        """Where the group ends that begins at entry `start`; one that is still open ends with the log."""
+        if start >= self.closed_groups_stop:
+            return len(self.entries)
+        at = bisect_right(self.group_starts, start)
+        return self.group_starts[at] if at < len(self.group_starts) else self.closed_groups_stop
+
+    def group(self, start: int) -> tuple[list[PlacedMessage], list[int]]:
+        """The messages of the group that begins at entry `start`, read, and their costs."""
+        return self.between(start, self.group_stop(start))
+
+    def between(self, start: int, stop: int) -> tuple[list[PlacedMessage], list[int]]:
+        """Log entries, read, and their costs."""
+        return [self.read(index)[0] for index in range(start, stop)], [self.cost(n) for n in range(start, stop)]
 
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""

@@ -304,8 +304,7 @@ class OfflineMemoryReader:
                 made = self._summaries.text_of(Node.leaf(piece.leaf))
             else:
                 entries = range(piece.start, piece.stop)
-                ready = self._summaries.ready_piece(entries, self._cap)
-                made = ready or self._summaries.piece_reader(entries, self._cap)()
+                made = self._summaries.piece_text(entries, self._cap, self._cap)
             found: list[str] = []
             is_wanted = False
             for line in made.text.splitlines():

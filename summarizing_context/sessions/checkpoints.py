@@ -57,7 +57,7 @@ class Checkpoints:
         async with session.changing:
             there = await self._store.load(session.id, id)
             entries = await session.decoded(there.entries)
-            back = partial(self._go_back, entries, await session.filled(entries), there)
+            back = session.changing_log(partial(self._go_back, entries, await session.filled(entries), there))
             while True:
                 made = await self._store.restore(
                     session.id, there.checkpoint.id, session.place, session.provider_views(), back
@@ -174,4 +174,4 @@ class PinEditor:
             session.views.refresh_pins()
 
         if changed != session.log.pinned:
-            await self._store.save_pins(session.id, encode_pins(changed), committed)
+            await self._store.save_pins(session.id, encode_pins(changed), session.changing_log(committed))

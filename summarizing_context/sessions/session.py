@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import anyio
 import msgspec
@@ -241,9 +241,10 @@ class Session:
         """Add entries at the end of the log, all of them or none."""
         if stored := [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]:
             with self.foreground.call():
-                await self.store.append(self.id, stored, lambda: self._extend(entries))
+                await self.store.append(self.id, stored, self.changing_log(partial(self._extend, entries)))
         else:
-            self._extend(entries)
+            self.foreground.change(partial(self._extend, entries))
+        await self.foreground.thawed()
 
     async def replace(self, log: list[Entry]) -> None:
         """Make `log` the whole log. Summaries whose range still matches are kept. A log of which anything would be lost
@@ -284,7 +285,8 @@ class Session:
         store = self.store
         while True:
             keep = self.log.common_prefix(log)
-            rest, committed = await self.intake.all_stored(durable[keep:]), partial(self.replaced, log, filled)
+            rest = await self.intake.all_stored(durable[keep:])
+            committed = self.changing_log(partial(self.replaced, log, filled))
             if keep != self.log.common_prefix(log):  # added to meanwhile
                 continue
             if keep == len(self.log):
@@ -295,6 +297,10 @@ class Session:
                 is not None
             ):
                 return None  # else a cancelled replacement of the log was still on its way
+
+    def changing_log(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return what a store calls once it has committed: it waits until no thread reads the session."""
+        return lambda: self.foreground.change(work)
 
     @property
     def place(self) -> Place:
@@ -351,6 +357,9 @@ class Session:
 
     def would_compact(self, memories: Sequence[str]) -> bool:
         """Whether the next view, for the provider of the last one, would activate."""
+        if self.foreground.is_frozen:  # a thread decides about it
+            used, high = self.views.tokens(self.key, self.budget, as_shown=True)
+            return used > high
         return self.views.would_compact(self.key, self.budget, "idle" if self.is_idle else None, memories)
 
     async def view(self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None]) -> View:
@@ -391,6 +400,7 @@ class Session:
         `begin` runs first of what must not be parted. After waiting for summaries or hooks it is decided again."""
         change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
         decide = partial(change_of, key, budget, reason)
+        takes_long = partial(self.views.takes_long, key, budget, reason)
         until, began = anyio.current_time() + self.settings.max_wait, self.clock.now()
         announced: Announced | None = None  # by a request that activates
         try:
@@ -401,7 +411,7 @@ class Session:
                     await self.changing.acquire()
                 try:
                     begin()
-                    change = await self._decided(decide)
+                    change = await self._decided(decide, takes_long())
                     if change is None:
                         return None
                     announced = announced or Announced(self._announcements)
@@ -428,7 +438,7 @@ class Session:
             await self._save_state(change.provider_view.key, change.provider_view.encode(change.state), form)
             if self._show(change, made, began):
                 return change.report
-            change = await self._decided(decide)
+            change = await self._decided(decide, True)
         return None
 
     def budget_report(self) -> BudgetReport:
@@ -455,7 +465,7 @@ class Session:
     def _used_tokens(self) -> int:
         """Tokens of the view if nothing more is covered."""
         try:
-            return self.views.tokens(self.key, self.budget)[0]
+            return self.views.tokens(self.key, self.budget, as_shown=self.foreground.is_frozen)[0]
         except BudgetError as error:  # the system rows alone leave no room
             return error.required_tokens
 
@@ -488,7 +498,7 @@ class Session:
             else:
                 state = next((one.state for one in self.views.provider_views if one.key == key), there)
                 budget = state.room + self.views.system_rows.tokens
-            change = await self._decided(partial(self.views.undo, key, there, budget))
+            change = await self._decided(partial(self.views.undo, key, there, budget), True)
             if change is None:
                 raise UndoError("the view of before, with what was said since, does not fit; give a larger budget")
             made = self.history.next(change, self.log, self.views, undone.number)
@@ -521,8 +531,13 @@ class Session:
                 self.notify("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
         return True
 
-    async def _decided(self, decide: _Decide) -> Change | None:
-        return await self.views.pace.run(decide, self._in_thread, lambda: self.log.name, self.foreground)
+    async def _decided(self, decide: _Decide, takes_long: bool) -> Change | None:
+        """What is decided; in a thread if it takes long, and then nothing of the session changes meanwhile."""
+        if not takes_long:
+            with self.foreground.call():
+                return decide()
+        with self.foreground.frozen():
+            return cast(Change | None, await self._in_thread(decide))
 
     def statistics(self, calls: CallStatistics, cost: float | None, search_error: str | None) -> Statistics:
         """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""

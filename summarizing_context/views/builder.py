@@ -12,7 +12,6 @@ from itertools import count
 
 import msgspec
 
-from summarizing_context.concurrency import Pace
 from summarizing_context.errors import BudgetError
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
@@ -26,12 +25,12 @@ from summarizing_context.views.activation import (
     ViewRequest,
 )
 from summarizing_context.views.budget import LEAST_ROOM, Room, Shares
-from summarizing_context.views.header import Style, Texts
+from summarizing_context.views.header import Style
 from summarizing_context.views.planner import NextView, Reshape, cuts_leaving, foreseen, plan_activation
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
-from summarizing_context.views.tail import WHOLE_GROUPS, MessageReader, Tail, extend_tail, late_start
+from summarizing_context.views.tail import WHOLE_GROUPS, Tail, extend_tail, late_start
 from summarizing_context.views.view import (
     ROOM_MARK,
     ActivationState,
@@ -58,6 +57,8 @@ MAX_KEYS = 4  # views whose state is kept
 
 _OTHER_ROOM = 1.5  # times the rooms of a view's state and latest request, from where on a request is shown another view
 
+_AT_ONCE = 20_000  # tokens that are new in a view, up to which it is made at once
+
 _FAR_ROOM = 3.0  # times the room of a view's state, from where on so is one that came there by small steps
 
 
@@ -77,14 +78,12 @@ class Viewer:
     ) -> None:
         self._log = log
         self._summaries = summaries
-        self.pace = price.pace or Pace()
-        self._reader = MessageReader(log, self.pace)
         self._settings = settings
         self._shares = Shares(settings.high_water, settings.low_water)
         self._price = price
         sizes, is_flat = summary_sizes(settings), settings.strategy == "summarize"
         style = Style(price.count, settings.header_role, sizes.leaf, is_flat, sizes.step)
-        self._sources = Sources(self._reader, summaries, ledger, settings, price, style)
+        self._sources = Sources(log, summaries, ledger, settings, price, style)
         self._sections = sections
         self._counter = counter
         self.system_rows = SystemRows(log, price)
@@ -133,16 +132,14 @@ class Viewer:
         self._keep_shown()
 
     def undo(self, key: str, there: ActivationState, budget: int) -> Change | None:
-        """The change that takes a provider's view back to an earlier state; None where that view would not fit now.
-        Raises `Pause` where the pace allows it."""
+        """The change that takes a provider's view back to an earlier state; None where that view would not fit now."""
         if (provider_view := self._provider_views.get(key)) is None:
             provider_view = self._kept(self._first_view(key, Room(there.room, self._shares)))
         there = priced(there, self._price, self._counter)
         state = gone_back(there, provider_view.state, self._log.bounds())
-        name = ("undo", state.serial, state.stop, self._log.name)
-        tail = self.pace.once(name, lambda: self._tail_behind(state))
+        tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
-        extend_tail(self._reader, tail, budget - above)
+        extend_tail(self._log, tail, budget - above)
         before, after = self.tokens(key, budget)[0], above + tail.tokens
         if after > budget:
             return None
@@ -202,8 +199,7 @@ class Viewer:
         its header gets a note about that topic; a `request` says what else is asked for. `memories` are what it shows
         of earlier sessions, the most relevant first. Where the view is `for_request`, calls that it cannot wait for are
         given up. Until a change is applied, the next decision is the same.
-        Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
-        where the pace allows it.
+        Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         room = Room(self._room_tokens(budget), self._shares)
         provider_view = self._provider_view(key, room)
@@ -226,6 +222,7 @@ class Viewer:
             provider_view.pending = provider_view.pending or provider_view.state.reason
 
         # decide
+        self._summaries.begin()
         tail, skipped = self._fed(provider_view, room)
         if provider_view.tail.is_stale:
             provider_view.pending = provider_view.pending or "restored"
@@ -238,7 +235,7 @@ class Viewer:
         decision = plan_activation(now)
         is_attempt = decision.is_attempt
         if decision.change is None and skipped:  # it has to be looked at whole after all
-            extend_tail(self._reader, provider_view.tail)
+            extend_tail(self._log, provider_view.tail)
             now = replace(now, tail=provider_view.tail, skipped=0, was_attempt=is_attempt)
             decision = plan_activation(now)
             is_attempt = is_attempt or decision.is_attempt
@@ -274,7 +271,8 @@ class Viewer:
         before = provider_view.state
         if plan.header.message is None and not self._sources.truncates:  # no room to say what is covered: read it still
             covered = range(before.leaves, plan.cut.leaves)
-            Texts(self._summaries, self.pace).work_out([Node.leaf(leaf) for leaf in covered])
+            for leaf in covered:
+                self._summaries.text_of(Node.leaf(leaf))
         if reason is None:
             was = self._room_of(provider_view.beside or before)
             reason = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
@@ -299,11 +297,8 @@ class Viewer:
         tail = provider_view.tail
         if bounds != tail.bounds or tail.is_stale:  # shown anew within them
             was, room = tail, tail.room
-            tail = self.pace.once(
-                ("within", was, len(self._log), bounds),
-                lambda: Tail(was.start, room, self._price, bounds, since=was.since, whole_log=was.whole_log),
-            )
-            extend_tail(self._reader, tail)
+            tail = Tail(was.start, room, self._price, bounds, since=was.since, whole_log=was.whole_log)
+            extend_tail(self._log, tail)
         total, after = self.system_rows.tokens + tokens, self.system_rows.tokens + state.head_tokens + tail.tokens
         report = ActivationReport(True, shape.reason, total, after, total - after)
         state = msgspec.structs.replace(
@@ -319,8 +314,7 @@ class Viewer:
         provider_views = self._provider_views
         self._provider_views = OrderedDict((name, replace(one)) for name, one in provider_views.items())
         try:
-            with self.pace.decision():
-                return self.change(key, budget, reason, memories=memories) is not None
+            return self.change(key, budget, reason, memories=memories) is not None
         finally:
             self._provider_views = provider_views
 
@@ -344,6 +338,15 @@ class Viewer:
         self._keep_shown()
         return True
 
+    def takes_long(self, key: str, budget: int, reason: Reason | None) -> bool:
+        """Whether to decide about the next view in a thread: it may begin differently, or much of it is new."""
+        room = Room(self._room_tokens(budget), self._shares)
+        if (provider_view := self._view_for(key, room)) is None:
+            return self._log.tokens[-1] > _AT_ONCE
+        new = self._log.tokens[-1] - self._log.tokens[provider_view.tail.next]
+        tokens = provider_view.state.head_tokens + provider_view.tail.tokens + new
+        return reason is not None or new > _AT_ONCE or tokens > room.setting_aside(provider_view.state.staying).high
+
     def view(self, key: str, budget: int, activation: ActivationReport | None, *, has_activated: bool) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
         self.latest = provider_view = self.shown(key, budget)
@@ -366,12 +369,12 @@ class Viewer:
         provider_view.asked_room = room.tokens
         return provider_view
 
-    def tokens(self, key: str, budget: int) -> tuple[int, float]:
-        """What the whole view costs, and its high water."""
+    def tokens(self, key: str, budget: int, *, as_shown: bool = False) -> tuple[int, float]:
+        """What the whole view costs, and its high water; without what is new where it is told `as_shown`."""
         room = Room(self._room_tokens(budget), self._shares)
         provider_view = self._view_for(key, room) or self._new_view(key, room)
         room = room.setting_aside(provider_view.state.staying)
-        tail, skipped = self._fed(provider_view, room)
+        tail, skipped = (provider_view.tail, 0) if as_shown else self._fed(provider_view, room)
         system = self.system_rows.tokens
         return system + provider_view.state.head_tokens + tail.tokens + skipped, system + room.high
 
@@ -485,10 +488,9 @@ class Viewer:
         tail, late, skipped = provider_view.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._log, tail.next, room)) > tail.next:
-            name = ("late", self._log.name, start, room, tail.bounds)
-            late = self.pace.once(name, lambda: Tail(start, room, self._price, tail.bounds))
+            late = Tail(start, room, self._price, tail.bounds)
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
-        extend_tail(self._reader, late or tail)
+        extend_tail(self._log, late or tail)
         return late or tail, skipped
 
     def _first_state(self, before: ActivationState, system: str = "") -> ActivationState:

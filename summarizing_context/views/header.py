@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from summarizing_context.concurrency import Pace
 from summarizing_context.log.tree import Form, HeaderNode, MergeRule, Node, NodeText, merge_oldest, notes
 from summarizing_context.messages.fences import neutral
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
@@ -107,41 +106,6 @@ class HeaderPlan:
     note: HeaderNode | None = None  # about a topic that the user named; shown last
 
 
-class Texts:
-    """What the nodes of a log say; never waits for a model. What the extractive pass reads, it reads in a thread."""
-
-    def __init__(self, summaries: SummaryCache, pace: Pace) -> None:
-        self.brief, self.entries = summaries.brief, summaries.entries
-        self.is_ready = summaries.is_more_than_stand_in
-        self._summaries, self._pace = summaries, pace
-
-    def text_of(self, node: Node) -> NodeText:
-        """Return the text of a node."""
-        if not self._summaries.is_known(node):
-            self.work_out([node])
-        return _without_rules(self._summaries.text_of(node))
-
-    def piece(self, piece: range, max_tokens: int, most: int) -> NodeText:
-        """Return what stands for a part of a segment: a model's summary in at most `most` tokens, or an extract in at
-        most `max_tokens`."""
-        made = self._summaries.ready_piece(piece, most)
-        if made is None:
-            name = ("piece", self._summaries.open.hash_of(piece), max_tokens)
-            made = self._pace.once_apart(name, self._summaries.piece_reader(piece, max_tokens))
-        return _without_rules(made)
-
-    def work_out(self, nodes: Sequence[Node]) -> None:
-        """Have the texts of these nodes; all of a rank in one pause."""
-        summaries = self._summaries
-        unknown = [node for node in nodes if not summaries.is_known(node)]
-        if children := [child for node in unknown for child in node.children]:
-            self.work_out(children)
-        if (work := summaries.reader(unknown)) is not None:
-            self._pace.apart(work)
-        for node in unknown:
-            summaries.text_of(node)
-
-
 def _without_rules(made: NodeText) -> NodeText:
     """What a summary says besides rules: the block of rules says those that hold. A model's summary stays whole."""
     if made.made_by in ("model", "verbatim"):
@@ -150,7 +114,7 @@ def _without_rules(made: NodeText) -> NodeText:
     return made if rest == made.text else made._replace(text=rest.strip("\n") or _RULES_ALONE)
 
 
-def choose_summaries(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> Summaries:
+def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -> Summaries:
     """Return what stands for the past of `plan`: as much of the tree as fits, then less of its oldest part, at last one
     line for all."""
     if plan.stop <= plan.start:
@@ -160,7 +124,7 @@ def choose_summaries(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -
     def write(node: Node) -> HeaderNode:
         form = forms.get(node, "full")
         if (node, form) not in written:
-            made, entries = texts.text_of(node), texts.entries(node)
+            made, entries = _without_rules(texts.text_of(node)), texts.entries(node)
             text = texts.brief(made.text, BRIEF_TOKENS) if form == "brief" else made.text
             shown = HeaderNode(
                 node.rank, node.start, entries.start, entries.stop, form, made.made_by, made.passes, text
@@ -178,7 +142,7 @@ def choose_summaries(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -
     places += map(Node.leaf, range(places[-1].stop if places else 0, plan.leaves))
     if not style.flat:
         rule = MergeRule(min(room.header_target, for_tree), for_tree, style.step)
-        places = merge_oldest(places, lambda node: write(node).tokens, texts.is_ready, rule)
+        places = merge_oldest(places, lambda node: write(node).tokens, texts.is_more_than_stand_in, rule)
     nodes = [write(node) for node in places]
 
     # above the share the oldest become briefs, in one batch; if all are, the oldest are left out, but not the newest
@@ -201,7 +165,7 @@ def choose_summaries(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -
     left = share - sum(node.tokens for node in nodes)
     for at, piece in enumerate(plan.open):
         most = int(left / (len(plan.open) - at)) - _FRAME
-        made = texts.piece(piece, min(style.cap, most), most)
+        made = _without_rules(texts.piece_text(piece, min(style.cap, most), most))
         shown = HeaderNode(-1, 0, piece.start, piece.stop, "full", made.made_by, made.passes, made.text)
         nodes.append(style.sized(shown) if made.text else _counted(piece.start, piece.stop, style))
         left -= nodes[-1].tokens
@@ -218,14 +182,14 @@ def _counted(start: int, stop: int, style: Style) -> HeaderNode:
     return style.sized(HeaderNode(-1, 0, start, stop, "line", "none", 0, f"[{stop - start} earlier messages left out]"))
 
 
-def _one_line(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> HeaderNode:
+def _one_line(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -> HeaderNode:
     """One line for the whole covered past, with the most important of it where there is room."""
     text = f"[{plan.stop - plan.start} earlier messages left out]"
     left = int(room.header_share) - MESSAGE_TOKENS - style.count(text) - 2
     if left >= 12:
-        words = texts.piece(plan.open[-1], left, left).text if plan.open else ""
+        words = _without_rules(texts.piece_text(plan.open[-1], left, left)).text if plan.open else ""
         if not words and plan.leaves:
-            words = texts.brief(texts.text_of(Node.leaf(plan.leaves - 1)).text, left)
+            words = texts.brief(_without_rules(texts.text_of(Node.leaf(plan.leaves - 1))).text, left)
         text = f"{text}\n{neutral(words)}" if words and style.count(words) <= left else text
     return HeaderNode(-1, 0, plan.start, plan.stop, "line", "stand-in", 1, text)
 

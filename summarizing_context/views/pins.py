@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.entries import Bounds, PlacedMessage
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import Candidates
 from summarizing_context.log.repairs import Piece, Repair, present
 from summarizing_context.messages.shapes import (
@@ -24,7 +25,7 @@ from summarizing_context.messages.shapes import (
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room
 from summarizing_context.views.shrunk_messages import Price, says_nothing
-from summarizing_context.views.tail import MessageReader, Tail, TailItem, shown_within, told_of
+from summarizing_context.views.tail import Tail, TailItem, shown_within, told_of
 
 _OPENING_ROWS = 8  # of the first human message that are shown though they are not critical
 
@@ -67,7 +68,7 @@ _GOES_ON: Message = {"role": "assistant", "content": [{"type": "text", "text": "
 NO_PINS = Pins((), (), 0, ())
 
 
-def choose_staying(candidates: Candidates, source: MessageReader, room: Room, beside: int, price: Price) -> Staying:
+def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: int, price: Price) -> Staying:
     """As many critical messages and system rows as the room can hold where such rows of the tail take `beside` tokens.
 
     What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
@@ -77,10 +78,9 @@ def choose_staying(candidates: Candidates, source: MessageReader, room: Room, be
     left_out: list[int] = []
     said = set[str]()
     left = room.staying_cap - beside
-    log = source.log
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     for start in dict.fromkeys(candidates.state):
-        reads, costs = source.group_at(start)
+        reads, costs = log.group(start)
         tail = Tail(start, room, price, bounds)
         tail.take(reads, costs, closed=True, thinking_from=log.thinking_from)
         if tail.tokens <= left:
@@ -92,10 +92,10 @@ def choose_staying(candidates: Candidates, source: MessageReader, room: Room, be
     for index in dict.fromkeys((*candidates.critical, *candidates.system)):
         if index in held:
             continue
-        if len(left_out) >= _MISSES and source.cost(index) > left:
+        if len(left_out) >= _MISSES and log.cost(index) > left:
             left_out.append(index)
             continue
-        piece, cost = _piece(*source.read(index), price)
+        piece, cost = _piece(*log.read(index), price)
         cap = cost if cost <= room.staying_cap else room.message_cap(0)
         pin = shown_within(piece, cost, cap, price)
         name = canonical_json(pin.message)
@@ -111,7 +111,7 @@ def choose_staying(candidates: Candidates, source: MessageReader, room: Room, be
 
 
 def choose_pins(
-    candidates: Candidates, staying: Staying, source: MessageReader, room: Room, price: Price, *, humans_cap: int = 0
+    candidates: Candidates, staying: Staying, log: MessageLog, room: Room, price: Price, *, humans_cap: int = 0
 ) -> Pinned:
     """Return what stays, with the rest of the first human message and the latest one, up to the pin share each; and of
     what humans wrote before, the newest, whole, in `humans_cap` tokens. What is said twice is shown once."""
@@ -121,7 +121,7 @@ def choose_pins(
     # the opening rows form one message: short ones whole, the pin share divided among the long ones
     rows: dict[str, tuple[Piece, int]] = {}
     for index in [index for index in candidates.first if index not in held][:_MISSES]:
-        piece, cost = _piece(*source.read(index), price)
+        piece, cost = _piece(*log.read(index), price)
         rows.setdefault(canonical_json(piece.message), (piece, cost))
         if len(rows) == _OPENING_ROWS:
             break
@@ -136,7 +136,7 @@ def choose_pins(
     # the latest human message
     latest = next(iter(candidates.humans), None)
     if latest is not None and latest not in {*held, *candidates.first}:
-        pin = shown_within(*_piece(*source.read(latest), price), room.pin_cap, price)
+        pin = shown_within(*_piece(*log.read(latest), price), room.pin_cap, price)
         is_new = canonical_json(pin.message) not in staying.said
         others += [pin] if is_new and _fits(pin, room.pin_cap) else []
 
@@ -146,11 +146,11 @@ def choose_pins(
         said = {*staying.said, *(canonical_json(pin.message) for pin in others)}
         misses = 0
         for index in [index for index in candidates.humans if index not in shown]:
-            if source.cost(index) > humans_cap:
+            if log.cost(index) > humans_cap:
                 if (misses := misses + 1) == _MISSES:
                     break
                 continue
-            pin = shown_within(*_piece(*source.read(index), price), humans_cap, price)
+            pin = shown_within(*_piece(*log.read(index), price), humans_cap, price)
             name = canonical_json(pin.message)
             if name not in said and pin.tokens <= humans_cap and not pin.left_out:
                 said.add(name)
@@ -216,19 +216,19 @@ _KEEPING_MISSES = 16  # groups without room after which no smaller one is looked
 
 
 def kept_among(
-    pinned: Pinned, ranked: Iterable[Ranked], source: MessageReader, room: Room, left: int, price: Price
+    pinned: Pinned, ranked: Iterable[Ranked], log: MessageLog, room: Room, left: int, price: Price
 ) -> Iterable[TailItem]:
     """Return the pinned messages behind the header with the most important groups among them, in the order of the log.
 
     The groups take at most `left` tokens. What is pinned whole is not shown twice.
     """
-    bounds = source.log.bounds()
+    bounds = log.bounds()
     whole = {item.seq for item in pinned.after if not item.left_out}
     shown: list[tuple[int, Sequence[TailItem]]] = []
     inside: set[int] = set()
     misses = 0
     for one in ranked:
-        reads, costs = source.group(one.group)
+        reads, costs = log.group(log.group_starts[one.group])
         if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
             continue
         if any(_says_more(read, bounds) for read in reads):

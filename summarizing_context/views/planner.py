@@ -1,7 +1,7 @@
 """The activation planner: whether a provider's next view begins differently, and how.
 
 Pure. `NextView` tells how the present view stands, where it may be cut, and what it would show then; asking for a draft
-changes no view, and may pause (`concurrency.Pause`). `plan_activation` decides, by the table `CASES`. The viewer notes
+changes no view. `plan_activation` decides, by the table `CASES`. The viewer notes
 what the decision says, and carries it out.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -32,8 +32,6 @@ _KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was cove
 
 _AHEAD = 1.25  # times `low_water` below `high_water`, from where on a cut inside a segment is foreseen
 
-_BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
-
 
 @dataclass(frozen=True)
 class NextView:
@@ -52,11 +50,12 @@ class NextView:
     skipped: int = 0  # tokens of the log between the view's beginning and a tail that starts late
     only_looks: bool = False
     was_attempt: bool = False  # to activate, just now
+    _plans: dict[tuple[Cut, int], ActivationPlan] = field(default_factory=dict, init=False)
 
     @property
     def log(self) -> MessageLog:
         """The log as it stands."""
-        return self.sources.reader.log
+        return self.sources.log
 
     @property
     def state(self) -> ActivationState:
@@ -173,7 +172,9 @@ class NextView:
 
     def plan(self, cut: Cut, squeeze: int = 0) -> ActivationPlan:
         """Return what an activation would make at a cut, with nothing squeezed, or with everything shrunk (`TIGHT`)."""
-        return self._plan(cut, squeeze, WHOLE_GROUPS)
+        if (cut, squeeze) not in self._plans:
+            self._plans[cut, squeeze] = self._plan(cut, squeeze, WHOLE_GROUPS)
+        return self._plans[cut, squeeze]
 
     def newest_alone(self) -> list[ActivationPlan]:
         """Return plans that show the newest message without its group, at last without anything else."""
@@ -209,12 +210,6 @@ class NextView:
         return self.log.tokens[stop] - self.log.tokens[start]
 
     def _plan(self, cut: Cut, squeeze: int, since: int) -> ActivationPlan:
-        state, log = self.state, self.log
-        name = ("build", id(state), log.name, self.asked, log.pinned, self.room, cut, squeeze, since)
-        # the state is kept with the plan, for it is named by its identity
-        return self.sources.reader.pace.once(name, lambda: (state, self._planned(cut, squeeze, since)), _BUILD)[1]
-
-    def _planned(self, cut: Cut, squeeze: int, since: int) -> ActivationPlan:
         log, room = self.log, Room(self.room.tokens, self.room.shares, squeeze)
         staying, aside = self._staying_of(cut, room._replace(squeeze=0)) if not room.is_bare else (Staying(), 0)
         room = room.setting_aside(aside)
@@ -229,7 +224,7 @@ class NextView:
 
     def _composed(self, cut: Cut, room: Room, since: int, staying: Staying) -> ActivationPlan:
         sources, state, request = self.sources, self.state, self.asked.activation
-        tail = tail_at(sources.reader, sources.price, self.tail, cut.stop, room, since)
+        tail = tail_at(sources.log, sources.price, self.tail, cut.stop, room, since)
         keep_from = state.keep_from if request is None or request.keep_from is None else request.keep_from
         if room.is_bare or tail.tokens > room.tokens:
             return ActivationPlan(cut, room, NO_HEADER, NO_PINS, tail, state.focus, keep_from)
@@ -238,10 +233,10 @@ class NextView:
 
     def _staying_of(self, cut: Cut, room: Room) -> tuple[Staying, int]:
         """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
-        log, reader = self.log, self.sources.reader
+        log = self.log
         behind = log.staying(cut.stop, len(log))
         raw = sum(cost for cost in map(log.cost, behind) if cost <= room.staying_cap)
-        staying = choose_staying(log.candidates(cut.stop), reader, room, raw, self.sources.price)
+        staying = choose_staying(log.candidates(cut.stop), log, room, raw, self.sources.price)
         return staying, raw + staying.tokens
 
     def _draft(self, cut: Cut, room: Room, tail_tokens: int, staying: Staying, **more: Any) -> Draft:
@@ -306,7 +301,6 @@ def plan_activation(now: NextView) -> Decision:
     """
     made = Decision()
     if _is_due(now):
-        now.sources.reader.pace.once("begun", now.sources.summaries.begin)
         case = next(case for case in CASES if case.holds(now))
         made = case.plan(now)._replace(is_attempt=now.is_needed)
     if made.change is None and now.asked.reason == "idle":
@@ -560,7 +554,7 @@ def foreseen(sources: Sources, provider_view: ProviderView, room: Room) -> Fores
 
     Where its messages are counted, it may be near at any time.
     """
-    state, tail, log, opened = provider_view.state, provider_view.tail, sources.reader.log, sources.summaries.open
+    state, tail, log, opened = provider_view.state, provider_view.tail, sources.log, sources.summaries.open
     is_near = state.head_tokens + tail.tokens > room.high - room.min_free
     if not is_near and sources.settings.max_messages is None:
         return Foreseen()
@@ -579,7 +573,7 @@ def foreseen_cut(sources: Sources, state: ActivationState, tail: Tail, room: Roo
     little below its high water. None while it is not so near, and where whole segments free enough. The log, the view
     and the settings alone say where, whatever has been summarized by then.
     """
-    summaries, segments = sources.summaries, sources.reader.log.segments
+    summaries, segments = sources.summaries, sources.log.segments
     before = room.high - _AHEAD * room.low - state.head_tokens
     if not summaries.open.may_foresee or sources.truncates or tail.start != state.stop or tail.tokens <= before:
         return None

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from summarizing_context.log.ledger import SessionLedger
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.rules import NO_RULES
 from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.settings.values import Settings
@@ -30,7 +31,6 @@ from summarizing_context.views.header import (
     HeaderPlan,
     Style,
     Summaries,
-    Texts,
     block_text,
     choose_summaries,
     framed,
@@ -38,7 +38,7 @@ from summarizing_context.views.header import (
 )
 from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, kept_among
 from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.tail import MessageReader, TailItem
+from summarizing_context.views.tail import TailItem
 from summarizing_context.views.view import ActivationState
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.topic_notes import Focus, note_text
@@ -66,7 +66,7 @@ class Section(NamedTuple):
 class Sources(NamedTuple):
     """What the sections of one session are written from."""
 
-    reader: MessageReader
+    log: MessageLog
     summaries: SummaryCache
     ledger: SessionLedger | None
     settings: Settings
@@ -103,7 +103,7 @@ class Draft:
         same topic in the same past keeps its note."""
         known, cut, sources = self.state.focus, self.cut, self.sources
         is_known = known is not None and (known.text, known.stop) == (self.topic, cut.stop)
-        if self.topic is None or is_known or cut.stop <= sources.reader.log.leading_count:
+        if self.topic is None or is_known or cut.stop <= sources.log.leading_count:
             return known
         return Focus(self.topic, sources.summaries.notes.start_of(cut.leaves, cut.stop), cut.stop)
 
@@ -111,16 +111,16 @@ class Draft:
     def summaries(self) -> Summaries:
         """What stands for the covered past."""
         sources, state, cut = self.sources, self.state, self.cut
-        leading_count, tree = sources.reader.log.leading_count, state.tree_nodes
+        leading_count, tree = sources.log.leading_count, state.tree_nodes
         open_from = max(cut.leaves_stop, leading_count)
         pieces = tuple(sources.summaries.open.pieces(open_from, cut.stop, state.nodes))
         plan = HeaderPlan(tree, cut.leaves, cut.stop, leading_count, pieces, _note(self))
         if sources.truncates:
             return left_out(plan)
-        texts = Texts(sources.summaries, sources.reader.pace)
-        texts.work_out(list(map(Node.leaf, range(tree[-1][0].stop if tree else 0, cut.leaves))))
+        for leaf in range(tree[-1][0].stop if tree else 0, cut.leaves):  # oldest first: the later ones may be skimmed
+            sources.summaries.text_of(Node.leaf(leaf))
         room = self.room._replace(spare=self._spare)
-        return choose_summaries(plan, texts, room, sources.style)
+        return choose_summaries(plan, sources.summaries, room, sources.style)
 
     @property
     def _spare(self) -> float:
@@ -149,14 +149,14 @@ class Draft:
     def pinned(self) -> Pinned:
         """Messages that are pinned by a mark, a call or their place. Opening rows that hold nothing but instruction
         files have a block of their own."""
-        sources, log = self.sources, self.sources.reader.log
+        sources, log = self.sources, self.sources.log
         candidates = log.candidates(self.cut.stop)
         if not sources.truncates:
             files = {file.message for file in log.kept_texts.instructions(self.cut.stop)}
             first = [at for at in candidates.first if at not in files or log.entries[at].facts.human]
             candidates = candidates._replace(first=first or candidates.first)
         most = _HUMANS * self.room.pin_cap if sources.settings.keep_human_messages else 0
-        return choose_pins(candidates, self.staying, sources.reader, self.room, sources.price, humans_cap=most)
+        return choose_pins(candidates, self.staying, sources.log, self.room, sources.price, humans_cap=most)
 
     @cached_property
     def shown_whole(self) -> frozenset[int]:
@@ -173,7 +173,7 @@ class Draft:
     def rules(self, unshown: tuple[int, ...]) -> RuleBlock:
         """The block of standing rules, pinned texts and what is not shown. What a pin shows whole is not said twice."""
         if unshown not in self._rules:
-            room, log = self.room, self.sources.reader.log
+            room, log = self.room, self.sources.log
             rules = NO_RULES if self.sources.truncates else log.rules.before(self.cut.stop).without(self.shown_whole)
             cap = max(room.pin_cap, LEAST_RULE_TOKENS) if unshown and room.staying_cap else room.pin_cap
             self._rules[unshown] = rule_block(log.pinned.texts, rules, unshown, cap, self.sources.price)
@@ -223,7 +223,7 @@ def project_instructions(draft: Draft) -> Iterable[str]:
     pins = sum(pin.tokens for pin in (*draft.pinned.before, *draft.pinned.after))
     left = int(room.high - room.min_free) - draft.tail_tokens - summaries - pins
     if (cap := min(share, left)) > 0:
-        files = sources.reader.log.kept_texts.instructions(draft.cut.stop)
+        files = sources.log.kept_texts.instructions(draft.cut.stop)
         hidden = [file for file in files if file.message not in draft.shown_whole]
         yield instructions_block(hidden, cap, sources.price.count)
 
@@ -241,7 +241,7 @@ def topic_note(draft: Draft) -> Iterable[str]:
 def plan(draft: Draft) -> Iterable[str]:
     """The newest plan or to-do list, where its message is covered, in at most the pin share."""
     sources = draft.sources
-    newest = sources.reader.log.kept_texts.plan
+    newest = sources.log.kept_texts.plan
     if newest is not None and newest.message < draft.cut.stop:
         yield plan_block(newest, draft.room.pin_cap, sources.price.count)
 
@@ -251,11 +251,6 @@ def ledger(draft: Draft) -> Iterable[str]:
     sources, room = draft.sources, draft.room
     cap = 0 if room.squeeze or sources.truncates else int(sources.settings.ledger_share * room.shared)
     if sources.ledger is not None and cap:
-        if (unread := sources.ledger.for_a_thread()) is not None:
-            name = "ledger", unread.version, unread.groups[0][0]
-            found, failure = sources.reader.pace.once_apart(name, unread.read)
-            if failure is None:  # else it is read again, and told then
-                sources.ledger.take(unread, found)
         known = [node.text for node in draft.summaries.shown]
         yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.style.count)
 
@@ -275,9 +270,9 @@ def kept_messages(draft: Draft) -> Iterable[TailItem]:
     left = min(room.keep_cap, int(room.high - room.min_free) - beside)
     if left <= 0:
         return pinned.after
-    log = sources.reader.log
+    log = sources.log
     ranked = log.importance.ranked(bisect_left(log.group_starts, draft.cut.stop), threshold)
-    return kept_among(pinned, ranked, sources.reader, room, left, sources.price)
+    return kept_among(pinned, ranked, sources.log, room, left, sources.price)
 
 
 def standing_rules(draft: Draft) -> Iterable[TailItem]:

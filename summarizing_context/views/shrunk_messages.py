@@ -12,7 +12,6 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
-from summarizing_context.concurrency import Pace
 from summarizing_context.messages.fences import within_fence
 from summarizing_context.messages.reading import (
     Part,
@@ -45,10 +44,6 @@ from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
-_LONG = 100_000  # tokens of a message that is made ready to be shrunk in a thread
-_MANY = 64  # calls or blocks of one
-_SHORT = 256  # characters of a text whose cost is remembered
-_REMEMBERED = 8_192  # such texts
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
 _LEFT_OUT = {"type": "text", "text": "…"}  # no provider takes an empty text
 _NO_WORD = "[… {} tokens left out …]"  # where nothing else is left, or a note's very fence has no room
@@ -63,8 +58,8 @@ class Shrunk(NamedTuple):
 
 def remembering(count: Count) -> Count:
     """The counter, which remembers what short texts cost: views count those of a wide group again and again."""
-    remembered = lru_cache(maxsize=_REMEMBERED)(count)
-    return lambda text: remembered(text) if len(text) <= _SHORT else count(text)
+    remembered = lru_cache(maxsize=8_192)(count)
+    return lambda text: remembered(text) if len(text) <= 256 else count(text)
 
 
 class Price(NamedTuple):
@@ -72,7 +67,6 @@ class Price(NamedTuple):
 
     count: Count
     image_tokens: int
-    pace: Pace | None = None  # of the session's decisions, which keeps what it takes long to work out
 
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""
@@ -100,20 +94,11 @@ def shrink_message(
     """
     if tokens <= cap:
         return Shrunk(message, tokens)
-
-    def shrunk() -> Shrunk:
-        key = content_key(message)
-        if key != "parts" and not is_untyped(message):
-            return _shrunk(message, tokens, cap, price, mute, thinking)
-        shown, cost = _shrunk(as_typed(message), tokens, cap, price, mute, thinking)
-        return Shrunk(as_untyped(shown, key), cost)
-
-    lists = [value for value in message.values() if isinstance(value, list)]
-    if price.pace is None or not (tokens > _LONG or sum(map(len, lists)) > _MANY):
-        return shrunk()
-    # known by its values, which are kept with what is made of them
-    name = ("shrunk", cap, mute, thinking, *((key, id(value)) for key, value in message.items()))
-    return price.pace.once_apart(name, lambda: (message, shrunk()))[1]
+    key = content_key(message)
+    if key != "parts" and not is_untyped(message):
+        return _shrunk(message, tokens, cap, price, mute, thinking)
+    shown, cost = _shrunk(as_typed(message), tokens, cap, price, mute, thinking)
+    return Shrunk(as_untyped(shown, key), cost)
 
 
 def _shrunk(message: Message, tokens: int, cap: int, price: Price, mute: bool, thinking: bool) -> Shrunk:

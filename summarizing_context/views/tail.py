@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from functools import partial
 from itertools import islice
 from math import inf
 from typing import NamedTuple
 
-from summarizing_context.concurrency import Pace
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.repairs import NOTES, Passing, Piece, Repair, note, present, show_interrupted
@@ -31,12 +29,6 @@ from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, Price, shri
 _SAME_PRICE = frozenset({"content_none", "chain_dropped"})
 
 _UNBOUND = Bounds()
-
-_SPENT_AT_ONCE = 16  # messages shown, after which a pace is told
-
-_SHRUNK = 8  # times what it takes to show a message whole
-
-_PARTS = 16  # of a group that are paired in the time in which one message is shown
 
 WHOLE_GROUPS = -1  # of `Tail.since`
 
@@ -122,7 +114,6 @@ class Tail:
         staying: Collection[int] = (),
         passing: Sequence[Passing] = (),
         most: float = inf,
-        pace: Pace | None = None,
         thinking_from: float = inf,
     ) -> None:
         """Show a group, or what is new of an open one.
@@ -136,7 +127,6 @@ class Tail:
             most: stop once the tail costs more tokens.
             thinking_from: the message that an answer goes on from. In the open turn, thinking that a provider wants
                 back stays whole; where everything is tighter than tight, from this entry on.
-            pace: may pause; given the group again, the tail goes on from there.
         """
         name = (group[0].seq, len(group), len(passing), closed)
         self._thinking_from = thinking_from
@@ -146,12 +136,9 @@ class Tail:
                 self._taking = name, [*alone, *(each for each in passing if each.message is not None)]
             else:
                 self._taking = name, show_interrupted(group, passing, closed=closed)
-            if pace is not None and (work := sum(1 + len(read.reading.parts) for read in group) // _PARTS):
-                pace.spend(work)
             dropped = (isinstance(each, Piece) and "pair_dropped" in each.repairs for each in self._taking[1])
             self.is_stale = self.is_stale or any(islice(dropped, self._open_items))
         costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
-        work = 0
         for piece in islice(self._taking[1], self._open_items, None):
             if isinstance(piece, Passing):
                 self._pass(piece)
@@ -160,12 +147,6 @@ class Tail:
             self._open_items += 1
             if self.tokens > most:
                 return
-            work += _SHRUNK if self.items[-1].left_out else 1
-            if pace is not None and work >= _SPENT_AT_ONCE:
-                pace.spend(work)
-                work = 0
-        if pace is not None and work:
-            pace.spend(work)
         if closed:
             self.ephemeral_count += sum(each.message is not None for each in passing)
             self.next, self._taking = group[-1].seq + 1, None
@@ -309,98 +290,41 @@ def _alone(read: PlacedMessage) -> Piece:
     return Piece(read.seq, *present(read.message))
 
 
-_LONG = 400_000  # bytes of a message that is read in a thread
-
-_MANY = 400  # calls or blocks of one, about
-
-_BRIEF = 10_000  # bytes of one that cannot have so many
-
-
-class MessageReader:
-    """The log as a decision reads it: each message once, long ones in a thread."""
-
-    def __init__(self, log: MessageLog, pace: Pace) -> None:
-        self.log = log
-        self.pace = pace
-
-    def read(self, index: int) -> tuple[PlacedMessage, int]:
-        """Return a log entry, read, and its cost."""
-        entry, cost = self.log.entries[index], self.log.cost(index)
-        if (fresh := entry.fresh) is not None:
-            return PlacedMessage(index, *fresh), cost
-        name, data = ("read", entry, index), entry.data
-        if len(data) > _LONG or (len(data) > _BRIEF and data.count(b"{") > _MANY):
-            return self.pace.once_apart(name, partial(entry.read, index)), cost
-        return self.pace.once(name, lambda: self.log.read(index)[0], 1), cost
-
-    def cost(self, index: int) -> int:
-        """Return the tokens that a log entry costs when it is sent."""
-        return self.log.cost(index)
-
-    def group(self, number: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
-        """Return the messages of a closed group, read, and their costs."""
-        return self.between(*self.log.group_range(number))
-
-    def group_at(self, start: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
-        """Return the messages of the closed group that begins there, read, and their costs."""
-        return self.group(bisect_left(self.log.group_starts, start))
-
-    def between(self, start: int, stop: int) -> tuple[Sequence[PlacedMessage], Sequence[int]]:
-        """Return log entries, read, and their costs."""
-
-        def read() -> tuple[Sequence[PlacedMessage], Sequence[int]]:
-            found = [self.read(index) for index in range(start, stop)]
-            return [read for read, _ in found], [cost for _, cost in found]
-
-        return self.pace.once(("between", self.log.name, start, stop), read)
-
-
-def extend_tail(reader: MessageReader, tail: Tail, most: float = inf) -> None:
+def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
     """Show a tail what it has not shown yet. Costs what is new, not what the log holds.
 
     A tail that comes to cost more than `most` tokens is of no use: it is left as it is.
     """
-    log = reader.log
 
-    def take(start: int, stop: int, *, closed: bool) -> None:
-        group, costs = reader.between(start, stop)
-        passing, staying = log.passing_within(tail.ephemeral_count, start, stop), log.staying(start, stop)
+    while tail.tokens <= most:
+        for passing in log.passing(tail.ephemeral_count, tail.next):  # between the groups
+            if passing.before > tail.start or tail.start == log.leading_count:
+                tail.pass_by(passing)
+            tail.ephemeral_count += 1
+        start, closed = tail.next, tail.next < log.closed_groups_stop
+        stop = log.group_stop(start)
+        if start == stop:
+            return
+        group, costs = log.between(start, stop)
         tail.take(
             group,
             costs,
             closed=closed,
-            staying=staying,
-            passing=passing,
+            staying=log.staying(start, stop),
+            passing=log.passing_within(tail.ephemeral_count, start, stop),
             most=most,
-            pace=reader.pace,
             thinking_from=log.thinking_from,
         )
-
-    for number in range(bisect_left(log.group_starts, tail.next), len(log.group_starts)):
-        _feed_ephemeral(log, tail)
-        take(*log.group_range(number), closed=True)
-        if tail.tokens > most:
+        if not closed:
             return
-    _feed_ephemeral(log, tail)
-    if len(log.entries) > log.closed_groups_stop:
-        take(log.closed_groups_stop, len(log.entries), closed=False)
 
 
-def _feed_ephemeral(log: MessageLog, tail: Tail) -> None:
-    if tail.ephemeral_count == len(log.ephemeral):
-        return
-    for passing in log.passing(tail.ephemeral_count, tail.next):
-        if passing.before > tail.start or tail.start == log.leading_count:
-            tail.pass_by(passing)
-        tail.ephemeral_count += 1
-
-
-def tail_at(reader: MessageReader, price: Price, shown: Tail, stop: int, room: Room, since: int) -> Tail:
+def tail_at(log: MessageLog, price: Price, shown: Tail, stop: int, room: Room, since: int) -> Tail:
     """Return the tail from entry `stop` on: that which is `shown`, cut shorter, or where it has to differ, a new one.
 
     One that costs more than its room is not made to its end.
     """
-    log, bounds = reader.log, reader.log.bounds()
+    bounds = log.bounds()
     is_tight = room.squeeze >= TIGHT  # then ephemeral messages before the first group give way too
     is_shorter = shown.room == room and since == WHOLE_GROUPS and stop >= shown.start + is_tight
     is_eased = shown.is_eased and stop > shown.start  # what it shows whole is cut beside a header
@@ -408,16 +332,12 @@ def tail_at(reader: MessageReader, price: Price, shown: Tail, stop: int, room: R
     if is_shorter and not (is_eased or is_alone or room.is_bare) and not shown.binds(stop, bounds):
         return shown.cut_at(stop, bounds)
 
-    def begun() -> Tail:
-        tail = Tail(stop, room, price, bounds, since=since, whole_log=stop == log.leading_count)
-        if is_tight:  # ephemeral messages give way, those before the first group or all; but never the newest message
-            most = len(log.ephemeral) - bool(log.ephemeral and log.ephemeral[-1][0] == len(log))
-            before = bisect_right(log.ephemeral, stop, key=lambda one: one[0])
-            tail.ephemeral_count = most if room.is_bare or since != WHOLE_GROUPS else min(most, before)
-        return tail
-
-    tail = reader.pace.once(("tail", log.name, stop, room, since), begun)
-    extend_tail(reader, tail, room.tokens)
+    tail = Tail(stop, room, price, bounds, since=since, whole_log=stop == log.leading_count)
+    if is_tight:  # ephemeral messages give way, those before the first group or all; but never the newest message
+        most = len(log.ephemeral) - bool(log.ephemeral and log.ephemeral[-1][0] == len(log))
+        before = bisect_right(log.ephemeral, stop, key=lambda one: one[0])
+        tail.ephemeral_count = most if room.is_bare or since != WHOLE_GROUPS else min(most, before)
+    extend_tail(log, tail, room.tokens)
     return tail
 
 

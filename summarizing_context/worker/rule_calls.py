@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from summarizing_context.concurrency import Clock, WorkerThread
+from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError
 from summarizing_context.extraction.rules import Rule
 from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash
@@ -182,8 +182,10 @@ class RuleCalls:
         recipe: Recipe,
         clock: Clock,
         background: WorkerThread,
+        foreground: Foreground,
     ) -> None:
         self._log = log
+        self._foreground = foreground
         self._store = store
         self._session_id = settings.session_id
         self._caller = caller
@@ -260,6 +262,7 @@ class RuleCalls:
         verdicts = {message.entry.data: Verdict() for message in batch.messages if not message.text}
         if batch.spoken:
             verdicts |= await self._verdicts(batch)
+        await self._foreground.thawed()
         await self._store.save_rules(self._session_id, log.judge(verdicts))  # of messages that are still in the log
 
     async def _verdicts(self, batch: _Batch) -> dict[bytes, Verdict]:

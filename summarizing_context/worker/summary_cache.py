@@ -6,13 +6,12 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, get_args
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.segments import render_entries
 from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText, stand_ins
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
@@ -36,9 +35,6 @@ _SKIM_TOKENS = 100
 _SHORT = 60  # tokens below which a provisional text is skimmed
 
 
-_Pass = Literal["thorough", "skim", "rollup"]
-
-
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass; `every` is
     after how many messages a piece of the open segment is summarized ahead, if messages are counted."""
@@ -60,8 +56,6 @@ class SummaryCache:
         self._given_up: dict[str, NodeText] = {}  # what merges take where no summary could be had, by range hash
         self._made: dict[str, NodeText] = {}  # extractive ones of segments, by range hash, until a summary is ready
         self._merged: dict[Node, tuple[str, NodeText]] = {}  # extractive merges with their hashes, likewise
-        self._read: dict[tuple[str, _Pass], str] = {}  # what `reader` has read, by range hash
-        self._passes: dict[str, _Pass] = {}  # by which segments are read that have no text yet
         self._nodes: dict[Node, NodeText] = {}  # stand-ins and merges
         self._rollup_hashes: dict[Node, str] = {}
         self._seen: set[str] = set()
@@ -75,7 +69,6 @@ class SummaryCache:
     def begin(self) -> None:
         """An activation begins: it may read so much at leisure."""
         self._allowance = _FULL_READ
-        self._passes.clear()
 
     def request(self, view: CoveredRange, focus: Focus | None) -> None:
         """Have the model make what such a view would show."""
@@ -130,7 +123,6 @@ class SummaryCache:
         self._nodes.clear()
         self._rollup_hashes.clear()
         self._drops.clear()
-        self._read.clear()
         self.keep_headers(())
         self._soon = 0
         self._seen_stop = 0
@@ -170,31 +162,9 @@ class SummaryCache:
         hash = self.hash_of(node)
         return hash is not None and (hash in self._ready or (node.width == 1 and self._is_own_summary(node)))
 
-    def is_known(self, node: Node) -> bool:
-        """Whether the text of a node need not be worked out."""
-        if node in self._nodes or self.is_ready(node):
-            return True
-        return node.width == 1 and self._log.hashes[node.start] in self._made
-
     def is_more_than_stand_in(self, node: Node) -> bool:
         """Whether the text of a node is one of the session's own maker: that of the extractive pass is made at once."""
         return self.is_ready(node) or self._maker == "extractive"
-
-    def reader(self, nodes: Iterable[Node]) -> Callable[[], None] | None:
-        """Read in any thread what `text_of` has to read for those of these nodes that have no text yet; None where
-        that is nothing. The children of a merge have their texts."""
-        works: dict[tuple[str, _Pass], Callable[[], str]] = {}
-        for node in nodes:
-            if not self.is_known(node):
-                key, work = self._leaf_reader(node.start) if node.width == 1 else self._merge_reader(node)
-                if key not in self._read and self._merge_of(key[0]) is None:
-                    works[key] = work
-
-        def read() -> None:
-            for key, work in works.items():
-                self._read[key] = work()
-
-        return read if works else None
 
     def passes_of_new(self, node: Node) -> int:
         """Through how many summarizations a summary of `node` made now has gone."""
@@ -209,8 +179,6 @@ class SummaryCache:
         self._seen.add(hash)
         self._made.pop(hash, None)  # what stood in for it is not needed any longer
         self._merged.pop(node, None)
-        for by in get_args(_Pass):
-            self._read.pop((hash, by), None)
         if self.hash_of(node) == hash:
             self._forget(node)
         else:  # the log was replaced meanwhile: the content may stand somewhere else now
@@ -295,17 +263,14 @@ class SummaryCache:
         fits = estimate_text(made.text) <= max_tokens
         return made if fits else made._replace(text=self._extracts.cut(made.text, max_tokens))
 
-    def piece_reader(self, piece: range, max_tokens: int) -> Callable[[], NodeText]:
-        """What gives the extractive text of such groups, in any thread."""
-        entries, extracts = self._log.entries[piece.start : piece.stop], self._extracts
-
-        def read() -> NodeText:
-            content = render_entries(entries, thinking=self._log.thinking)
-            if max_tokens < _SHORT:
-                return NodeText(extracts.skim(content, max_tokens), "provisional", 1)
-            return NodeText(extracts.thorough(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
-
-        return read
+    def piece_text(self, piece: range, max_tokens: int, most: int) -> NodeText:
+        """What stands for such groups: a model's summary in at most `most` tokens, or an extract in `max_tokens`."""
+        if (ready := self.ready_piece(piece, most)) is not None:
+            return ready
+        content, extracts = self._log.render(piece.start, piece.stop), self._extracts
+        if max_tokens < _SHORT:
+            return NodeText(extracts.skim(content, max_tokens), "provisional", 1)
+        return NodeText(extracts.thorough(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
 
     def unseen_tokens(self, covered: int) -> int:
         """Return the unread tokens of the first `covered` segments."""
@@ -314,55 +279,38 @@ class SummaryCache:
         return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
 
     def _made_leaf(self, leaf: int) -> NodeText:
-        """What the extractive pass makes of a segment."""
-        if (found := self._made.get(self._log.hashes[leaf])) is None:
-            (hash, by), work = self._leaf_reader(leaf)
-            text = self._taken((hash, by), work)
-            del self._passes[hash]
-            own = by == "thorough" and self._maker == "extractive"
+        """What the extractive pass makes of a segment: read thoroughly as long as the activation's allowance lasts."""
+        hash, segment, extracts = self._log.hashes[leaf], self._log.segments[leaf], self._extracts
+        if (found := self._made.get(hash)) is None:
+            self._allowance -= segment.size // segment.parts
+            if is_thorough := self._allowance >= 0:
+                text = extracts.thorough(self._log.content(leaf), kind="segment", max_tokens=self._cap)
+            else:
+                text = extracts.skim(self._log.content(leaf), min(_SKIM_TOKENS, self._cap))
+            own = is_thorough and self._maker == "extractive"
             found = self._made[hash] = NodeText(text, "extractive" if own else "stand-in", 1)
             self._seen.add(hash)
         return found
-
-    def _leaf_reader(self, leaf: int) -> tuple[tuple[str, _Pass], Callable[[], str]]:
-        """What reads a segment: thoroughly as long as the activation's allowance lasts. The pass is chosen once."""
-        hash, segment = self._log.hashes[leaf], self._log.segments[leaf]
-        if hash not in self._passes:
-            self._allowance -= segment.size // segment.parts
-            self._passes[hash] = "thorough" if self._allowance >= 0 else "skim"
-        by, source, extracts, cap = self._passes[hash], self._log.source(leaf), self._extracts, self._cap
-        if by == "skim":
-            return (hash, by), lambda: extracts.skim(source(), min(_SKIM_TOKENS, cap))
-        return (hash, by), lambda: extracts.thorough(source(), kind="segment", max_tokens=cap)
-
-    def _taken(self, key: tuple[str, _Pass], work: Callable[[], str]) -> str:
-        """What a thread has read, or else what is read now."""
-        found = self._read.pop(key, None)
-        return work() if found is None else found
 
     def _merge(self, node: Node) -> NodeText:
         if (hash := self.hash_of(node)) is not None and (ready := self._ready.get(hash)) is not None:
             return ready
         children = [self.text_of(child) for child in node.children]
-        key, work = self._merge_reader(node)
-        if (found := self._merge_of(key[0])) is not None:
+        texts = [child.text for child in children]
+        hash = rollup_hash(node.rank, list(map(output_hash, texts)))
+        if (found := self._merge_of(hash)) is not None:
             return found
         own = self._maker == "extractive" and all(child.made_by != "stand-in" for child in children)
         made_by: Maker = "extractive" if own else "stand-in"
-        found = NodeText(self._taken(key, work), made_by, 1 + max(child.passes for child in children))
-        self._merged[node] = key[0], found
+        text = self._extracts.thorough(render_children(texts), kind="rollup", max_tokens=self._sizes.merge)
+        found = NodeText(text, made_by, 1 + max(child.passes for child in children))
+        self._merged[node] = hash, found
         return found
 
     def _merge_of(self, hash: str) -> NodeText | None:
         """A merge of these texts that is there, wherever it stands."""
-        made = (text for known, text in self._merged.values() if known == hash)
+        made = (text for known, text in list(self._merged.values()) if known == hash)
         return self._ready.get(hash) or next(made, None)
-
-    def _merge_reader(self, node: Node) -> tuple[tuple[str, _Pass], Callable[[], str]]:
-        """What merges the texts of a node's children."""
-        texts, extracts, most = [self.text_of(child).text for child in node.children], self._extracts, self._sizes.merge
-        hash = rollup_hash(node.rank, list(map(output_hash, texts)))
-        return (hash, "rollup"), lambda: extracts.thorough(render_children(texts), kind="rollup", max_tokens=most)
 
     def _is_own_summary(self, leaf: Node) -> bool:
         """Whether a segment is so short that its own text stands for it; then that is ready."""

@@ -218,6 +218,7 @@ class Worker:
         try:
             unread = ledger.ahead()
             found, failure = await self._background.run(partial(unread.read, self._background.yield_now))
+            await self._foreground.thawed()
             with self._foreground.call():  # summaries give way: of a large step there is much to note
                 ledger.take(unread, found)
         except Exception as error:
@@ -301,6 +302,7 @@ class Worker:
             await self._foreground.wait_gap()
             key = self._jobs.key(want)
             async with paid_once(self._store, self._recipe, key, self):
+                await self._foreground.thawed()
                 if not (await self._find([want]) or self._take_made(want)):
                     if not self._is_wanted(want):
                         return
@@ -348,6 +350,7 @@ class Worker:
         ranges = {key: self._entries(want) for key, want in keys.items()}
         places = {key: (entries.start, entries.stop) for key, entries in ranges.items() if entries is not None}
         found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
+        await self._foreground.thawed()
         for key, summary in (found or {}).items():
             self._keep(keys[key], summary.text)
         if found is None:
@@ -359,6 +362,7 @@ class Worker:
         if asked := {other: key for key, keys_of in others.items() for other in keys_of}:
             places = {other: places[key] for other, key in asked.items() if key in places}
             found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), places)) or {}
+            await self._foreground.thawed()
             for key, other_keys in others.items():
                 if (text := next((found[other].text for other in other_keys if other in found), None)) is not None:
                     self._keep(missing.pop(key), text)
@@ -395,6 +399,7 @@ class Worker:
                 while len(self._unsaved) > _MOST_UNSAVED:
                     self._unsaved.pop(next(iter(self._unsaved)))
             text = kept.text if kept is not None else text
+        await self._foreground.thawed()
         self._keep(want, text)
         usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
         about = {"range_hash": want.hash, "rank": job.rank, "duration": duration}
@@ -428,6 +433,7 @@ class Worker:
         except Exception as error:
             logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
         else:
+            await self._foreground.thawed()
             self._summaries.give_up(want.hash, text)
 
     async def _guarded(self, work: Awaitable[Found]) -> Found | None:
