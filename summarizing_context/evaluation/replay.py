@@ -19,7 +19,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.evaluation.outcomes import for_each
-from summarizing_context.messages.reading import charged_texts, read_message
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter, estimate_text
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings, without_default_cap
@@ -198,7 +198,7 @@ class Costs:
         if key not in self._known:
             checked = dict(message)
             reading = read_message(checked)
-            texts = sum(map(self.count, charged_texts(checked, reading)))
+            texts = sum(map(self.count, reading.charged))
             self._known[key] = MESSAGE_TOKENS + texts + self.image_tokens * reading.media
         return self._known[key]
 
