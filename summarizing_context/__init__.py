@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from summarizing_context.assembly import open_context
     from summarizing_context.commands import CommandResult
     from summarizing_context.context import SummarizingContext
-    from summarizing_context.extraction.ledger import Fact
     from summarizing_context.log.kept_texts import Plan
+    from summarizing_context.log.ledger import Fact
     from summarizing_context.log.message_log import OpenCall
     from summarizing_context.log.pins import Pin
     from summarizing_context.log.rules import StandingRule
@@ -139,7 +139,7 @@ _HOMES = {  # where the names stand that are loaded when they are first used
     "BudgetReport": "sessions.statistics",
     "Checkpoint": "stores.base",
     "CommandResult": "commands",
-    "Fact": "extraction.ledger",
+    "Fact": "log.ledger",
     "FollowReport": "sessions.follower",
     "LedgerRule": "settings.ledger_rules",
     "Memory": "retrieval.memory",

@@ -36,7 +36,7 @@ from summarizing_context.retrieval.memory_extraction import (
 from summarizing_context.sessions.announcements import make_notify
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.addresses import check_scheme, is_address
-from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
+from summarizing_context.settings.ledger_rules import LedgerRule, ToolRules, check_rules
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
@@ -189,20 +189,20 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
 
         rules = RuleReader()
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
-        plans = PlanTools(ledger_rules)
+        tool_rules = ToolRules(ledger_rules)
         log = MessageLog(
             limits,
             settings.image_tokens,
             keep_system=options.keep_system,
             reader=rules,
-            plans=plans,
+            plans=tool_rules,
             thinking=settings.summarize_thinking,
         )
         sizes = summary_sizes(settings)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None else max(1, counted // 2)
         summaries = SummaryCache(log, Extracts(), maker=recipe.maker, sizes=sizes, every=every)
-        ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), error_line, quotes))
+        ledger = SessionLedger(log, CallReader(tool_rules, error_line, quotes))
 
         # what makes the summaries, in the background
         rule_calls = None
@@ -225,7 +225,6 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
             foreground=foreground,
             background=background,
             notify=notify,
-            ledger=ledger,
             rules=rule_calls,
             read_only=options.read_only,
             origin=origin,

@@ -11,10 +11,10 @@ import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
 from summarizing_context.log.host_history import Comparison, HostRow, compare, read_rows
 from summarizing_context.log.kept_texts import Plan
+from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule

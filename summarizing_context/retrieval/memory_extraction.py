@@ -261,7 +261,7 @@ class OfflineMemoryReader:
         rules = self._log.rules.facts()
         ended = {_flat(fact.value) for fact in rules if fact.superseded}
         facts = [fact for fact in rules if not fact.superseded]
-        facts += (fact for fact in self._ledger.newest_facts() if fact.kind == "decision")
+        facts += (fact for fact in self._ledger.facts() if fact.kind == "decision")
         said = {_flat(fact.value) for fact in facts}
         valid = [
             Item("preference" if fact.kind == "constraint" else "decision", "", _flat(fact.value), fact.start, HUMAN)

@@ -251,11 +251,9 @@ def ledger(draft: Draft) -> Iterable[str]:
     sources, room = draft.sources, draft.room
     cap = 0 if room.squeeze or sources.truncates else int(sources.settings.ledger_share * room.shared)
     if sources.ledger is not None and cap:
-        if (unread := sources.ledger.for_a_thread()) is not None:
-            name = "ledger", unread.version, unread.groups[0][0]
-            found, failure = sources.reader.pace.once_apart(name, unread.read)
-            if failure is None:  # else it is read again, and told then
-                sources.ledger.take(unread, found)
+        if len((unread := sources.ledger.unread()).groups) > 8:  # fewer are read sooner than a thread starts
+            name, read = ("ledger", unread.version, unread.start), sources.ledger.read
+            sources.ledger.take(*sources.reader.pace.once_apart(name, lambda: (unread, read(unread))))
         known = [node.text for node in draft.summaries.shown]
         yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.style.count)
 
