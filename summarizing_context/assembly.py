@@ -27,12 +27,7 @@ from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder, check_embedder
-from summarizing_context.retrieval.memory_extraction import (
-    MemoryExtractor,
-    ModelMemoryReader,
-    OfflineMemoryReader,
-    UnreadPieces,
-)
+from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.announcements import make_notify
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.addresses import check_scheme, is_address
@@ -235,19 +230,16 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         # what learns memories: the model that makes the summaries, or rules where there is none
         learner = None
         if settings.memory_extract and not options.read_only:
-            pieces = UnreadPieces(log, summaries, recipe.redact)
-            offline = OfflineMemoryReader(log, ledger, summaries, sizes.leaf, redact)
-            reader: ModelMemoryReader | OfflineMemoryReader = offline
-            if recipe.maker == "model":
-                reader = ModelMemoryReader(
-                    pieces, store=store, session_id=settings.session_id, caller=caller, recipe=recipe
-                )
             learner = MemoryExtractor(
-                pieces,
-                reader,
-                offline,
-                store.memories,
-                MemoryScope(settings.project, settings.session_id),
+                log,
+                ledger,
+                summaries,
+                store=store,
+                scope=MemoryScope(settings.project, settings.session_id),
+                caller=caller if recipe.maker == "model" else None,
+                recipe=recipe,
+                cap=sizes.leaf,
+                redact=redact,
                 clock=clock,
                 cooldown=settings.breaker_cooldown,
                 notify=notify,
