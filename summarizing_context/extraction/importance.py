@@ -20,7 +20,6 @@ a change stays while it is new or if it is used again, and what has no trait nev
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from zlib import crc32
@@ -110,29 +109,28 @@ class ImportanceIndex:
     """The groups of a growing log by what makes them important."""
 
     def __init__(self) -> None:
-        self._flags = array("B")
-        self._uses = array("B")
-        self._names: list[tuple[int, ...]] = []
+        self._flags: list[int] = []
+        self._uses: list[int] = []  # by later groups
+        self._names: list[Collection[int]] = []
         self._by_name: dict[int, list[int]] = {}  # groups that may still be used again
 
     def add(self, members: Iterable[tuple[Traits, bool]], strengths: Collection[str] = ()) -> None:
         """Take in the next closed group: the traits of each message and whether it is critical, and the strengths of
         the rules that it states."""
         flags = _STRICT if "must" in strengths else _SOFT if "prefer" in strengths else 0
-        names = dict[int, None]()
+        names = set[int]()
         for traits, critical in members:
             flags |= traits.flags | _CRITICAL * critical
-            names.update(dict.fromkeys(traits.names))
-        self._add(flags, tuple(names))
+            names.update(traits.names)
+        self._add(flags, names)
 
-    def _add(self, flags: int, names: tuple[int, ...]) -> None:
-        for old in {old for name in names for old in self._by_name.get(name, ())}:
+    def _add(self, flags: int, names: Collection[int]) -> None:
+        used = {old for name in names for old in self._by_name.get(name, ()) if self._uses[old] < _MOST_USES}
+        for old in used:
             self._uses[old] += 1
-            if self._uses[old] == _MOST_USES:
-                for name in self._names[old]:
-                    self._by_name[name].remove(old)
         for name in names:
-            self._by_name.setdefault(name, []).append(len(self._flags))
+            may = [old for old in self._by_name.get(name, ()) if self._uses[old] < _MOST_USES]
+            self._by_name[name] = [*may, len(self._flags)]
         self._flags.append(flags)
         self._uses.append(0)
         self._names.append(names)

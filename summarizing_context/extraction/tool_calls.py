@@ -53,8 +53,9 @@ _NAMED = re.compile(r'"([\w-]{1,40})"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 _VALUES = 200  # of the arguments of one call
 
 
-def read_arguments(text: str) -> list[tuple[str, str]]:
-    """Return the arguments as names and texts, nested ones too; a text that is no JSON has no name."""
+def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]:
+    """Return the arguments as names and texts, nested ones too, with `numbers` also these; what is no JSON has no
+    name."""
     if len(text) > _HUGE:
         return [(key, value) for part in (text[:4_000], text[-4_000:]) for key, value in _NAMED.findall(part)]
     try:
@@ -69,8 +70,8 @@ def read_arguments(text: str) -> list[tuple[str, str]]:
     def collect(name: str, value: Any, depth: int) -> None:
         if len(found) >= _VALUES or depth < 0:
             return
-        if isinstance(value, str):
-            found.append((name, value))
+        if isinstance(value, str) or (numbers and type(value) in (int, float)):
+            found.append((name, str(value)))
         elif isinstance(value, dict):
             for key, inner in value.items():
                 collect(key, inner, depth - 1)
