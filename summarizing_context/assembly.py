@@ -238,7 +238,6 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
                 scope=MemoryScope(settings.project, settings.session_id),
                 caller=caller if recipe.maker == "model" else None,
                 recipe=recipe,
-                cap=sizes.leaf,
                 redact=redact,
                 clock=clock,
                 cooldown=settings.breaker_cooldown,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -44,7 +43,6 @@ from summarizing_context.worker.summary_cache import SummaryCache
 
 _MOST = 50  # takeaways of one session without a model, the newest
 _LONGEST = 2_000  # characters
-_CUT = "…"  # where a line of a summary was cut
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +60,8 @@ class _Piece(NamedTuple):
 class MemoryExtractor:
     """What one session teaches. All methods belong to its event loop; none but the waiting ones wait.
 
-    A `caller` reads piece by piece what it has summarized. Without one, rules read all at once: constraints, decisions
-    and definitions that later sessions need.
+    A `caller` reads piece by piece what it has summarized. Without one, rules read all at once what the human said:
+    constraints, decisions and definitions.
     """
 
     def __init__(
@@ -76,7 +74,6 @@ class MemoryExtractor:
         scope: MemoryScope,
         caller: Caller | None,
         recipe: Recipe,
-        cap: int,  # tokens of a summary
         redact: Redact | None,
         clock: Clock,
         cooldown: float,
@@ -84,7 +81,7 @@ class MemoryExtractor:
     ) -> None:
         self._log, self._ledger, self._summaries = log, ledger, summaries
         self._store, self._memory_store, self._scope = store, store.memories, scope
-        self._caller, self._recipe, self._cap, self._redact = caller, recipe, cap, redact
+        self._caller, self._recipe, self._redact = caller, recipe, redact
         self._clock, self._notify = clock, notify
         self._retries = RetrySchedule(cooldown)
         self._task: asyncio.Task[None] | None = None
@@ -300,95 +297,48 @@ class MemoryExtractor:
     # By rules.
 
     async def _read_by_rules(self, pieces: Sequence[_Piece]) -> tuple[list[Item], list[str]]:
-        """Return the constraints, decisions and facts of some pieces of the log, oldest first, each once, and what was
-        said before and holds no longer. First what the human said, then what summaries tell of decisions besides."""
+        """Return the constraints, decisions and facts that the human stated in some pieces of the log, oldest first,
+        each once, and what was said before and holds no longer."""
         log = self._log.entries
-        ranges = sorted({(piece.start, piece.stop) for piece in pieces})
+        within = sorted({index for piece in pieces for index in range(piece.start, piece.stop)})
         rules = self._log.rules.facts()
         facts = [fact for fact in rules if not fact.superseded]
         facts += (fact for fact in self._ledger.facts() if fact.kind == "decision")
         said = {_flat(fact.value) for fact in facts}
         gone = sorted({_flat(fact.value) for fact in rules if fact.superseded} - said)
-        valid = [
+        found = [
             Item("preference" if fact.kind == "constraint" else "decision", "", _flat(fact.value), fact.start, HUMAN)
             for fact in facts
-            if any(start <= fact.start < stop for start, stop in ranges)
         ]
-        defined = (
-            Item("fact", one.subject, _flat(one.sentence), index, HUMAN, one.relation)
-            for start, stop in ranges
-            for index in range(start, stop)
-            if log[index].facts.human
-            for one in definitions(log[index].read(index).reading.typed)
-        )
-        known = said | {item.text for item in valid}
-        valid += [item for item in defined if item.text not in known]
-        items = list({item.text: item for item in sorted(valid, key=lambda item: item.message)}.values())[-_MOST:]
-
-        # what summaries tell besides, the newest first
-        lines: dict[str, bool] = {}  # whether a model wrote it
-        for line, by_model in self._decisions(pieces):
-            if len(items) + len(lines) >= _MOST:
-                break
-            start, cut, _ = line.partition(_CUT)
-            is_begun = bool(cut and start) and any(value.startswith(start.strip()) for value in said)
-            if line not in said and not is_begun:
-                lines[line] = lines.get(line, True) and by_model
-        items = [*(Item("decision", "", line, -1, "summary") for line in reversed(lines)), *items]
-        items = [item._replace(text=item.text[:_LONGEST]) for item in items]
+        for index in within:
+            if log[index].facts.human:
+                defined = definitions(log[index].read(index).reading.typed)
+                items = (Item("fact", one.subject, _flat(one.sentence), index, HUMAN, one.relation) for one in defined)
+                found += (item for item in items if item.text not in said)
+        known = set(within)
+        read = {item.text: item for item in sorted(found, key=lambda item: item.message) if item.message in known}
+        newest = [item._replace(text=item.text[:_LONGEST]) for item in list(read.values())[-_MOST:]]
         if (redact := self._redact) is None:
-            return items, gone
+            return newest, gone
 
-        # What is learnt leaves its session, so it is redacted. What was copied from the log may hold a part of what is
-        # only known as a secret as a whole, unless it stands in what is left of its message, or, where no single one
-        # says it, of all of them. A model was told no more than that.
-        made = {line[:_LONGEST] for line, by_model in lines.items() if by_model}
-        copied = [item for item in items if item.message >= 0 or item.text not in made]
-        sources = {item.message: [log[item.message]] for item in copied if item.message >= 0}
-        if any(item.message < 0 for item in copied):
-            sources[-1] = [entry for start, stop in ranges for entry in log[start:stop]]
+        # What is learnt leaves its session, so it is redacted. It may hold a part of what is only known as a secret as
+        # a whole, unless it stands in what is left of its message.
+        sources = {item.message: log[item.message] for item in newest}
 
         def clean() -> tuple[list[Item], list[str]]:
             left: dict[int, str] = {}
-            for message, entries in sources.items():
-                reads = [entry.read(0) for entry in entries]
-                texts = [text for read in reads for text in redact_reading(read.message, read.reading, redact).texts]
-                left[message] = _flat("\n".join(texts))
+            for message, entry in sources.items():
+                source = entry.read(message)
+                left[message] = _flat("\n".join(redact_reading(source.message, source.reading, redact).texts))
             kept: list[Item] = []
-            for item in items:
+            for item in newest:
                 text, about = _flat(redact(item.text)), redact(item.about)
-                if item in copied:
-                    if not all(part.strip() in left[item.message] for part in text.split(_CUT)):
-                        continue
-                    if bare_subject(about).casefold() not in left[item.message].casefold():
-                        about = ""
-                kept.append(item._replace(text=text, about=about))
+                if text in left[item.message]:
+                    is_left = bare_subject(about).casefold() in left[item.message].casefold()
+                    kept.append(item._replace(text=text, about=about if is_left else ""))
             return kept, list(map(redact, gone))
 
         return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
-
-    def _decisions(self, pieces: Sequence[_Piece]) -> Iterator[tuple[str, bool]]:
-        """Yield lines of the section that outlives a session, in what stands for the pieces, without the marks of a
-        quote, and whether a model wrote them; the last of the newest first, while there is time."""
-        log, until = self._log, time.monotonic() + 0.5  # seconds: some summaries are only made by that
-        for piece in sorted(pieces, reverse=True):
-            if time.monotonic() > until:
-                return
-            if piece.leaf < len(log.segments) and piece.hash == log.hashes[piece.leaf]:
-                made = self._summaries.text_of(Node.leaf(piece.leaf))
-            else:
-                entries = range(piece.start, piece.stop)
-                ready = self._summaries.ready_piece(entries, self._cap)
-                made = ready or self._summaries.piece_reader(entries, self._cap)()
-            found: list[str] = []
-            is_wanted = False
-            for line in made.text.splitlines():
-                if line.startswith("## "):
-                    is_wanted = line.strip() == "## Decisions"
-                elif is_wanted and line.startswith("- ") and line[2:] and not line.rstrip().endswith(" (superseded)"):
-                    bare = line[2:].strip().removesuffix(" (latest)")
-                    found.append(_flat(bare.removeprefix('"').removesuffix('"')))
-            yield from ((line, made.made_by == "model") for line in reversed(found))
 
 
 def _flat(text: str) -> str:
