@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import combinations
 from math import log, sqrt
 
 import anyio
@@ -170,31 +169,21 @@ class Recaller:
             age = len(hidden) - newest[value]
             return value not in used, value not in in_found, age * crowd[value], value
 
-        lines: dict[int, dict[str, list[str]]] = {}  # names by their folder, by message
-        legible: set[str] = set()  # parts of listed paths
+        lines: dict[int, list[str]] = {}  # by message
+        listed = ""
         for value in sorted(newest, key=rank):
-            if value in legible:
+            if f"/{value}/" in listed:  # the path of a listed file, or its name
                 continue
-            index, is_path = newest[value], "/" in value and "://" not in value and not set(value) & set("{},")
-            folder = value[: value.rindex("/") + 1] if is_path else ""
-            line = lines.get(index, {})
-            name = value[len(folder) :] if folder in line else value
-            cost = count(f" {name}") + (count(f"\n{index}:") if not line else 0)
+            index = newest[value]
+            cost = count(f" {value}") + (0 if index in lines else count(f"\n{index}:"))
             if cost > room:
                 if room < _LEAST_VALUE:
                     break
                 continue
             room -= cost
-            lines.setdefault(index, line).setdefault(folder, []).append(value[len(folder) :])
-            steps = value.split("/")
-            legible.update("/".join(steps[start:stop]) for start, stop in combinations(range(len(steps) + 1), 2))
-
-        listed: list[tuple[int, str]] = []
-        for index, line in sorted(lines.items()):  # paths of one folder stand together, as in `src/{app.py,page.py}`
-            texts = list(line.pop("", ()))
-            texts += (folder + (f"{{{','.join(names)}}}" if names[1:] else names[0]) for folder, names in line.items())
-            listed.append((index, f"{index}: {' '.join(texts)}"))
-        return listed
+            listed += f"/{value}/\n"
+            lines.setdefault(index, []).append(value)
+        return [(index, f"{index}: {' '.join(values)}") for index, values in sorted(lines.items())]
 
 
 def _values_of(index: int, entry: Entry) -> tuple[list[str], list[str]]:
