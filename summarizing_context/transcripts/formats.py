@@ -137,9 +137,7 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
 
     if len(content.faults) > sum(len(draft.messages) for draft in drafts):
         raise TranscriptError(content.faults[0])
-    told = next(
-        (draft for draft in drafts if draft.messages), drafts[0] if drafts else None
-    )  # it names what was damaged
+    told = next((draft for draft in drafts if draft.messages), next(iter(drafts), None))  # names what was damaged
     for draft in drafts:
         if draft is told:
             draft.skip("unreadable line", count=len(content.unreadable))
