@@ -210,7 +210,7 @@ class SummarizingContext:
         signed thinking of a finished turn, memories, or a log that was replaced or restored. Nothing is done. Of the
         request itself, its prompt, tools and provider, nothing is known yet."""
         self._check()
-        return self._session.would_compact(await self._memory.choose_for_now())
+        return self._session.would_compact(await self._memory.choose(for_now=True))
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave about the low water raw, if that frees anything. Asked again with nothing said since,
