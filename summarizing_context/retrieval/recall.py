@@ -8,8 +8,9 @@ for something, so excerpts get more of the page; a long one describes a situatio
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from math import log, sqrt
+from textwrap import wrap
 
 import anyio
 
@@ -40,6 +41,7 @@ _SHORT = 12  # words up to which a query asks for something
 _ASKED, _DESCRIBED = 0.5, 0.06  # share of the page for excerpts
 _LEAST, _LEAST_VALUE = 24, 5  # tokens of an excerpt, and for one more value
 _BYTES = 4_000_000  # of the newest hidden messages that are looked through for values
+_LONG = 400  # characters of a line, or of an argument, of which parts are shown
 _VALUES = "[exact values by message]"
 
 
@@ -193,7 +195,7 @@ def _values_of(index: int, entry: Entry) -> tuple[list[str], list[str]]:
         is_call = part.kind == "call"
         for text in part.texts:
             for value in [value for _, value in read_arguments(text, numbers=True)] if is_call else [text]:
-                is_use = is_call and len(value) <= 400  # a longer argument is content rather than a reference
+                is_use = is_call and len(value) <= _LONG  # a longer argument is content rather than a reference
                 (used if is_use else said).update(dict.fromkeys(exact_values(value)))
     return list(said), list(used)
 
@@ -203,7 +205,13 @@ def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count)
     the line before and after where there is room."""
     if len(text) <= 16 * tokens and count(text) <= tokens:
         return text
-    lines = [part for line in text.splitlines() for part in _parts_of_line(line) if part.strip()] or [""]
+    lines: list[str] = []
+    for line in text.splitlines():
+        if len(line) > _LONG:
+            lines += wrap(line, _LONG, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
+        elif line.strip():
+            lines.append(line)
+    lines = lines or [""]
     worth = [0.0] * len(lines)
     for at, line in enumerate(lines):
         lowered = line.lower()
@@ -227,16 +235,3 @@ def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count)
     if not kept:
         return cut_middle(lines[max(range(len(lines)), key=worth.__getitem__)], tokens * 2, tokens, count)
     return "\n".join(lines[at] if at - 1 in kept or not at else f"… {lines[at]}" for at in sorted(kept))
-
-
-def _parts_of_line(line: str) -> Iterator[str]:
-    """Yield a line; one of more than 400 characters in parts, cut between words."""
-    start = 0
-    while len(line) - start > 400:
-        at = line.rfind(" ", start + 200, start + 400)
-        at = at if at > 0 else start + 400
-        yield line[start:at]
-        start = at
-        while start < len(line) and line[start].isspace():
-            start += 1
-    yield line[start:]
