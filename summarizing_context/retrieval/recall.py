@@ -7,10 +7,10 @@ for something, so excerpts get more of the page; a long one describes a situatio
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from math import log, sqrt
-from textwrap import wrap
 
 import anyio
 
@@ -208,7 +208,7 @@ def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count)
     lines: list[str] = []
     for line in text.splitlines():
         if len(line) > _LONG:
-            lines += wrap(line, _LONG, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
+            lines += re.findall(r"\S.{0,399}(?!\S)|\S{1,400}", line)  # between words where it can be
         elif line.strip():
             lines.append(line)
     lines = lines or [""]
