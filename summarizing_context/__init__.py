@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from summarizing_context.assembly import open_context as open_context
     from summarizing_context.commands import CommandResult as CommandResult
     from summarizing_context.context import SummarizingContext as SummarizingContext
-    from summarizing_context.extraction.ledger import Fact as Fact
     from summarizing_context.log.kept_texts import Plan as Plan
+    from summarizing_context.log.ledger import Fact as Fact
     from summarizing_context.log.message_log import OpenCall as OpenCall
     from summarizing_context.log.pins import Pin as Pin
     from summarizing_context.log.rules import StandingRule as StandingRule
@@ -48,8 +48,8 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "assembly": "open_context",
     "commands": "CommandResult",
     "context": "SummarizingContext",
-    "extraction.ledger": "Fact",
     "log.kept_texts": "Plan",
+    "log.ledger": "Fact",
     "log.message_log": "OpenCall",
     "log.pins": "Pin",
     "log.rules": "StandingRule",

@@ -27,16 +27,11 @@ from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder, check_embedder
-from summarizing_context.retrieval.memory_extraction import (
-    MemoryExtractor,
-    ModelMemoryReader,
-    OfflineMemoryReader,
-    UnreadPieces,
-)
+from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.announcements import make_notify
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.addresses import check_scheme, is_address
-from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
+from summarizing_context.settings.ledger_rules import LedgerRule, ToolRules, check_rules
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
@@ -170,20 +165,20 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
 
         rules = RuleReader()
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
-        plans = PlanTools(ledger_rules)
+        tool_rules = ToolRules(ledger_rules)
         log = MessageLog(
             limits,
             settings.image_tokens,
             keep_system=options.keep_system,
             reader=rules,
-            plans=plans,
+            plans=tool_rules,
             thinking=settings.summarize_thinking,
         )
         sizes = summary_sizes(settings)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None else max(1, counted // 2)
         summaries = SummaryCache(log, Extracts(), maker=recipe.maker, sizes=sizes, every=every)
-        ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), error_line, quotes))
+        ledger = SessionLedger(log, CallReader(tool_rules, error_line, quotes))
 
         # what makes the summaries, in the background
         rule_calls = None
@@ -213,7 +208,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             foreground=foreground,
             background=background,
             notify=notify,
-            ledger=ledger,
             rules=rule_calls,
             read_only=options.read_only,
             origin=origin,
@@ -224,19 +218,15 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         # what learns memories: the model that makes the summaries, or rules where there is none
         learner = None
         if settings.memory_extract and not options.read_only:
-            pieces = UnreadPieces(log, summaries, recipe.redact)
-            offline = OfflineMemoryReader(log, ledger, summaries, sizes.leaf, redact)
-            reader: ModelMemoryReader | OfflineMemoryReader = offline
-            if recipe.maker == "model":
-                reader = ModelMemoryReader(
-                    pieces, store=store, session_id=settings.session_id, caller=caller, recipe=recipe
-                )
             learner = MemoryExtractor(
-                pieces,
-                reader,
-                offline,
-                store.memories,
-                MemoryScope(settings.project, settings.session_id),
+                log,
+                ledger,
+                summaries,
+                store=store,
+                scope=MemoryScope(settings.project, settings.session_id),
+                caller=caller if recipe.maker == "model" else None,
+                recipe=recipe,
+                redact=redact,
                 clock=clock,
                 cooldown=settings.breaker_cooldown,
                 notify=notify,

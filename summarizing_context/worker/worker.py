@@ -10,14 +10,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 import anyio
 
 from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText, Want
 from summarizing_context.messages.rendering import THOUGHT_ONLY
@@ -69,7 +67,6 @@ class Worker:
         foreground: Foreground,
         background: WorkerThread,
         notify: Callable[[str, dict[str, object]], None],
-        ledger: SessionLedger,
         rules: RuleCalls | None,
         read_only: bool,
         origin: Origin,
@@ -94,7 +91,6 @@ class Worker:
         self._foreground = foreground
         self._background = background
         self._tell = notify
-        self._ledger = ledger if settings.ledger_share else None
         self._rules = rules  # where a model is asked for them
         self._planner = Planner(
             summaries, rollups=settings.strategy == "hierarchical", blocks=recipe.maker == "extractive"
@@ -105,15 +101,12 @@ class Worker:
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
-        self._activates_soon = False  # a view is near its high water
         self._side_tasks = (  # work that summaries do not wait for: whether there is some, and one piece of it
-            _SideTask(self._reads_on, self._read_ahead),
             _SideTask(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
             _SideTask(lambda: self._unsaved_failure is not None, self._save_failure),
         )
         self._running_side_tasks: set[_SideTask] = set()
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
-        self._has_logged_unreadable = False  # in the log, that reading for the ledger has failed
         self._trouble: str | None = None  # why no model is asked, until one has answered
         self._unsaved_failure: StoredFailure | None = None  # that the store is to keep
         self.failed = 0
@@ -137,7 +130,6 @@ class Worker:
         if start_tokens is not None:
             self.start_tokens = start_tokens
         if foreseen is not None:
-            self._activates_soon = bool(foreseen.segments)
             self._summaries.foresee(foreseen)
         if self._stopped or not self._has_work():
             return
@@ -211,24 +203,6 @@ class Worker:
             self._running_side_tasks.discard(work)
             self._awake.set()
 
-    async def _read_ahead(self) -> None:
-        """Read a piece of the log for the ledger. A fault in it must not end the worker."""
-        if (ledger := self._ledger) is None:
-            return
-        try:
-            unread = ledger.ahead()
-            found, failure = await self._background.run(partial(unread.read, self._background.yield_now))
-            await self._foreground.thawed()
-            with self._foreground.call():  # summaries give way: of a large step there is much to note
-                ledger.take(unread, found)
-        except Exception as error:
-            self._ledger, failure = None, error  # it would fail for ever: from now on views read what they need
-        if failure is not None:
-            self.last_error = type(failure).__name__
-            if not self._has_logged_unreadable:
-                self._has_logged_unreadable = True
-                logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
-
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
         self._trouble = text
@@ -266,10 +240,6 @@ class Worker:
         if self._summaries.open.is_requested or self._log.tokens[-1] > self.start_tokens:
             return True
         return self._start_messages is not None and len(self._log) >= self._start_messages
-
-    def _reads_on(self) -> bool:
-        """Whether the ledger is to be read ahead of need."""
-        return self._ledger is not None and self._ledger.lags(soon=self._activates_soon) and self._past_start()
 
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
