@@ -7,9 +7,10 @@ view with an activation. Each is taken many times; the figures are medians, with
 
 A file is passed when a function in it is entered. A file changes when the function and the nearest function of the
 package that has called it stand in different files; code of other packages in between does not count. A coroutine that
-goes on after waiting is entered again. Only the foreground counts: the call itself, the tasks that it starts, and what
-the store calls back in the event loop. The worker's task and all other threads do not. The worker is idle before each
-call, so files and changes are the same in each run. Calls fall a little as the process remembers what it has counted.
+goes on after waiting is entered again. Only the foreground counts: the call itself, the tasks that it starts, what it
+has a thread decide, and what the store calls back in the event loop. The worker's task and all other threads do not.
+The worker is idle before each call, so files and changes are the same in each run. Calls fall a little as the process
+remembers what it has counted.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median_high
 from types import FrameType
+from typing import Any
+from unittest.mock import patch
 
 from rich.console import Console
 
@@ -33,6 +36,7 @@ from evals.performance.scenario import steps
 from evals.performance.scripted import ScriptedModel
 from summarizing_context import Settings, open_context
 from summarizing_context.cli.tables import table
+from summarizing_context.concurrency import WorkerThread
 
 WAYS = ("add_message", "view that adds two messages", "view with an activation")
 WARM = 3  # activations after which it is measured
@@ -83,11 +87,25 @@ def _counts() -> bool:
 
 @contextmanager
 def travelling() -> Iterator[Trip]:
-    """Follow what this task does, and the tasks that it starts."""
-    trip, token = Trip(), _is_foreground.set(True)
+    """Follow what this task does, the tasks that it starts, and what it has a thread do."""
+    trip, token, run = Trip(), _is_foreground.set(True), WorkerThread.run
+
+    async def followed(thread: WorkerThread, work: Callable[[], Any]) -> Any:
+        context = copy_context()
+
+        def done() -> Any:
+            sys.setprofile(trip.note if context.get(_is_foreground) else None)
+            try:
+                return context.run(work)
+            finally:
+                sys.setprofile(None)
+
+        return await run(thread, done)
+
     sys.setprofile(trip.note)
     try:
-        yield trip
+        with patch.object(WorkerThread, "run", followed):
+            yield trip
     finally:
         sys.setprofile(None)
         _is_foreground.reset(token)
