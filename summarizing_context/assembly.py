@@ -208,6 +208,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             foreground=foreground,
             background=background,
             notify=notify,
+            ledger=ledger,
             rules=rule_calls,
             read_only=options.read_only,
             origin=origin,

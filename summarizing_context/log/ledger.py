@@ -1,7 +1,8 @@
 """The ledger: facts that tool calls, their results and a human's words tell, read without a model.
 
 A ledger is a set of touches: for each thing and each operation the latest one. Each closed group of a session is read
-once, when a view or a caller needs it; of huge arguments and results both ends. `views.blocks` renders it.
+once, ahead of need or when a view or a caller needs it; of huge arguments and results both ends. `views.blocks` renders
+it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from summarizing_context.extraction.tool_calls import (
@@ -280,12 +282,19 @@ class SessionLedger:
         self._touches: list[Touch] = []
         self._stop = 0  # all entries before it have been read
 
-    def unread(self) -> Unread:
-        """Return what has not been read yet."""
-        log = self._log
-        numbers = range(bisect_left(log.group_starts, self._stop), len(log.group_starts))
-        groups = [(log.group_starts[at], log.entries[slice(*log.group_range(at))]) for at in numbers]
-        return Unread(log.version, self._stop, log.closed_groups_stop, groups)
+    @property
+    def lag(self) -> int:
+        """Tokens that have not been read yet."""
+        return self._log.tokens[self._log.closed_groups_stop] - self._log.tokens[self._stop]
+
+    def unread(self, most: float = inf) -> Unread:
+        """Return what has not been read yet, the oldest groups of about `most` tokens."""
+        log, starts = self._log, self._log.group_starts
+        first = bisect_left(starts, self._stop)
+        last = min(len(starts), bisect_left(starts, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1)
+        groups = [(starts[at], log.entries[slice(*log.group_range(at))]) for at in range(first, last)]
+        stop = log.closed_groups_stop if last == len(starts) else starts[last]
+        return Unread(log.version, self._stop, stop, groups)
 
     def read(self, unread: Unread) -> list[Touch]:
         """Return what these groups say, in any thread."""
@@ -305,10 +314,11 @@ class SessionLedger:
         self._touches = [touch for touch in self._touches if touch.stop <= stop]
         self._ledger = Ledger(self._touches)
 
-    def current(self) -> Ledger:
-        """Return the ledger of the closed groups."""
-        unread = self.unread()
-        self.take(unread, self.read(unread))
+    def current(self, most: float = inf) -> Ledger:
+        """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
+        if self.lag <= most:
+            unread = self.unread()
+            self.take(unread, self.read(unread))
         return self._ledger
 
     def facts(self) -> list[Fact]:

@@ -10,12 +10,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import anyio
 
 from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
+from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText, Want
 from summarizing_context.messages.rendering import THOUGHT_ONLY
@@ -31,6 +33,7 @@ from summarizing_context.worker.summary_cache import SummaryCache
 
 _STOP_WITHIN = 1.5  # seconds
 _ASKED_AT_ONCE = 32  # of a pool of workers, by one session
+_LAG, _PIECE = 1_000, 8_000  # tokens unread in the ledger from which on it is read ahead, and read in one go
 _MOST_UNSAVED = 256  # summaries kept in memory while the store fails
 
 logger = logging.getLogger(__name__)
@@ -67,6 +70,7 @@ class Worker:
         foreground: Foreground,
         background: WorkerThread,
         notify: Callable[[str, dict[str, object]], None],
+        ledger: SessionLedger,
         rules: RuleCalls | None,
         read_only: bool,
         origin: Origin,
@@ -91,6 +95,7 @@ class Worker:
         self._foreground = foreground
         self._background = background
         self._tell = notify
+        self._ledger = ledger if settings.ledger_share else None
         self._rules = rules  # where a model is asked for them
         self._planner = Planner(
             summaries, rollups=settings.strategy == "hierarchical", blocks=recipe.maker == "extractive"
@@ -104,6 +109,7 @@ class Worker:
         self._side_tasks = (  # work that summaries do not wait for: whether there is some, and one piece of it
             _SideTask(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
             _SideTask(lambda: self._unsaved_failure is not None, self._save_failure),
+            _SideTask(self._ledger_lags, self._read_ahead),
         )
         self._running_side_tasks: set[_SideTask] = set()
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
@@ -202,6 +208,22 @@ class Worker:
         finally:
             self._running_side_tasks.discard(work)
             self._awake.set()
+
+    def _ledger_lags(self) -> bool:
+        return self._ledger is not None and self._ledger.lag > _LAG and self._past_start()
+
+    async def _read_ahead(self) -> None:
+        """Read a piece of the log for the ledger. A fault in it must not end the worker: then views tell it."""
+        if (ledger := self._ledger) is None:
+            return
+        try:
+            unread = ledger.unread(_PIECE)
+            touches = await self._background.run(partial(ledger.read, unread))
+            await self._foreground.thawed()
+            ledger.take(unread, touches)
+        except Exception as error:
+            self._ledger, self.last_error = None, type(error).__name__
+            logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
 
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
