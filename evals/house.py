@@ -33,8 +33,7 @@ BUDGETS = {  # lines; a room of today stands in the row of the room that it beco
     "contrib": 4_800,
 }  # fmt: skip
 BECOMES = {
-    "extraction": "facts", "sessions": "session", "fleet": "assembly", "proxy": "contrib",
-    "inspector": "contrib", "pool": "contrib", "stores/postgres": "contrib", "stores/chroma": "contrib",
+    "extraction": "facts", "sessions": "session", "proxy": "contrib", "inspector": "contrib",
 }  # fmt: skip
 TOTALS = {"summarizing_context": 30_000, "tests": 24_000, "evals": 3_000}
 

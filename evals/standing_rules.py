@@ -26,6 +26,7 @@ import gzip
 import hashlib
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,15 +48,13 @@ class Figures:
     found: int = 0  # of these
     ended: int = 0  # labelled rules that a later message ends
     ended_found: int = 0  # of these, with that message
-    authors: dict[tuple[bool, bool], int] = field(default_factory=dict)  # (typed by the label, by the session)
+    authors: Counter[tuple[bool, bool]] = field(default_factory=Counter)  # (typed by the label, by the session)
     wrong: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
 
     def add(self, other: Figures) -> None:
-        for name in ("shown", "right", "labelled", "found", "ended", "ended_found"):
+        for name in ("shown", "right", "labelled", "found", "ended", "ended_found", "authors"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for both, times in other.authors.items():
-            self.authors[both] = self.authors.get(both, 0) + times
 
     def __str__(self) -> str:
         return (
@@ -71,7 +70,7 @@ class Recorded:
 
     def __init__(self, log: str, replies: Path | None, requests: Path | None) -> None:
         self._log, self._replies, self._requests = log, replies, requests
-        self.used = self.missing = 0
+        self.missing = 0
 
     async def summarize(self, job: SummaryJob) -> str:
         if job.kind != "rules":
@@ -83,7 +82,6 @@ class Recorded:
             (self._requests / self._log / f"{key}.txt").write_bytes(text.encode("utf-8", "surrogatepass"))
         places = [self._replies / f"{key}.txt", self._replies / self._log / f"{key}.txt"] if self._replies else []
         if (reply := next((place for place in places if place.exists()), None)) is not None:
-            self.used += 1
             return reply.read_text(encoding="utf-8")
         self.missing += 1
         return "none" if self._requests is not None else ""
@@ -122,8 +120,7 @@ def judge(messages: Sequence[dict[str, Any]], labels: dict[str, Any], rules: Seq
         f'[{label["message"]}] "{label["quote"]}"' for n, label in enumerate(labels["rules"]) if n not in matched
     ]
     for number, who in labels["messages"].items():
-        both = (who != "injected", bool(read_message(messages[int(number)]).typed))
-        figures.authors[both] = figures.authors.get(both, 0) + 1
+        figures.authors[who != "injected", bool(read_message(messages[int(number)]).typed)] += 1
     return figures
 
 
@@ -157,56 +154,38 @@ def _share(part: int, whole: int) -> str:
     return f"{part}/{whole}" + (f" = {part / whole:.2f}" if whole else "")
 
 
-def _load(path: Path) -> list[dict[str, Any]]:
+def _load(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The messages of a transcript; the first folder of its name may be left out, or be the folder given."""
+    inside = Path(*Path(name).parts[1:])
+    path = next(path for path in (folder / name, folder / inside, folder.parent / name) if path.is_file())
     lines = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).splitlines()
     rows = (json.loads(line) for line in lines if line.strip())
     return [{key: value for key, value in row.items() if not key.startswith("_")} for row in rows]
 
 
-def _transcript(folder: Path, name: str) -> Path:
-    inside = Path(*Path(name).parts[1:]) if len(Path(name).parts) > 1 else Path(name)
-    return next(path for path in (folder / name, folder / inside, folder.parent / name) if path.exists())
-
-
-def _chosen(labels: Path, wanted: str | None) -> list[Path]:
-    """The label files: all, those of even or of odd places, or those named."""
-    files = sorted(labels.glob("*.json"))
-    if wanted in ("even", "odd"):
-        return files[wanted == "odd" :: 2]
-    return files if wanted is None else [file for file in files if file.stem in wanted.split(",")]
-
-
 async def main(arguments: argparse.Namespace) -> None:
     with_model = arguments.replies is not None or arguments.requests is not None
-    if arguments.requests is not None:
-        arguments.requests.mkdir(parents=True, exist_ok=True)
-    cap = {} if arguments.summary_max_tokens is None else {"summary_max_tokens": arguments.summary_max_tokens}
-    settings = Settings(max_tokens=arguments.budget, **cap, **({"start_at": 0.01} if with_model else {}))
-    total, halves, missing = Figures(), (Figures(), Figures()), 0
-    for number, file in enumerate(_chosen(arguments.labels, arguments.logs)):
+    settings = Settings(max_tokens=arguments.budget, **({"start_at": 0.01} if with_model else {}))
+    total, missing = Figures(), 0
+    for file in sorted(arguments.labels.glob("*.json")):
+        if arguments.logs is not None and file.stem not in arguments.logs.split(","):
+            continue
         labels = json.loads(file.read_text(encoding="utf-8"))
-        messages = _load(_transcript(arguments.transcripts, labels["log"]))
+        messages = _load(arguments.transcripts, labels["log"])
         model = Recorded(file.stem, arguments.replies, arguments.requests) if with_model else None
         figures = judge(messages, labels, await run_log(messages, model, settings))
-        asked = f"; replies used {model.used}, requests without one {model.missing}" if model else ""
-        print(f"{file.stem} {figures}{asked}")
+        print(f"{file.stem} {figures}" + (f"; {model.missing} requests have no reply" if model else ""))
         if arguments.show:
             print("".join(f"    wrong  {line}\n" for line in figures.wrong), end="")
             print("".join(f"    missed {line}\n" for line in figures.missed), end="")
         total.add(figures)
-        halves[number % 2].add(figures)
         missing += model.missing if model else 0
-    if arguments.logs is None:
-        print(f"even places: {halves[0]}\nodd places:  {halves[1]}")
     print(f"all: {total}")
-    typed = total.authors.get((True, True), 0)
-    told = typed + total.authors.get((False, True), 0)
-    known = typed + total.authors.get((True, False), 0)
+    typed = total.authors[True, True]
+    told, known = typed + total.authors[False, True], typed + total.authors[True, False]
     print(f"typed by a human: precision {_share(typed, told)}, recall {_share(typed, known)}")
     if with_model:
-        print(
-            f"{missing} requests have no reply" + (f"; they are in {arguments.requests}" if arguments.requests else "")
-        )
+        print(f"{missing} requests have no reply")
 
 
 if __name__ == "__main__":
@@ -215,8 +194,7 @@ if __name__ == "__main__":
     parser.add_argument("transcripts", type=Path)
     parser.add_argument("--replies", type=Path, help="folder of <key>.txt")
     parser.add_argument("--requests", type=Path, help="folder to write <key>.json to")
-    parser.add_argument("--logs", help="even, odd, or names of label files such as g01,g05; all by default")
+    parser.add_argument("--logs", help="names of label files such as g01,g05; all by default")
     parser.add_argument("--budget", type=int, default=16_000, help="tokens of a view")
-    parser.add_argument("--summary-max-tokens", type=int, help="cap of a summary; the default of the settings")
     parser.add_argument("--show", action="store_true", help="print wrong and missed rules")
     asyncio.run(main(parser.parse_args()))

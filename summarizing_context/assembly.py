@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from summarizing_context.concurrency import (
     Clock,
@@ -26,23 +27,17 @@ from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder, check_embedder
-from summarizing_context.retrieval.memory_extraction import (
-    MemoryExtractor,
-    ModelMemoryReader,
-    OfflineMemoryReader,
-    UnreadPieces,
-)
+from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.announcements import make_notify
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.addresses import check_scheme, is_address
-from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
+from summarizing_context.settings.ledger_rules import LedgerRule, ToolRules, check_rules
 from summarizing_context.settings.providers import PROVIDERS
-from summarizing_context.settings.values import Settings, summary_sizes
+from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.summaries import error_line, quotes
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, Extracts
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, Extracts, error_line, quotes
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
@@ -52,10 +47,6 @@ from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Origin, Worker
-
-if TYPE_CHECKING:  # their packages are installed on demand
-    from summarizing_context.pool.client import PoolCaller
-    from summarizing_context.stores.postgres.store import PostgresStore
 
 
 @asynccontextmanager
@@ -82,20 +73,8 @@ async def open_context(
     `store` is an open store in place of the file that the settings name; the context closes it, also when this raises.
     Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.
     """
-    context = await start_context(
-        Settings() if settings is None else settings,
-        Options(
-            summarizer,
-            count_tokens,
-            clock,
-            redact,
-            read_only,
-            events,
-            store,
-            embedder=embedder,
-            ledger_rules=ledger_rules,
-        ),
-    )
+    given = Options(summarizer, count_tokens, clock, redact, read_only, events, store, embedder, ledger_rules)
+    context = await start_context(Settings() if settings is None else settings, given)
     try:
         yield context
     finally:
@@ -120,7 +99,7 @@ class Options:
     ledger_rules: Sequence[LedgerRule] = ()
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
-    flushes_behind: bool = False  # a commit does not wait for the disk: the host sends its whole history again
+    waits_for_disk: bool = True  # False: a commit does not, for the host sends its whole history again
     warns_of_room: bool = True  # where system rows and tools leave too little; False: the host tells it itself
 
 
@@ -131,50 +110,48 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         raise SettingsError(
             f"store is {type(options.store).__name__}; it is an open store of yours; a path goes into Settings(store=)"
         )
-    try:
-        return await _start(settings, options)
-    except BaseException:
+    async with AsyncExitStack() as opened:  # closes the store where anything fails
         if options.store is not None:
-            await options.store.close()
-        raise
+            opened.push_async_callback(options.store.close)
 
+        # what was given
+        if not isinstance(settings, Settings):
+            raise SettingsError(
+                f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping"
+            )
+        if options.summarizer is not None and not callable(getattr(options.summarizer, "summarize", None)):
+            name = type(options.summarizer).__name__
+            raise SettingsError(f"summarizer is {name}; it needs a method `async def summarize(job) -> str`")
+        ledger_rules = (*check_rules(options.ledger_rules), *settings.ledger_rules)
+        if options.embedder is not None:
+            check_embedder(options.embedder)
+        if options.redact is not None and not callable(options.redact):
+            raise SettingsError(
+                f"redact is {type(options.redact).__name__}; it is a function from text to text, or None"
+            )
+        clock = choose_clock(options.clock)
+        counter = await choose_counter(
+            settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
+        )
 
-async def _start(settings: Settings, options: Options) -> SummarizingContext:
-    # what was given
-    if not isinstance(settings, Settings):
-        raise SettingsError(f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping")
-    if options.summarizer is not None and not callable(getattr(options.summarizer, "summarize", None)):
-        name = type(options.summarizer).__name__
-        raise SettingsError(f"summarizer is {name}; it needs a method `async def summarize(job) -> str`")
-    ledger_rules = (*check_rules(options.ledger_rules), *settings.ledger_rules)
-    if options.embedder is not None:
-        check_embedder(options.embedder)
-    if options.redact is not None and not callable(options.redact):
-        raise SettingsError(f"redact is {type(options.redact).__name__}; it is a function from text to text, or None")
-    clock = choose_clock(options.clock)
-    counter = await choose_counter(
-        settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
-    )
-
-    # how summaries are made
-    foreground = Foreground()
-    background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
-    asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
-    own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
-    is_extractive = isinstance(own_caller, ExtractiveSummarizer)
-    prices = load_prices(settings.prices)  # a wrong file is told on opening, with every summarizer
-    price = FREE if isinstance(own_caller, ExtractiveSummarizer) else prices.price_of(own_caller.model)
-    redact = None if options.redact is None else Redaction(options.redact)
-    recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)
-    store = options.store
-    if store is None:
-        store = await open_store(settings.store, read_only=options.read_only, flushes_behind=options.flushes_behind)
-    try:
-        caller: AnyCaller | PoolCaller = own_caller
+        # how summaries are made
+        foreground = Foreground()
+        background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
+        asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
+        own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
+        is_extractive = isinstance(own_caller, ExtractiveSummarizer)
+        prices = load_prices(settings.prices)  # a wrong file is told on opening, with every summarizer
+        price = FREE if isinstance(own_caller, ExtractiveSummarizer) else prices.price_of(own_caller.model)
+        redact = None if options.redact is None else Redaction(options.redact)
+        recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)
+        store = options.store
+        if store is None:
+            store = await open_store(settings.store, read_only=options.read_only, waits_for_disk=options.waits_for_disk)
+            opened.push_async_callback(store.close)
+        caller: AnyCaller = own_caller
         if settings.workers != "own":  # a pool of workers makes the summaries, alone or beside this process
-            from summarizing_context.pool.client import make_asking
-
-            caller = make_asking(settings, store, None if isinstance(own_caller, ExtractiveSummarizer) else own_caller)
+            model = None if is_extractive else own_caller
+            caller = _postgres("pool").make_asking(settings, store, model)
             recipe = replace(recipe, asks_pool=True)
         embedding_search = _embedding_search(settings, options, store, redact)
 
@@ -188,7 +165,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
 
         rules = RuleReader()
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
-        plans = PlanTools(ledger_rules)
+        tool_rules = ToolRules(ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None or is_extractive else max(1, counted // 2)  # messages of a segment
         log = MessageLog(
@@ -196,13 +173,12 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
             settings.image_tokens,
             keep_system=options.keep_system,
             reader=rules,
-            plans=plans,
+            plans=tool_rules,
             thinking=settings.summarize_thinking,
             every=every,
         )
-        sizes = summary_sizes(settings)
         summaries = SummaryCache(log, Extracts(), maker=recipe.maker, settings=settings)
-        ledger = SessionLedger(log, CallReader(LedgerRules(ledger_rules), error_line, quotes))
+        ledger = SessionLedger(log, CallReader(tool_rules, error_line, quotes))
 
         # what makes the summaries, in the background
         rule_calls = None
@@ -243,19 +219,15 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         # what learns memories: the model that makes the summaries, or rules where there is none
         learner = None
         if settings.memory_extract and not options.read_only:
-            pieces = UnreadPieces(log, summaries, recipe.redact)
-            offline = OfflineMemoryReader(log, ledger, summaries, sizes.leaf, redact)
-            reader: ModelMemoryReader | OfflineMemoryReader = offline
-            if recipe.maker == "model":
-                reader = ModelMemoryReader(
-                    pieces, store=store, session_id=settings.session_id, caller=caller, recipe=recipe
-                )
             learner = MemoryExtractor(
-                pieces,
-                reader,
-                offline,
-                store.memories,
-                MemoryScope(settings.project, settings.session_id),
+                log,
+                ledger,
+                summaries,
+                store=store,
+                scope=MemoryScope(settings.project, settings.session_id),
+                caller=caller if recipe.maker == "model" else None,
+                recipe=recipe,
+                redact=redact,
                 clock=clock,
                 cooldown=settings.breaker_cooldown,
                 notify=notify,
@@ -281,9 +253,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
             warns_of_room=options.warns_of_room,
         )
         await session.load()
-    except BaseException:
-        await store.close()
-        raise
+        opened.pop_all()
     return SummarizingContext(
         session,
         calls=own_caller.statistics,
@@ -318,18 +288,18 @@ def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | No
 
 def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool) -> VectorStore:
     """Return where the settings say that vectors are kept. A Chroma folder stands beside the file, under its name."""
+    path = str(settings.store)
     if settings.vector_store == "sqlite":
         return in_sqlite
     if read_only:
         raise SettingsError(
             "vector_store = 'chroma' cannot be opened for reading only; Chroma writes when it is opened"
         )
-    path = str(settings.store)
     if is_address(path):
         raise SettingsError("vector_store = 'chroma' stands beside a file; with store = 'postgresql://…' leave it out")
-    from summarizing_context.stores.chroma import ChromaVectors
-
-    return ChromaVectors(in_sqlite, None if path == ":memory:" else Path(f"{path}.chroma"))
+    folder = None if path == ":memory:" else Path(f"{path}.chroma")
+    vectors: VectorStore = import_module("summarizing_context.contrib.chroma").ChromaVectors(in_sqlite, folder)
+    return vectors
 
 
 def _embedding_search(
@@ -350,30 +320,28 @@ def _embedding_search(
     return EmbeddingSearch(embedder, vectors, redact=redact, timeout=settings.call_timeout, owned=own is not None)
 
 
-async def open_store(path: str | Path, *, read_only: bool = False, flushes_behind: bool = False) -> SessionStore:
+async def open_store(path: str | Path, *, read_only: bool = False, waits_for_disk: bool = True) -> SessionStore:
     """A store, opened; the caller closes it.
 
-    Stores on one file share a thread and a connection, those of one event loop with an equal `read_only` and
-    `flushes_behind`.
+    Stores on one file share a thread and a connection, those of one event loop with equal options.
 
     `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
     check_scheme(path)
-    store: SqliteStore | PostgresStore
-    if not is_address(path):
-        store = SqliteStore(path, read_only=read_only, flushes_behind=flushes_behind)
+    store: Any
+    if is_address(path):
+        store = _postgres("store").PostgresStore(str(path), read_only=read_only)
     else:
-        if find_spec("psycopg") is None:
-            raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
-        from summarizing_context.stores.postgres.store import PostgresStore
+        store = SqliteStore(path, read_only=read_only, waits_for_disk=waits_for_disk)
+    await store.open()
+    return cast(SessionStore, store)
 
-        store = PostgresStore(str(path), read_only=read_only)
-    try:
-        await store.open()
-    except BaseException:
-        await store.close()
-        raise
-    return store
+
+def _postgres(module: str) -> Any:
+    """Return a module of the door that the extra `postgres` opens."""
+    if find_spec("psycopg") is None:
+        raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
+    return import_module(f"summarizing_context.contrib.postgres.{module}")
 
 
 def recipe_of(settings: Settings) -> Recipe:

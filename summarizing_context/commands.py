@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import msgspec
+
 from summarizing_context.errors import SettingsError, SummarizingContextError
 from summarizing_context.messages.text import inert, text_facts, text_table
 from summarizing_context.sessions.statistics import Statistics
@@ -20,11 +22,8 @@ PREFIX = "/context"
 
 _KEEP, _THRESHOLD = 10, 0.6  # messages; importance
 
-_SCOPES: Mapping[str, Literal["session", "project", "all"]] = {
-    "--session": "session",
-    "--project": "project",
-    "--all": "all",
-}
+_SCOPES: Mapping[str, Literal["session", "project", "all"]]
+_SCOPES = {"--session": "session", "--project": "project", "--all": "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Command(NamedTuple):
 
 
 async def run_command(context: SummarizingContext, text: object) -> CommandResult:
-    """Run what somebody typed, with or without `/context` in front. Its text is inert in a terminal, its data is as it
+    """Run what was typed, with or without `/context` in front. Its text is inert in a terminal, its data is as it
     is."""
     result = await _run(context, text)
     return replace(result, text=inert(result.text))
@@ -93,9 +92,9 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     nodes = context.explain()
     table = [[node.name, node.form, node.made_by, node.tokens] for node in nodes]
     shown = "\n\n" + text_table(("node", "form", "made by", "tokens"), table) if nodes else ""
-    described = [{"name": node.name, **_plain(node._asdict())} for node in nodes]
-    data = {"budget": asdict(budget), "statistics": _plain(asdict(figures)), "nodes": described}
-    return CommandResult(text_facts(rows) + shown, data)
+    described = [{"name": node.name, **node._asdict(), "drops": list(node.drops)} for node in nodes]
+    data = {"budget": budget, "statistics": figures, "nodes": described}
+    return CommandResult(text_facts(rows) + shown, msgspec.to_builtins(data))
 
 
 async def _summarize(context: SummarizingContext, rest: str) -> CommandResult:
@@ -112,7 +111,7 @@ async def _compress(context: SummarizingContext, rest: str) -> CommandResult:
 
 
 def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
-    """What an activation that somebody asked for has come to, and when its stand-ins give way."""
+    """Return what an activation that was asked for has come to, and when its stand-ins give way."""
     why = f"the newest {report.raw} messages stay word for word" if report.raw else "covering more would free none"
     said = (
         f"The view now takes {report.tokens_after:,} tokens instead of {report.tokens_before:,}."
@@ -132,7 +131,7 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
 
 
 def _when_made(figures: Statistics) -> str:
-    """When a model makes what stand-ins stand for."""
+    """Return when a model makes what stand-ins stand for."""
     failed = f" (last error: {figures.last_error})" if figures.last_error else ""
     if not figures.cap_reached:
         shown = "they are shown from the next activation on, or when you ask again."
@@ -147,19 +146,12 @@ async def _activations(context: SummarizingContext, rest: str) -> CommandResult:
 
 
 def activations_told(records: Sequence[ActivationRecord]) -> CommandResult:
-    """The activations of a session, the newest last."""
-    rows = [
-        [
-            one.number,
-            one.time[:16].replace("T", " "),
-            one.tokens_before,
-            one.tokens_after,
-            one.prefix_kept,
-            f"{one.covered_from} to {one.covered_to}",
-            told_reason(one),
-        ]
-        for one in records
-    ]
+    """Return the activations of a session, the newest last."""
+    rows = []
+    for one in records:
+        at, covered = one.time[:16].replace("T", " "), f"{one.covered_from} to {one.covered_to}"
+        tokens = (one.tokens_before, one.tokens_after, one.prefix_kept)
+        rows.append((one.number, at, *tokens, covered, told_reason(one)))
     heads = ("no.", "time (UTC)", "before", "after", "kept", "covered", "why")
     text = text_table(heads, rows) if rows else "No activations yet: the whole log is in the view."
     return CommandResult(text, {"activations": [one._asdict() for one in records]})
@@ -249,20 +241,15 @@ async def _memory(context: SummarizingContext, rest: str) -> CommandResult:
     found = await context.memory.retrieve(_needed(rest, "words to look for in the project's memories"), limit=10)
     rows = [[entry.id, entry.content] for entry in found]
     text = text_table(("id", "memory"), rows) if rows else "No memory holds any of these words."
-    return CommandResult(text, {"query": rest, "memories": [_plain(asdict(entry)) for entry in found]})
+    return CommandResult(text, msgspec.to_builtins({"query": rest, "memories": found}))
 
 
 async def _ledger(context: SummarizingContext, rest: str) -> CommandResult:
     found = [fact for fact in context.ledger() if rest.lower() in f"{fact.kind} {fact.value}".lower()]
-    rows = [
-        [
-            fact.kind,
-            f"{fact.operation} (superseded)" if fact.superseded else fact.operation,
-            _messages(fact.start, fact.stop),
-            fact.value,
-        ]
-        for fact in found
-    ]
+    rows = []
+    for fact in found:
+        last = f"{fact.operation} (superseded)" if fact.superseded else fact.operation
+        rows.append((fact.kind, last, _messages(fact.start, fact.stop), fact.value))
     text = text_table(("kind", "last", "messages", "what"), rows) if rows else "The ledger holds nothing like that."
     return CommandResult(text, {"facts": [fact._asdict() for fact in found]})
 
@@ -325,12 +312,3 @@ def _needed(rest: str, what: str) -> str:
     if not rest:
         raise SettingsError(f"give {what}")
     return rest
-
-
-def _plain(value: Any) -> Any:
-    """A value in the types that JSON has."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(inner) for inner in value]
-    return value

@@ -11,10 +11,10 @@ import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
 from summarizing_context.log.host_history import Comparison, HostRow, compare, read_rows
 from summarizing_context.log.kept_texts import Plan
+from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
@@ -210,7 +210,7 @@ class SummarizingContext:
         signed thinking of a finished turn, memories, or a log that was replaced or restored. Nothing is done. Of the
         request itself, its prompt, tools and provider, nothing is known yet."""
         self._check()
-        return self._session.would_compact(await self._memory.choose_for_now())
+        return self._session.would_compact(await self._memory.choose(for_now=True))
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave about the low water raw, if that frees anything. Asked again with nothing said since,

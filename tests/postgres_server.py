@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from summarizing_context.contrib.postgres.address import read_address
 from summarizing_context.settings.addresses import is_address
-from summarizing_context.stores.postgres.address import read_address
 
 if TYPE_CHECKING:
     import psycopg

@@ -2,12 +2,12 @@
 
 Two thousand messages one by one with a view after every tenth, then many tasks at once up to the whole number, then the
 file opened again, then two thousand more. Medians of the end over those of the beginning are what counts; single times
-depend on the machine. With --sequential every message is added one by one, with views all along (minutes).
+depend on the machine.
 
 After opening, a long log is read once more in the background. The end is measured when that is done, as the beginning
 has nothing to read either; what an append takes meanwhile is a figure of its own.
 
-    python -m evals.performance.session [--messages 100000] [--sequential]
+    python -m evals.performance.session [--messages 100000]
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class Times:
         (self.activations if view is not None and view.activation else self.views).append(seconds)
 
 
-async def measure(count: int, path: Path, *, sequential: bool = False) -> dict[str, float]:
+async def measure(count: int, path: Path) -> dict[str, float]:
     """The figures of the whole life of one session."""
     settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
     stretch = min(STRETCH, count // 4)
     middle = count - 2 * stretch
-    early, between, beside, late = Times(), Times(), Times(), Times()
+    early, beside, late = Times(), Times(), Times()
     rows = list(plain(middle))
     async with open_context() as context:  # what is imported when it is first used is no memory of a session
         await early.one_by_one(context, messages(VIEW_EVERY))
@@ -106,11 +106,7 @@ async def measure(count: int, path: Path, *, sequential: bool = False) -> dict[s
     async with open_context(settings) as context:
         await early.one_by_one(context, messages(stretch, seed=1))
         began = time.perf_counter()
-        if sequential:
-            await between.one_by_one(context, messages(middle, seed=2))
-        else:
-            source = iter(rows)
-            await add_by_many(context, source)
+        await add_by_many(context, iter(rows))
         filled = time.perf_counter() - began
         await context.wait_idle()
         memory = resident() - base
@@ -149,7 +145,7 @@ def extractive_speed(count: int) -> float:
     tokens = sum(map(estimate_text, contents))
     began = time.process_time()
     for content in contents:
-        summarize_extractively(content, max_tokens=400, count=estimate_text)
+        summarize_extractively(content, max_tokens=400)
     return tokens / (time.process_time() - began)
 
 
@@ -163,23 +159,20 @@ def plain(count: int) -> Iterator[Message]:
 
 async def add_by_many(context: SummarizingContext, source: Iterator[Message]) -> None:
     """Add all messages by many tasks at once."""
-    await asyncio.gather(*(_add_all(context, source) for _ in range(ADDERS)))
 
+    async def add() -> None:
+        for message in source:
+            await context.add_message(message)
 
-async def _add_all(context: SummarizingContext, source: Iterator[Message]) -> None:
-    for message in source:
-        await context.add_message(message)
+    await asyncio.gather(*(add() for _ in range(ADDERS)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--sequential", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        figures: dict[str, Any] = asyncio.run(
-            measure(asked.messages, Path(folder) / "session.db", sequential=asked.sequential)
-        )
+        figures: dict[str, Any] = asyncio.run(measure(asked.messages, Path(folder) / "session.db"))
     figures["extractive_mtokens_per_s"] = extractive_speed(min(SPEED_SAMPLE, asked.messages)) / 1e6
     print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
 

@@ -7,9 +7,10 @@ view with an activation. Each is taken many times; the figures are medians, with
 
 A file is passed when a function in it is entered. A file changes when the function and the nearest function of the
 package that has called it stand in different files; code of other packages in between does not count. A coroutine that
-goes on after waiting is entered again. Only the foreground counts: the call itself, the tasks that it starts, and what
-the store calls back in the event loop. The worker's task and all other threads do not. The worker is idle before each
-call, so files and changes are the same in each run. Calls fall a little as the process remembers what it has counted.
+goes on after waiting is entered again. Only the foreground counts: the call itself, the tasks that it starts, what it
+has a thread decide, and what the store calls back in the event loop. The worker's task and all other threads do not.
+The worker is idle before each call, so files and changes are the same in each run. Calls fall a little as the process
+remembers what it has counted.
 """
 
 from __future__ import annotations
@@ -18,21 +19,24 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median_high
 from types import FrameType
+from typing import Any
+from unittest.mock import patch
 
 from rich.console import Console
 
 import summarizing_context
 from evals.performance.scenario import steps
 from evals.performance.scripted import ScriptedModel
-from summarizing_context import Settings, SummarizingContext, open_context
-from summarizing_context.cli.output import table
+from summarizing_context import Settings, open_context
+from summarizing_context.cli.tables import table
+from summarizing_context.concurrency import WorkerThread
 
 WAYS = ("add_message", "view that adds two messages", "view with an activation")
 WARM = 3  # activations after which it is measured
@@ -83,57 +87,58 @@ def _counts() -> bool:
 
 @contextmanager
 def travelling() -> Iterator[Trip]:
-    """Follow what this task does, and the tasks that it starts."""
-    trip, token = Trip(), _is_foreground.set(True)
+    """Follow what this task does, the tasks that it starts, and what it has a thread do."""
+    trip, token, run = Trip(), _is_foreground.set(True), WorkerThread.run
+
+    async def followed(thread: WorkerThread, work: Callable[[], Any]) -> Any:
+        context = copy_context()
+
+        def done() -> Any:
+            sys.setprofile(trip.note if context.get(_is_foreground) else None)
+            try:
+                return context.run(work)
+            finally:
+                sys.setprofile(None)
+
+        return await run(thread, done)
+
     sys.setprofile(trip.note)
     try:
-        yield trip
+        with patch.object(WorkerThread, "run", followed):
+            yield trip
     finally:
         sys.setprofile(None)
         _is_foreground.reset(token)
 
 
-def way(name: str, trips: list[Trip]) -> Way:
-    """The figures of trips of one kind."""
-    by_changes = sorted(trips, key=lambda trip: trip.changes)
-    typical, files = by_changes[len(trips) // 2], [len(trip.files) for trip in trips]
-    calls = median_high(trip.calls for trip in trips)
-    sizes = median_high(files), max(files), typical.changes, by_changes[-1].changes, calls
-    return Way(name, len(trips), *sizes, sorted(typical.files))
-
-
 async def measure(turns: int, budget: int) -> list[Way]:
-    """The three ways, in a session of so many turns."""
+    """Return the three ways, in a session of so many turns."""
     trips: dict[str, list[Trip]] = {name: [] for name in WAYS}
     added = 0
-    async with open_context(_settings(budget), summarizer=ScriptedModel()) as context:
+    settings = Settings(max_tokens=budget, token_counter="estimate", idle_after=None)
+    async with open_context(settings, summarizer=ScriptedModel()) as context:
         for message in steps(turns):
             is_warm = context.statistics().activations >= WARM
             with travelling() as trip:
-                await (_view(context) if message is None else context.add_message(message))
-            name = _kind(context, added) if message is None else WAYS[0]
+                await (context.get_messages_for_request() if message is None else context.add_message(message))
+            name: str | None = WAYS[0]
+            if message is None:
+                view = context.last_view
+                activated = view is not None and view.activation is not None
+                name = WAYS[2] if activated else WAYS[1] if added == 2 else None
             if is_warm and name is not None:
                 trips[name].append(trip)
             added = 0 if message is None else added + 1
             await context.wait_idle()
             await asyncio.sleep(0)  # a view wakes the worker in the next turn of the event loop
-    return [way(name, taken) for name, taken in trips.items()]
-
-
-def _settings(budget: int) -> Settings:
-    return Settings(max_tokens=budget, token_counter="estimate", idle_after=None)
-
-
-async def _view(context: SummarizingContext) -> None:
-    await context.get_messages_for_request()
-
-
-def _kind(context: SummarizingContext, added: int) -> str | None:
-    """Which way the last view was, `added` messages after the one before."""
-    view = context.last_view
-    if view is not None and view.activation is not None:
-        return WAYS[2]
-    return WAYS[1] if added == 2 else None
+    ways = []
+    for name, taken in trips.items():
+        by_changes, files = sorted(taken, key=lambda trip: trip.changes), [len(trip.files) for trip in taken]
+        typical = by_changes[len(taken) // 2]
+        calls = median_high(trip.calls for trip in taken)
+        sizes = median_high(files), max(files), typical.changes, by_changes[-1].changes, calls
+        ways.append(Way(name, len(taken), *sizes, sorted(typical.files)))
+    return ways
 
 
 def show(ways: list[Way]) -> None:

@@ -6,7 +6,7 @@ message, and so is each output. What a view leaves as it was is the host's own i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from summarizing_context.adapters.open_sessions import digest_of, text_of
@@ -23,10 +23,7 @@ _IN_FORCE = (*COMPACTED, "additional_tools", "configuration_update")  # from whe
 _TEXTUAL = {"function_call": "arguments", "custom_tool_call": "input"}  # calls whose results are text; what they say
 _TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal", None)
 _LOADING = ("tool_search_call", "tool_search_output")
-_PROGRAM = (
-    "program",
-    "program_output",
-)  # what it calls, and the results, stand between them, also in rows of their own
+_PROGRAM = ("program", "program_output")  # what it calls, and the results, stand between them, also in own rows
 
 
 class Row(NamedTuple):
@@ -36,26 +33,19 @@ class Row(NamedTuple):
     items: Sequence[Item]
 
 
-def rows_of(items: Sequence[Any], made: Callable[..., Row] = lambda make, *_: make()) -> Iterator[Row]:
+def rows_of(items: Sequence[Any]) -> Iterator[Row]:
     """Yield the rows: what a model gave between two inputs is one message, and each input is one. A call with an output
-    that is no text is one with it, and the output of a program is one by itself.
-
-    `made(make, start, stop)` may remember what `make()` returns for the items from `start` to `stop`. Raise
-    `MessageError` for what is no item.
-    """
+    that is no text is one with it, and the output of a program is one by itself. Raise `MessageError` for what is no
+    item."""
     for at, item in enumerate(items):
         if not isinstance(item, Mapping) or not isinstance(item.get("type", item.get("role")), str):
             raise MessageError(f"item {at} is {briefly(item)}; an item is a mapping with a type or a role")
     halves = [_half_of(item) for item in items]
     paired = {id for id, is_output in halves if id and not is_output} & {id for id, is_output in halves if is_output}
 
-    def row(start: int, stop: int) -> Row:
+    def row(start: int, stop: int) -> Row:  # with a name made of the items, whatever stands before
         own = items[start:stop]
-
-        def make() -> Row:  # with a name made of the items: the same in every process, whatever stands before
-            return Row({**_message(own), NAME: digest_of(canonical_json(own).encode())}, own)
-
-        return made(make, start, stop)
+        return Row({**_message(own), NAME: digest_of(canonical_json(own).encode())}, own)
 
     begin, waiting, holds = 0, set[str](), False
     for at, item in enumerate(items):

@@ -14,7 +14,8 @@ from typing import Any
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that `arguments` (or the process's own) name; return its exit status."""
-    from summarizing_context.cli.output import PROGRAM, Status, explain_failure
+    from summarizing_context.cli.output import Status, explain_failure
+    from summarizing_context.cli.tables import PROGRAM
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):

@@ -8,7 +8,7 @@ import typer
 
 from summarizing_context.cli import check, eval, prompts, proxy, replay, serve, sessions
 from summarizing_context.cli.options import help_of
-from summarizing_context.cli.output import PROGRAM
+from summarizing_context.cli.tables import PROGRAM
 
 
 def build_app() -> typer.Typer:

@@ -24,41 +24,22 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli import options
-from summarizing_context.cli.options import (
-    MEASURE,
-    CaseBudget,
-    LogOptions,
-    MaxCalls,
-    ModelOptions,
-    ReportFolder,
-    argument,
-    command,
-    flag,
-    option,
-    path_option,
-    read_path,
-    read_tokens,
-)
-from summarizing_context.cli.output import (
-    InputError,
-    Result,
-    Status,
-    dim,
-    dollars,
-    facts,
-    plain,
-    progress,
-    table,
-    tell,
-    told_lines,
-)
+from summarizing_context.cli.options import MEASURE, argument, command, flag, option, path_option, read_path
+from summarizing_context.cli.output import InputError, Result, Status, progress, tell
+from summarizing_context.cli.tables import dim, dollars, facts, plain, table, told_lines
+from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.outcomes import changed_settings, difference, ratios
+from summarizing_context.messages.redaction import load_redaction
 from summarizing_context.settings.providers import NAMED, PROVIDERS
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.private_files import make_private_folder
+from summarizing_context.summarizers.prices import load_prices
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names
+from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette, CassetteFile, Mode, ModelPlan
+    from summarizing_context.evaluation.cassettes import Cassette, Chat, Mode, ModelPlan
     from summarizing_context.evaluation.real.scores import LoadedSuite
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.summarizers.prompts import Prompt
 
 Key = TypeVar("Key")
 
@@ -69,6 +50,8 @@ _SUITE = "A suite of recorded answers, such as `real` of a checkout, or a folder
 _DATASET = "A data set: locomo or longmemeval, and its file."
 _CASSETTE = "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."
 _REDACT = "Function that removes secrets from each message before it is sent, kept or reported."
+_MARKS = "Model that marks the answers. Default: the reader's model."
+_MOST_INPUT = "Maximum number of input tokens; the same command resumes."
 
 Arms = Annotated[str | None, option("A[,B]", "Views to compare, or arms of a suite to show.")]
 ReaderModel = Annotated[str | None, option("M", "Model that answers from views.")]
@@ -76,31 +59,27 @@ Redact = Annotated[str | None, option("MODULE:FUNCTION", _REDACT)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(LogOptions):
+class Run(options.LogOptions):
     """Options of `eval run` and `eval record`."""
 
     suite: Annotated[str | None, argument("[SUITE]", _SUITE, parser=options.read_place)] = None
     cases: Annotated[list[Path] | None, option("PATH", "Your transcripts: files or folders.", parser=read_path)] = None
     dataset: Annotated[tuple[str, str] | None, option("NAME PATH", _DATASET, parser=options.read_place)] = None
-    budget: CaseBudget = "8k"
+    budget: options.CaseBudget = "8k"
     arms: Arms = None
-    out: ReportFolder = Path("eval-report")
+    out: options.ReportFolder = Path("eval-report")
     cassette: Annotated[Path | None, path_option("FILE", _CASSETTE)] = None
     redact: Redact = None
 
 
-_MARKS = "Model that marks the answers. Default: the reader's model."
-_MOST_INPUT = "Maximum number of input tokens; the same command resumes."
-
-
 @dataclass(frozen=True, kw_only=True)
-class Record(Run, ModelOptions):
+class Record(Run, options.ModelOptions):
     """Options of `eval record`."""
 
     reader: Annotated[str | None, option("NAME", f"Provider that records the answers of a suite: {NAMED}.")] = None
     reader_model: ReaderModel = None
     judge_model: Annotated[str | None, option("M", _MARKS)] = None
-    max_calls: MaxCalls = None
+    max_calls: options.MaxCalls = None
     max_input_tokens: Annotated[int | None, option("N", _MOST_INPUT, min=0)] = None
 
 
@@ -147,18 +126,18 @@ def _measure(run: Record, mode: Mode, jobs: int) -> Result:
     """Run what is named, by its kind."""
     named = [name for name in ("suite", "cases", "dataset") if getattr(run, name)]
     if len(named) != 1:
-        given = " and ".join(f"--{name}" if name != "suite" else "a suite" for name in named) or "nothing"
-        raise InputError(f"{given} is named; give one of a suite (such as real), --cases LOGS, or --dataset NAME PATH")
-    names_model = not (run.reader is run.reader_model is run.judge_model is None)
+        raise InputError("give one of a suite (such as real), --cases LOGS, or --dataset NAME PATH")
+    names_reader = any((run.reader, run.reader_model, run.judge_model))
+    names_summarizer = any((run.config, run.prompts, run.summarizer, run.model))
     if run.suite is None:
-        if names_model:
+        if names_reader:
             raise InputError("--reader, --reader-model and --judge-model are for suites; `eval ask` asks about a log")
-        return _run_logs(run, mode, jobs)
-    if run.config or run.prompts or run.summarizer or run.model:
+        return _run_logs(run, mode, jobs, is_own=names_summarizer)
+    if names_summarizer:
         raise InputError("--config, --prompts, --summarizer and --model are for --cases and --dataset")
     from summarizing_context.evaluation.real.scores import load_suite, recorded_folder
 
-    if recorded_folder(Path(run.suite)) is not None and (mode != "replay" or names_model):
+    if recorded_folder(Path(run.suite)) is not None and (mode != "replay" or names_reader):
         raise InputError("a folder of recorded answers is only shown again; `eval ask` records into it")
     return _run_recorded(run, load_suite(run.suite, Path.cwd()), mode, jobs)
 
@@ -166,16 +145,13 @@ def _measure(run: Record, mode: Mode, jobs: int) -> Result:
 # Transcripts and data sets, by hindsight
 
 
-def _run_logs(run: Record, mode: Mode, jobs: int) -> Result:
+def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     """Measure transcripts or a data set, and write the reports."""
     from summarizing_context.evaluation import cassettes, report, retention
-    from summarizing_context.evaluation.outcomes import changed_settings
     from summarizing_context.evaluation.probes import dataset_numbers
-    from summarizing_context.settings.values import Settings
 
-    is_own = run.config or run.prompts or run.summarizer or run.model
-    settings = replace(run.load() if is_own else Settings(), max_tokens=read_tokens(run.budget))
-    file = None  # of the model that summarizes
+    settings = replace(run.load() if is_own else Settings(), max_tokens=options.read_tokens(run.budget))
+    file = None  # of what the model that summarizes says
     if cassettes.summarizes_by_model(settings):
         if run.cassette is None:
             raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
@@ -193,10 +169,12 @@ def _run_logs(run: Record, mode: Mode, jobs: int) -> Result:
     else:
         logs, skipped = retention.logs_of(run.cases or (), run.format)
     started, outcomes = time.perf_counter(), []
+    files = {"": file.path} if file is not None and mode != "replay" else {}
     with (
-        _opened(file, mode, run.max_calls, run.max_input_tokens) as cassette,
+        _recording(files, mode, run.redact, run.max_calls, run.max_input_tokens) as recorded,
         progress("sessions", len(logs), f"Measuring {len(logs)} sessions.") as update,
     ):
+        cassette = recorded.get("")
         for outcome in retention.run_logs(logs, settings, jobs=jobs, cassette=cassette, cassette_file=file):
             outcomes.append(outcome)
             update(f"{sum(len(one.probes) for one in outcomes):,} values")
@@ -221,7 +199,7 @@ def _run_logs(run: Record, mode: Mode, jobs: int) -> Result:
     seconds = time.perf_counter() - started
     shown.append(f"{document['probes']:,} values in {seconds:.0f} s. The whole report: {page}")
     if cassette is not None:
-        shown.append(_recorded(cassette, settings))
+        shown.append(_recorded(_spent_by(cassette, settings)))
     return Result(document, shown, remarks=told_lines(skipped))
 
 
@@ -233,7 +211,6 @@ def compare(
     """Compare two runs on the same logs, session by session. Exit status 1 if the second is surely worse."""
     import msgspec
 
-    from summarizing_context.evaluation.outcomes import difference, ratios
     from summarizing_context.evaluation.retention import OURS, SessionOutcome
 
     values = []
@@ -261,40 +238,34 @@ def compare(
 def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Result:
     """Replay the recording of a suite, once what is missing was recorded if that is asked for."""
     from summarizing_context.evaluation import report
-    from summarizing_context.evaluation.cassettes import CassetteFile
-    from summarizing_context.evaluation.real.arms import ARMS, OPTIONAL, USUAL
+    from summarizing_context.evaluation.real.arms import ARMS, USUAL
     from summarizing_context.evaluation.real.recorder import open_recorder
-    from summarizing_context.evaluation.real.recording import CATEGORIES, Recording
+    from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.scores import check_bounds, replay
 
     recording = Recording.open(loaded.root / loaded.suite.recording)
     read = {arm for _, arm in recording.answers}
-    usual = (*USUAL, *(arm for arm in OPTIONAL if arm in read))
-    if not loaded.suite.bounds and read and mode == "replay":
-        usual = tuple(arm for arm in ARMS if arm in read)
-    arms = _chosen_arms(run.arms, ARMS) or usual
+    usual = USUAL if loaded.suite.bounds or not read or mode != "replay" else ()
+    arms = _chosen_arms(run.arms, ARMS) or tuple(arm for arm in ARMS if arm in read or arm in usual)
     if mode != "replay":
-        plan = _suite_plan(run)
-        settings = plan.reader.settings()
-        file = CassetteFile(run.cassette or loaded.cassette, run.redact)
-        with _opened(file, mode, run.max_calls, run.max_input_tokens) as cassette:
-            assert cassette is not None
+        plan, file = _suite_plan(run), run.cassette or loaded.cassette
+        with _recording({"": file}, mode, run.redact, run.max_calls, run.max_input_tokens) as recorded:
 
             async def record() -> None:
-                async with open_recorder(recording, lambda _: cassette, plan) as recorder:
+                async with open_recorder(recording, lambda _: recorded[""], plan) as recorder:
                     await recorder.record(arms)
 
             anyio.run(record)
-            if mode == "forecast":
-                return _forecast([_spent_by(cassette, settings)], settings.prices)
-            tell(_recorded(cassette, settings))
+        spent = _spent_by(recorded[""], plan.reader.settings())
+        if mode == "forecast":
+            return _forecast([spent], None)
+        tell(_recorded(spent))
     announced = f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms."
     with progress("cases", len(recording.cases), announced) as update:
         outcome = replay(recording, arms, jobs=jobs, watch=lambda name: update(plain(name, 40)))
     gates = check_bounds(outcome.arms, [bound for bound in loaded.suite.bounds if bound.arm in arms])
     page = report.write_reports(outcome, loaded.suite.claim, gates, run.out)
 
-    # Arms by right answers, and by category of question; 80 columns are enough.
     rows: list[tuple[object, ...]] = [
         (one.arm, report.percent(one.score.mean), report.bounds(one.score.mean), report.ahead(one.score),
          report.bounds(one.score.ahead, points=True), str(one.wrong), report.total(one.absent))
@@ -302,26 +273,16 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Re
     ]  # fmt: skip
     columns = ("arm", "#right", "#interval", "#ahead", "#interval", "#wrong", "#never said")
     shown: list[RenderableType] = [table("Right answers and half of partly right ones", *columns, rows=rows)]
-    rows = [(one.arm, *(report.total(one.categories[category]) for category in CATEGORIES)) for one in outcome.arms]
-    titles = (f"#{category}" for category in CATEGORIES)
-    shown.append(table("Points out of questions, by category", "arm", *titles, rows=rows))
     if gates:
         rows = [(one.name, Text(one.result, "bold red" if one.failed else "green"), dim(one.words)) for one in gates]
         shown.append(table("Bounds", "bound", "result", "figures", rows=rows, fold=True))
 
     # Whether the answers belong to the views as they are now.
-    current = sum(view.reading == "this view" for view in outcome.views)
-    shown.append(f"For {current:,} of {len(outcome.views):,} views the answers belong to exactly this view.")
-    readings = {
-        "an earlier view": "Answered from an earlier view",
-        "not read": "No answers are recorded for",
-        "no view": "Not rebuilt, for want of replies",
-    }
-    for reading, words in readings.items():
-        found = [f"{view.case} {view.arm}" for view in outcome.views if view.reading == reading]
-        more = f" and {len(found) - 12} more, in report.json" if len(found) > 12 else ""
-        if found:
-            shown.append(f"{words} ({len(found)}): {plain(', '.join(found[:12]))}{more}.")
+    others = [f"{view.case} {view.arm}: {view.reading}" for view in outcome.views if view.reading != "this view"]
+    current, views = len(outcome.views) - len(others), len(outcome.views)
+    shown.append(f"For {current:,} of {views:,} views the answers belong to exactly this view.")
+    if others:
+        shown.append(plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}."))
     if outcome.missing:
         shown.append(f"{outcome.missing:,} requests have no recorded reply; `eval record` sends them to a model.")
     shown.append(f"All answers side by side: {page}")
@@ -332,7 +293,6 @@ def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Re
 def _suite_plan(run: Record) -> ModelPlan:
     """Return who records the answers of a suite. Raise `InputError`."""
     from summarizing_context.evaluation.cassettes import Chat, ModelPlan
-    from summarizing_context.settings.values import Settings
 
     provider = _known(run.reader or next(iter(PROVIDERS)), "--reader")
     if run.reader_model is None:
@@ -367,55 +327,32 @@ def _chosen_arms(given: str | None, known: Iterable[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _cassettes(
-    files: Mapping[Key, tuple[Path, str | None]],
+def _recording(
+    files: Mapping[Key, Path],
     mode: Mode,
-    redact: str | None,
-    max_calls: int | None,
+    redact: str | None = None,
+    max_calls: int | None = None,
     max_input: int | None = None,
+    *,
+    secrets: Iterable[str | None] = (),
 ) -> Iterator[dict[Key, Cassette]]:
-    """Open cassettes, each with a secret that is taken out; one cap holds for all their calls."""
+    """Open the cassettes of a run; one cap holds for all their calls."""
     from summarizing_context.evaluation.cassettes import Caps, Cassette
-    from summarizing_context.messages.redaction import load_redaction
 
     given: dict[str, Any] = {"caps": Caps(max_calls, max_input), "redact": load_redaction(redact) if redact else None}
+    given["secrets"] = list(secrets)
     with ExitStack() as stack:
-        cassettes = {
-            key: stack.enter_context(Cassette.open(file, mode, secrets=(secret,), **given))
-            for key, (file, secret) in files.items()
-        }
-        for cassette in cassettes.values():
-            cassette.spent.beside = [other.spent for other in cassettes.values() if other is not cassette]
-        yield cassettes
-
-
-@contextmanager
-def _opened(
-    file: CassetteFile | None, mode: Mode, max_calls: int | None = None, max_input: int | None = None
-) -> Iterator[Cassette | None]:
-    """Open the cassette of a run that may record; None for one that only replays."""
-    if file is None or mode == "replay":
-        yield None
-        return
-    with _cassettes({"": (file.path, None)}, mode, file.redact, max_calls, max_input) as cassettes:
-        cassette = cassettes[""]
-        if cassette.sends:
-            named = (("calls", max_calls), ("input tokens", max_input))
-            limits = [f"at most {most:,} {name}" for name, most in named if most is not None] or ["without a cap"]
-            there = f"{len(cassette):,} replies are there already" if len(cassette) else "a new file"
-            words = f"Recording into {cassette.path} ({there}), {' and '.join(limits)}; --dry-run tells what it takes."
-            tell(plain(words))
-        try:
-            yield cassette
-        except KeyboardInterrupt:
-            kept = f"{len(cassette):,} replies are kept in {cassette.path}; called again, it goes on from there."
-            tell(plain(f"Stopped. {kept if cassette.sends else 'Nothing was sent.'}"))
-            raise
+        opened = {key: stack.enter_context(Cassette.open(file, mode, **given)) for key, file in files.items()}
+        for cassette in opened.values():
+            cassette.spent.beside = [other.spent for other in opened.values() if other is not cassette]
+        if mode == "record" and opened:
+            where = plain(" and ".join(map(str, files.values())))
+            tell(f"Recording into {where}. --dry-run tells what it takes; after a stop the same command goes on.")
+        yield opened
 
 
 def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> dict[str, Any]:
     """Return what a cassette was asked for, by the price of the model of the settings."""
-    from summarizing_context.summarizers.prices import load_prices
     from summarizing_context.summarizers.providers import address_of
 
     spent = cassette.spent
@@ -431,61 +368,40 @@ def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> dict
     }
 
 
-def _spent_words(row: dict[str, Any]) -> str:
+def _recorded(row: dict[str, Any]) -> str:
     tokens = f"{row['input_tokens']:,} input and {row['output_tokens']:,} output tokens"
-    words = f"{row['model']} at {row['address']}: {row['calls']:,} calls, {tokens}"
-    return plain(f"{words}, {dollars(row['estimated_cost'])}")
-
-
-def _recorded(cassette: Cassette, settings: Settings) -> str:
-    where = plain(f"{len(cassette):,} replies are in {cassette.path}")
-    return f"Recorded: {_spent_words(_spent_by(cassette, settings))}; {where}."
+    words = f"Recorded with {row['model']} at {row['address']}: {row['calls']:,} calls, {tokens}"
+    return plain(f"{words}, {dollars(row['estimated_cost'])}.")
 
 
 def _forecast(rows: Sequence[dict[str, Any]], prices: str | Path | None, proposals: int = 0) -> Result:
     """Show calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that it
     will write, each of which is tried as well."""
-    from summarizing_context.summarizers.prices import load_prices
-
-    about = {
-        "judge": "all answers of one case each",
-        "questions": "all questions about a log each",
-        "reader": "all questions about one view each",
-        "segment": "summaries of segments",
-        "rollup": "summaries of summaries",
-        "rules": "standing rules in what humans typed",
-    }
     costs = [row["estimated_cost"] for row in rows]
     total = None if None in costs else round(sum(costs), 6)
     document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
     shown: list[tuple[str, object, str]] = []
     for row in rows:
-        price, calls, words = (
-            load_prices(prices).price_of(row["model"]),
-            row["calls"],
-            "no price is known for this model",
-        )
+        price = load_prices(prices).price_of(row["model"])
+        words = "no price is known for this model"
         if price is not None:
-            rates = f"${price.input:g} in, ${price.output:g} out for a million tokens"
-            words = f"{rates}, as of {price.as_of}; an estimate"
-        if len(rows) > 1:
-            shown.append((plain(row["model"], 60), f"{calls:,} calls", ""))
-        shown += [(f"{kind} calls", count, about.get(kind, "")) for kind, count in row["by_kind"].items()]
+            words = f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}; an estimate"
         shown += [
+            (plain(row["model"], 60), dollars(row["estimated_cost"]), words),
+            *((f"{kind} calls", count, "") for kind, count in row["by_kind"].items()),
             ("input tokens", row["input_tokens"], "by the built-in estimate; hidden thinking is not counted"),
             ("output tokens", row["output_tokens"], "every reply as long as its cap"),
             ("already recorded", row["recorded"], "not sent again"),
-            ("price", dollars(row["estimated_cost"]), words),
         ]
         if proposals:  # one reads and writes about 2,000 tokens
-            calls += proposals * (calls + 1)
+            calls = row["calls"] + proposals * (row["calls"] + 1)
             tokens = [one + proposals * (one + 2_000) for one in (row["input_tokens"], row["output_tokens"])]
             most = None if price is None else round(price.cost(*tokens), 6)
             document |= {"proposals": proposals, "estimated_cost_at_most": most}
             words = f"at most, where each of {proposals:,} proposals is tried on all sessions: {calls:,} calls"
             shown.append(("with proposals", dollars(most), words))
     if len(rows) > 1:
-        shown.append(("all", dollars(total), "an estimate" if total is not None else "a price is not known"))
+        shown.append(("all", dollars(total), "" if total is not None else "a price is not known"))
     asked = " and ".join(f"{row['model']} at {row['address']}" for row in rows)
     return Result(document, [facts(f"Recording with {plain(asked, 300)}: nothing is sent", shown)])
 
@@ -505,7 +421,7 @@ def ask(
     judge_model: Annotated[str, option("M", _MARKER)],
     reader_model: ReaderModel = None,
     question_model: Annotated[str | None, option("M", _QUESTION)] = None,
-    budget: CaseBudget = "8k",
+    budget: options.CaseBudget = "8k",
     share: Annotated[float, option("X", "Share of the log before the view.", min=0.01, max=1.0)] = 1.0,
     questions: Annotated[int, option("N", "Number of questions to write.", min=1, max=60)] = 20,
     question_provider: Annotated[str | None, option("NAME", f"{_WHOSE} question model. Default: the same.")] = None,
@@ -514,9 +430,9 @@ def ask(
     judge_base_url: Annotated[str | None, option("URL", _MARKER_URL)] = None,
     arms: Arms = "ours,extractive,compact,tail",
     redact: Redact = None,
-    max_calls: MaxCalls = None,
-    out: ReportFolder = Path("eval-ask"),
-    own: ModelOptions,
+    max_calls: options.MaxCalls = None,
+    out: options.ReportFolder = Path("eval-ask"),
+    own: options.ModelOptions,
 ) -> Result:
     """Ask about a log of yours: one model writes questions, another answers them from views, and one marks the answers.
 
@@ -533,13 +449,10 @@ def ask(
         From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or as a
         whole; keys and tokens are taken out by their shape, others by --redact.
     """
-    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.real.arms import ARMS
     from summarizing_context.evaluation.real.recorder import open_recorder
     from summarizing_context.evaluation.real.recording import with_own_case
     from summarizing_context.evaluation.real.scores import recorded_folder
-    from summarizing_context.stores.private_files import make_private_folder
-    from summarizing_context.transcripts import read_session
 
     chosen = _chosen_arms(arms, ARMS)
     if str(log) != "-":  # what cannot be read is told before a folder is made; standard input is read once
@@ -548,46 +461,42 @@ def ask(
             raise TranscriptError(f"{log}:1: holds no message; name another transcript")
         for line in told_lines(found.unreadable):
             tell(line)
-    settings, tokens = own.load(), read_tokens(budget)
+    settings, tokens = own.load(), options.read_tokens(budget)
     named = ((question_model, question_provider), (reader_model, reader_provider), (judge_model, judge_provider))
     plan = _ask_plan(settings, *named, judge_base_url)
-    files: dict[tuple[str, str], tuple[Path, str | None]] = {}  # one for each model, as each has its own price
+    files = {}  # one for each model, as each has its own price
     for chat in plan.chats:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{chat.provider}-{chat.model}")
-        files.setdefault((chat.provider, chat.model), (out / "cassettes" / f"{name}.jsonl", chat.api_key))
+        files[chat.provider, chat.model] = out / "cassettes" / f"{name}.jsonl"
     if not own.dry_run:
         make_private_folder(out)
+    keys = [chat.api_key for chat in plan.chats]
     with (
         TemporaryDirectory() if own.dry_run else nullcontext(str(out)) as to,
-        _cassettes(files, "forecast" if own.dry_run else "record", redact, max_calls) as cassettes,
+        _recording(files, "forecast" if own.dry_run else "record", redact, max_calls, secrets=keys) as cassettes,
     ):
         clean = next(iter(cassettes.values())).scrub
-        try:
-            recording = with_own_case(
-                out, log, cut=share, budget=tokens, own=settings, clean=clean, to=Path(to), format=own.format
+        recording = with_own_case(
+            out, log, cut=share, budget=tokens, own=settings, clean=clean, to=Path(to), format=own.format
+        )
+        tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
+
+        async def record() -> None:
+            opened = open_recorder(
+                recording, lambda chat: cassettes[chat.provider, chat.model], plan, questions=questions
             )
-            tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
+            async with opened as recorder:
+                await recorder.record(chosen)
 
-            async def record() -> None:
-                recorder = open_recorder(
-                    recording, lambda chat: cassettes[chat.provider, chat.model], plan, questions=questions
-                )
-                async with recorder as asking:
-                    await asking.record(chosen)
-
-            anyio.run(record)
-        except KeyboardInterrupt:
-            if not own.dry_run:
-                tell(f"Stopped. Replies are kept in {plain(out)}; the same command goes on.")
-            raise
-        rows = [
-            _spent_by(each, replace(settings, model=model), " and ".join(dict.fromkeys(plan.addresses_of(by, model))))
-            for (by, model), each in cassettes.items()
-        ]
+        anyio.run(record)
+    rows = [
+        _spent_by(each, replace(settings, model=model), " and ".join(dict.fromkeys(plan.addresses_of(by, model))))
+        for (by, model), each in cassettes.items()
+    ]
     if own.dry_run:
         return _forecast(rows, settings.prices)
     for row in rows:
-        tell(f"Recorded with {_spent_words(row)}.")
+        tell(_recorded(row))
     loaded = recorded_folder(out)
     assert loaded is not None  # its case was just asked
     return _run_recorded(Record(arms=arms, out=out), loaded, "replay", os.cpu_count() or 1)
@@ -644,13 +553,13 @@ def tune(
     ] = None,
     gepa: Annotated[bool, flag("--gepa", "Let the model write better prompts (the extra gepa).")] = False,
     proposals: Annotated[int, option("N", "Prompts that gepa may propose.", min=1)] = 20,
-    budget: CaseBudget = "8k",
+    budget: options.CaseBudget = "8k",
     record: Annotated[bool, flag("--record", "Send requests whose replies are not recorded yet.")] = False,
-    max_calls: MaxCalls = None,
+    max_calls: options.MaxCalls = None,
     seed: Annotated[int, option("N", "Seed for the split of the sessions.")] = 0,
-    out: ReportFolder = Path("tune-report"),
+    out: options.ReportFolder = Path("tune-report"),
     write: Annotated[Path | None, path_option("FOLDER", "Write the winner here, as a new file.")] = None,
-    own: ModelOptions,
+    own: options.ModelOptions,
 ) -> Result:
     """Find the prompt that keeps more of what was needed later, on your own transcripts.
 
@@ -663,15 +572,16 @@ def tune(
         tune logs/ --model gpt-5.4-mini --cassette t.jsonl --gepa --record --write my/
     """
     from summarizing_context.evaluation import report, tune
-    from summarizing_context.evaluation.cassettes import Cassette, CassetteFile, Chat, summarizes_by_model
+    from summarizing_context.evaluation.cassettes import summarizes_by_model
     from summarizing_context.evaluation.retention import logs_of
 
-    settings = replace(own.load(), max_tokens=read_tokens(budget))
+    settings = replace(own.load(), max_tokens=options.read_tokens(budget))
     if not summarizes_by_model(settings):
         raise InputError("name the model that the prompts are for, with --model or in --config")
     if bool(tries) == gepa:
         raise InputError("say what to try: prompts with --try, or --gepa to have them written")
-    start = tune.Variant("start", tuple(_prompts(Path(settings.prompts), "--prompts")) if settings.prompts else ())
+    own_prompts = _prompts(Path(settings.prompts), "--prompts") if settings.prompts else []
+    start = tune.Variant("start", tuple(own_prompts))
     variants = []
     for path in tries or ():  # other prompts are those of the start
         tried = {prompt.name: prompt for prompt in (*start.prompts, *_prompts(path, "--try"))}
@@ -682,35 +592,20 @@ def tune(
     started = time.perf_counter()
     with (
         TemporaryDirectory() as folder,
-        _opened(CassetteFile(cassette), mode, max_calls) as sending,
+        _recording({"": cassette}, mode, None, max_calls) as recorded,
         progress("variants", None if gepa else len(variants) + 1) as update,
     ):
-        tape = Cassette.open(cassette) if sending is None else sending
+        tape = recorded[""]
         trial = tune.Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
         writer = None
         if gepa and not own.dry_run:  # the model that summarizes writes prompts too
-            assert settings.model is not None
-            place = {"base_url": settings.base_url, "api_key": settings.api_key}
-            chat = Chat(provider=settings.summarizer, model=settings.model, **place)
-            writer = tune.Gepa(tune.Proposer(chat.settings(), chat, tape), proposals=proposals, seed=seed)
+            writer = tune.Gepa(tune.Proposer(settings, tape), proposals=proposals, seed=seed)
         outcome = tune.tune(trial, start, variants, writer)
-        winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
-        if mode == "forecast":
-            return _forecast([_spent_by(tape, settings)], settings.prices, proposals if gepa else 0)
+    if mode == "forecast":
+        return _forecast([_spent_by(tape, settings)], settings.prices, proposals if gepa else 0)
     page = report.write_tuning(outcome, out)
+    winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
     written = [str(path) for path in tune.write_winner(winner, write)] if write is not None else []
-
-    # Summaries side by side first, long ones cut, then figures, then the verdict.
-    shown: list[RenderableType] = []
-    for pair in outcome.pairs[:3]:
-        cells: list[list[Text]] = [[dim(pair.kept(keeps)) for keeps in (pair.old_keeps, pair.new_keeps)], []]
-        for text in (pair.old, pair.new):
-            lines = [plain(line) for line in text.splitlines() if line.strip()]
-            more = [f"… {len(lines) - 14} more lines, in the report"] if len(lines) > 14 else []
-            cells[1].append(Text("\n".join([*lines[:14], *more])))
-        made = table(plain(pair.title), "old", "new", rows=cells, fold=True)
-        made.columns[0].ratio, made.columns[1].ratio, made.expand = 1, 1, True
-        shown.append(made)
     rows = [
         (Text(plain(one.name, 60), style="bold green" if one.name == outcome.winner else ""),
          report.percent(one.chosen_on), report.percent(one.held_out), report.bounds(one.held_out),
@@ -718,25 +613,23 @@ def tune(
         for one in outcome.tried
     ]  # fmt: skip
     columns = ("prompts", "#chosen on", "#held out", "#interval", "#tokens")
-    shown.append(table("Values needed later that views hold", *columns, rows=rows, wide="prompts"))
-    tokens = dim("Tokens: what the model reads and writes for 1,000 tokens of history.")
-    ended = f"{len(outcome.tried)} variants in {time.perf_counter() - started:.0f} s. The whole report: {page}"
-    shown += [plain(outcome.verdict), tokens, *(f"Written: {path}" for path in written), ended]
+    shown: list[RenderableType] = [
+        table("Values needed later that views hold", *columns, rows=rows, wide="prompts"),
+        plain(outcome.verdict),
+        dim("Tokens: what the model reads and writes for 1,000 tokens of history."),
+        *(f"Written: {path}" for path in written),
+        f"{len(outcome.tried)} variants in {time.perf_counter() - started:.0f} s. Summaries side by side: {page}",
+    ]
     return Result({**report.tune_document(outcome), "written": written}, shown, remarks=told_lines(skipped))
 
 
-def _prompts(path: Path, option: str) -> Iterator[Prompt]:
+def _prompts(path: Path, option: str) -> list[Prompt]:
     """Load a prompt file, or the newest prompts of a folder. Raise `InputError`."""
     from summarizing_context.evaluation.prompt_inspection import SUMMARIES
-    from summarizing_context.summarizers.prompts import latest, load, names
 
     if path.suffix == ".md":
-        yield load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)
-        return
-    if not path.is_dir():
-        raise InputError(f"{option}: {plain(path)} is neither a prompt (.md) nor a folder of prompts")
-    purposes = [purpose for purpose in SUMMARIES if any(name.startswith(f"{purpose}/") for name in names(path))]
-    if not purposes:
-        raise InputError(f"{option}: {plain(path)} holds no prompt; a prompt is a file such as segment/v5.md in it")
-    for purpose in purposes:
-        yield latest(purpose, root=path)
+        return [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
+    there = {name.partition("/")[0] for name in names(path)} if path.is_dir() else set()
+    if not there & {*SUMMARIES}:
+        raise InputError(f"{option}: {plain(path)} is no prompt, and no folder of prompts such as segment/v5.md")
+    return [latest(purpose, root=path) for purpose in SUMMARIES if purpose in there]

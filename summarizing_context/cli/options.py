@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
+from summarizing_context.cli.output import InputError, Result
+from summarizing_context.cli.tables import PROGRAM, plain
 from summarizing_context.settings.providers import NAMED, PROVIDERS
-
-if TYPE_CHECKING:
-    from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Result | int | None])
 
@@ -78,14 +77,10 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
             options.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
             continue
         inner = get_type_hints(kind, include_extras=True)
-        defaults = {
-            field.name: Parameter.empty if field.default is MISSING else field.default for field in fields(kind)
-        }
         groups[one.name] = [name for base in kind.__mro__ for name in vars(base).get("__annotations__", ())]
-        options += [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=inner[name])
-            for name in groups[one.name]
-        ]
+        for name in groups[one.name]:
+            default = getattr(kind, name, Parameter.empty)
+            options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[name]))
     if hints["return"] is Result:
         options.append(Parameter("json_path", Parameter.KEYWORD_ONLY, default=None, annotation=_JsonPath))
 
@@ -172,8 +167,6 @@ class OwnSettings:
         A model alone is one of the first provider. Raises `InputError` for a summarizer that needs a host, a prompts
         folder that is not there, and a model that nothing would call.
         """
-        from summarizing_context.settings.values import Settings
-
         named = {name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")}
         given = {name: value for name, value in {**named, **given}.items() if value is not None}
         prompts: Path | None = given.get("prompts")

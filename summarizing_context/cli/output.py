@@ -1,4 +1,4 @@
-"""The output of all commands: results as tables or JSON, progress, errors on one line, exit statuses.
+"""The output of all commands: results for people or as JSON, progress, errors on one line, exit statuses.
 
 Messages may hold control characters. The console makes them inert.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,18 +16,14 @@ from enum import IntEnum
 from pathlib import Path
 
 import typer
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from summarizing_context import errors
+from summarizing_context.cli.tables import plain
 from summarizing_context.messages.text import inert
-from summarizing_context.settings.addresses import shown_store
-
-PROGRAM = "summarizing-context"
-_PIPE_WIDTH = 120  # columns where there is no terminal to ask
+from summarizing_context.stores.private_files import write_private
 
 
 class Status(IntEnum):
@@ -57,19 +52,16 @@ class Result:
 
     def deliver(self, json_path: str | None) -> int:
         """Write the document where that is asked for, print the rest unless the JSON goes to standard output."""
-        from summarizing_context.stores.private_files import write_private
-
-        if json_path is not None:
-            text = json.dumps(self.document, indent=2) + "\n"
-            if json_path != "-":
+        text = "" if json_path is None else json.dumps(self.document, indent=2) + "\n"
+        if json_path == "-":
+            try:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+            except BrokenPipeError:
+                _close_stdout()
+        else:
+            if json_path is not None:
                 write_private(Path(json_path), text)
-            else:
-                try:
-                    sys.stdout.write(text)
-                    sys.stdout.flush()
-                except BrokenPipeError:
-                    _close_stdout()
-        if json_path != "-":
             console = screen()
             for one in self.shown:
                 console.print(one, soft_wrap=True if isinstance(one, str | Text) else None)
@@ -95,7 +87,7 @@ def screen(*, stderr: bool = False) -> Console:
     console = _InertConsole(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.soft_wrap = True  # only tables have a width there: a message stays on its line, whatever paths it names
-        console.width = console.width if "COLUMNS" in os.environ else _PIPE_WIDTH
+        console.width = console.width if "COLUMNS" in os.environ else 120
     return console
 
 
@@ -160,93 +152,6 @@ def stop_asked() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def table(
-    title: str, *columns: str, rows: Iterable[Iterable[object]] = (), wide: str = "", fold: bool = False
-) -> Table:
-    """Return a table. Columns that begin with `#` hold figures; the `wide` one takes what room the others leave.
-
-    Long cells are cut; `fold` breaks those of the wide column, or of all if none is wide.
-    """
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", caption_justify="left")
-    made.box, made.pad_edge, made.padding, made.expand = box.SIMPLE_HEAD, False, (0, 1, 0, 0), bool(wide)
-    for name in columns:
-        folds = fold and wide in ("", name)
-        made.add_column(
-            name.removeprefix("#"),
-            justify="right" if name.startswith("#") else "left",
-            no_wrap=not folds,
-            overflow="fold" if folds else "ellipsis",
-            ratio=1 if name == wide else None,
-        )
-    for row in rows:
-        made.add_row(*map(cell, row))
-    return made
-
-
-def cell(value: object) -> Text | str:
-    """Return what a table shows for a value: figures grouped, text on one line."""
-    if isinstance(value, Text):
-        return value
-    return number(value) if value is None or isinstance(value, int | float) else plain(str(value))
-
-
-def facts(title: str, rows: Iterable[tuple[str, object, str]]) -> Table:
-    """Return a table of single figures: name, value, remark."""
-    made = table(title, "", "#", " ", rows=((name, value, dim(remark)) for name, value, remark in rows))
-    made.show_header = False
-    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
-    return made
-
-
-def dim(text: str) -> Text:
-    """Return a remark, which stands back."""
-    return Text(plain(text), style="dim")
-
-
-def plain(text: object, width: int = 0) -> str:
-    """Return a text on one line, inert, cut to `width` characters if given."""
-    whole = str(text)
-    line = inert(" ".join(whole.split() if not width else whole[: width * 4 + 200].split()))
-    return line if not width or len(line) <= width else line[: width - 1] + "…"
-
-
-def number(value: float | None) -> str:
-    """Return a figure as people read it."""
-    if value is None:
-        return "–"
-    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
-
-
-def counted(count: int, name: str) -> str:
-    """Return a number of things that have this name."""
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
-
-
-def dollars(value: float | None) -> str:
-    """Return US dollars; small sums keep the places that tell something."""
-    if value is None:
-        return "–"
-    return f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:,.4f}"
-
-
-def verdict(value: int) -> Text:
-    """Return a figure that should be 0."""
-    return Text(f"{value:,}", style="green" if value == 0 else "bold red")
-
-
-def shell_line(command: str, *arguments: object, store: str | Path) -> str:
-    """Return one of our commands as it is typed into a shell."""
-    return shlex.join((PROGRAM, command, *map(str, arguments), "--store", shown_store(store)))
-
-
-def told_lines(skipped: Sequence[str], unreadable: Sequence[errors.TranscriptError] = ()) -> list[str]:
-    """Return remarks on lines that were skipped, the first ones of many, and on files that could not be read."""
-    told = [f"skipped: {plain(line)}" for line in skipped[:5]]
-    if len(skipped) > 5:
-        told.append(f"skipped: {len(skipped) - 5} more lines that cannot be read")
-    return told + [f"not read: {plain(error)}" for error in unreadable]
-
-
 def error_line(words: str) -> Text:
     """Return the line that tells a failure."""
     return Text.assemble(("error: ", "bold red"), plain(words))
@@ -254,10 +159,8 @@ def error_line(words: str) -> Text:
 
 def explain_failure(error: BaseException) -> int:
     """Say on one line of standard error what went wrong; return the exit status for it."""
-    words, status = (
-        "; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ()))),
-        Status.ENVIRONMENT,
-    )
+    words = "; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))
+    status = Status.ENVIRONMENT
     if isinstance(error, BrokenPipeError):
         _close_stdout()
         return Status.OK

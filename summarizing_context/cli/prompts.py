@@ -6,7 +6,7 @@ from dataclasses import asdict
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import anyio
 import typer
@@ -14,23 +14,15 @@ from rich.text import Text
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import PromptsPath, argument, command, flag, option, path_option
-from summarizing_context.cli.output import InputError, Result, Status, dim, plain, table, told_lines
+from summarizing_context.cli.output import InputError, Result, Status
 from summarizing_context.cli.sessions import find_session
+from summarizing_context.cli.tables import dim, plain, table, told_lines
+from summarizing_context.messages.tokens import TokenCounter, choose_counter
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
+from summarizing_context.transcripts import find_transcripts, read_session
 
-if TYPE_CHECKING:
-    from summarizing_context.messages.tokens import TokenCounter
-    from summarizing_context.summarizers.prompts import Prompt
-
-
-def _complete(incomplete: str) -> list[str]:
-    """Return the prompts that are shipped, each with its version."""
-    from summarizing_context.summarizers.prompts import names
-
-    return [name for name in names(None) if name.startswith(incomplete)]
-
-
-_NAME = "segment/v1, or segment for the newest version."
-_Name = Annotated[str, argument("NAME", _NAME, autocompletion=_complete)]
+_Name = Annotated[str, argument("NAME", "segment/v1, or segment for the newest version.")]
 _ABOUT = """Show, compare and check prompts.
 
 Examples:
@@ -46,8 +38,6 @@ family = options.family(commands, "prompts", options.MEASURE, _ABOUT)
 @command(family, name="list")
 def list_prompts(prompts: PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
-    from summarizing_context.summarizers.prompts import load, names
-
     root, counter = _root(prompts), _counter()
     found = [_described(load(name, root=root), counter) for name in names(root)]
     rows = [
@@ -116,8 +106,6 @@ def render(
     """
     from summarizing_context.assembly import open_context
     from summarizing_context.evaluation.prompt_inspection import RENDERED, jobs_for, render_request
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.transcripts import find_transcripts, read_session
 
     prompt, counter, messages = _find(name, prompts), _counter(), []
     if prompt.name not in RENDERED:
@@ -146,21 +134,16 @@ def render(
     settings = Settings.load(store=":memory:", summarizer="extractive")
     jobs = anyio.run(partial(jobs_for, messages, settings, purpose=prompt.name, topic=topic, rank=rank))
     rendered = render_request(prompt, jobs, number, counter.count)
-    whole, fixed, parts = rendered.tokens, rendered.fixed_tokens, rendered.parts
-    sums = {"tokens": whole, "fixed_tokens": fixed, "token_counter": counter.name}
+    parts = rendered.parts
+    sums = {"tokens": rendered.tokens, "fixed_tokens": rendered.fixed_tokens, "token_counter": counter.name}
     document = {**asdict(rendered), **sums, "parts": [part._asdict() for part in parts]}
-
-    def share(tokens: int) -> str:
-        return f"{tokens / max(whole, 1):.1%}"
-
     where = f"messages {rendered.start}–{rendered.stop - 1}, number {rendered.number} of {rendered.among}"
-    columns = ("slot", "part", "same every time", "#tokens", "#share")
-    rows = [(one.slot, one.name, "yes" if one.fixed else "no", one.tokens, share(one.tokens)) for one in parts]
-    made = table(f"{rendered.prompt} for {where}", *columns, rows=rows)
-    made.add_section()
-    made.add_row("", "of it the same every time", "", f"{fixed:,}", share(fixed))
-    made.add_row("", "the request", "", f"{whole:,}", "100.0%")
-    made.caption = f"counted by {counter.name}; the answer may have {rendered.max_tokens:,} tokens"
+    rows = [(one.slot, one.name, "yes" if one.fixed else "no", one.tokens) for one in parts]
+    made = table(f"{rendered.prompt} for {where}", "slot", "part", "same every time", "#tokens", rows=rows)
+    made.caption = (
+        f"{rendered.tokens:,} tokens by {counter.name}, {rendered.fixed_tokens:,} of them the same every time"
+    )
+    made.caption += f"; the answer may have {rendered.max_tokens:,}"
     system, user = ("".join(part.text for part in parts if part.slot == slot) for slot in ("system", "user"))
     lines = user.split("\n")
     if not full and len(lines) > 17:  # eight at either end
@@ -173,7 +156,6 @@ def render(
 def check(prompts: PromptsPath = None) -> Result:
     """Check form, length, sections and names of all prompts. Exit status 1 if anything is wrong."""
     from summarizing_context.evaluation.prompt_inspection import check_prompts
-    from summarizing_context.summarizers.prompts import names
 
     root, counter = _root(prompts), _counter()
     complaints, checked = check_prompts(root, counter.count), names(root)
@@ -200,8 +182,6 @@ def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
 
 def _find(name: str, folder: Path | None) -> Prompt:
     """Return a prompt of the user's folder, else a shipped one; an error names the nearest if there is none."""
-    from summarizing_context.summarizers.prompts import latest, load, names
-
     everything: list[str] = []
     for root in [_root(folder), None] if folder is not None else [None]:
         known = names(root)
@@ -216,18 +196,14 @@ def _find(name: str, folder: Path | None) -> Prompt:
 
 
 def _root(folder: Path | None) -> Any:
-    from summarizing_context.summarizers.prompts import names, prompts_root
 
     if folder is None:
         return prompts_root()
-    if not folder.is_dir():
-        raise InputError(f"--prompts: {folder} is not a folder; name one that holds files such as segment/v1.md")
-    if not names(folder):
-        raise InputError(f"--prompts: {folder} holds no prompt; a prompt is a file such as segment/v1.md in it")
+    if not (folder.is_dir() and names(folder)):
+        raise InputError(f"--prompts: {folder} is not a folder that holds a prompt, such as segment/v1.md")
     return folder
 
 
 def _counter() -> TokenCounter:
-    from summarizing_context.messages.tokens import choose_counter
 
     return anyio.run(choose_counter, "auto")

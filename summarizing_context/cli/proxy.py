@@ -14,31 +14,23 @@ from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import ProxyHandler, Request, build_opener
 
 import anyio
 import typer
-from rich.console import RenderableType
 
 from summarizing_context.cli import options
-from summarizing_context.cli.options import SERVE, StorePath, Yes, argument, command, flag, option, read_address, url_of
-from summarizing_context.cli.output import (
-    InputError,
-    Result,
-    Status,
-    confirm,
-    dollars,
-    number,
-    plain,
-    screen,
-    stop_asked,
-    table,
-    tell,
-)
+from summarizing_context.cli.options import SERVE, argument, command, flag, option, read_address, url_of
+from summarizing_context.cli.output import InputError, Result, Status, confirm, screen, stop_asked, tell
+from summarizing_context.cli.tables import dollars, number, plain, table
+from summarizing_context.proxy import installation
+from summarizing_context.proxy.installation import Command, Edit
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.stores.private_files import kept_token, token_file
 
 if TYPE_CHECKING:
-    from summarizing_context.proxy.installation import Command, Edit, Service
     from summarizing_context.proxy.server import ProxySettings
 
 commands = typer.Typer()
@@ -83,10 +75,9 @@ class ProxyOptions:
         if lends and self.model is not None:
             settings = replace(settings, model=self.model)
         budget = None if self.budget is None else options.read_tokens(self.budget)
-        given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": budget}
+        given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": budget, "token": token}
         given = {name: value for name, value in given.items() if value is not None}
-        flags: dict[str, Any] = {"token": token, "shadow": self.shadow, "shadow_pays": self.shadow_pays}
-        return ProxySettings(settings, lends=lends, **given, **flags)
+        return ProxySettings(settings, lends=lends, shadow=self.shadow, shadow_pays=self.shadow_pays, **given)
 
 
 def serve(
@@ -123,12 +114,11 @@ def serve(
         token = kept_token(token_file(_TOKEN_FILE))
     proxy = given.settings(store, token)
     from summarizing_context.proxy import server
-    from summarizing_context.proxy.installation import base_urls
 
     app = server.make_app(proxy, host)  # before the first output: an error is the only line
     with server.bound_socket(host, port) as listening:
         place = server.address_of(listening)
-        urls = base_urls(place, token)
+        urls = installation.base_urls(place, token)
         words = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
         if store != ":memory:":
             words += f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
@@ -149,18 +139,13 @@ def status(listen: Address = _LISTEN, token: Token = None) -> Result:
     title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
     rows = []
     for each in told["sessions"]:
-        share = each["cache_read"] / each["input_tokens"] if each["input_tokens"] else 0
+        cached = f"{each['cache_read'] / each['input_tokens']:.0%}" if each["input_tokens"] else "–"
         figures = [each[name] for name in ("requests", "tokens", "view_tokens", "activations")]
-        named = (plain(each["session"], 80), plain(each["model"], 24))
-        rows.append((*named, *figures, f"{share:.0%}", dollars(each["cost"])))
+        rows.append((plain(each["session"], 80), plain(each["model"], 24), *figures, cached, dollars(each["cost"])))
     names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
-    shown: list[RenderableType] = [
-        table(title, "session", *names, rows=rows, wide="session"),
-        *map(plain, told.get("notices", ())),
-    ]
-    if "inspector" in told:
-        shown.append(f"Inspector: {told['inspector']}")
-    return Result(told, shown)
+    inspector = [f"Inspector: {told['inspector']}"] if "inspector" in told else []
+    notices = map(plain, told.get("notices", ()))
+    return Result(told, [table(title, "session", *names, rows=rows, wide="session"), *notices, *inspector])
 
 
 @command(family)
@@ -195,10 +180,6 @@ def watch(
 
 def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
     """Return the status of a running proxy. Raise `InputError`."""
-    from urllib.error import HTTPError, URLError
-    from urllib.parse import urlencode
-    from urllib.request import ProxyHandler, Request, build_opener
-
     address, kept = url_of(*read_address(listen)), token_file(_TOKEN_FILE)
     if token is None and kept.exists():
         token = kept_token(kept)
@@ -217,27 +198,21 @@ def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
 
 @command(family)
 def enable(
-    store: StorePath,
+    store: options.StorePath,
     given: ProxyOptions,
     listen: Address = _LISTEN,
     shell: Annotated[str | None, option("NAME", "bash, zsh or fish. Default: from $SHELL.")] = None,
     no_service: Annotated[bool, flag("--no-service", "Write the shell lines only; start the proxy yourself.")] = False,
-    yes: Yes = False,
+    yes: options.Yes = False,
     dry_run: _DryRun = False,
 ) -> int:
     """Send every client of yours through a proxy that starts with your login.
 
     The lines for the shell and the service are shown in full before they are written. `proxy disable` takes both back.
     """
-    from summarizing_context.proxy import installation
     from summarizing_context.proxy.codex import read_codex
 
     proxy = given.settings(store)
-    named: dict[str, Any] = {"store": store if store == ":memory:" or "://" in store else str(Path(store).absolute())}
-    named |= {name: getattr(given, name) for name in ("anthropic", "openai", "budget", "summarizer", "model")}
-    named["config"] = None if given.config is None else str(given.config.absolute())
-    words = [word for name, value in named.items() if value is not None for word in (f"--{name}", value)]
-    words += [*(["--shadow"] if given.shadow else []), *(["--shadow-pays"] if given.shadow_pays else [])]
     host, port = read_address(listen, "--listen")
     if not ip_address(host).is_loopback or port == 0:
         raise InputError("--listen: clients of this machine ask an address of the loopback; write it like 8377")
@@ -253,19 +228,26 @@ def enable(
     urls = installation.base_urls(address, token)
     for (name, url), provider in zip(urls.items(), ("anthropic", "openai"), strict=True):
         present = os.environ.get(name)  # would be lost: it has to be named as the provider's
-        if present and present != url and named[provider] is None and f"/token/{token}" not in present:
+        if present and present != url and getattr(given, provider) is None and f"/token/{token}" not in present:
             shown = plain(present, 200)
             raise InputError(f"{name} is {shown} already; add --{provider} {shown} to keep it")
 
-    # What is to be written: the token, the lines of the shell and of Codex, the service.
+    # How the proxy is started: with the same options, and paths that hold from any folder.
+    named: dict[str, Any] = {"store": store if store == ":memory:" or "://" in store else str(Path(store).absolute())}
+    named |= {name: getattr(given, name) for name in ("anthropic", "openai", "budget", "summarizer", "model")}
+    named["config"] = None if given.config is None else str(given.config.absolute())
+    words = [word for name, value in named.items() if value is not None for word in (f"--{name}", value)]
+    words += [*(["--shadow"] if given.shadow else []), *(["--shadow-pays"] if given.shadow_pays else [])]
     start = [sys.executable, "-m", "summarizing_context", "proxy", *words, "--listen", f"{host}:{port}"]
+
+    # What is to be written: the token, the lines of the shell and of Codex, the service.
     path = installation.shell_files(shell, home, os.environ, sys.platform)[0]
     edits = [new_token, installation.add_lines(path, installation.shell_lines(shell, address, kept))]
     codex, trouble = read_codex(os.environ, home), None
     if codex is not None and (trouble := codex.trouble(token, openai=given.openai)) is None:
         line = f'openai_base_url = "{urls["OPENAI_BASE_URL"]}"'
         edits.append(installation.add_lines(codex.config, [line], is_top=True))
-    service: Service | None = None
+    service = None
     calls: Sequence[Command] = ()
     if not no_service:
         service = installation.service_of(sys.platform, home, os.environ, start)
@@ -277,7 +259,19 @@ def enable(
         tell("everything is written already")
     if not _agreed("Write", changes, calls, yes=yes, dry_run=dry_run):
         return Status.OK
-    if (failed := _written(changes, service, calls, f"{host}:{port}", token)) is not None:
+
+    # Write it all, start the service and wait until it answers; else all is as it was before.
+    failed = None if service is None else _called(service.check)
+    if failed is None:
+        for edit in changes:
+            edit.apply()
+        failed = _called(calls) or (None if service is None else _silent(f"{host}:{port}", token))
+        if failed is not None and service is not None:
+            _called(service.stop)
+            for edit in reversed(changes):
+                edit.undo()
+            _called(service.forget)
+    if failed is not None:
         told = (
             f"{failed}: no service can start the proxy, and nothing is left of what was to be written. Send one client "
             "through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
@@ -292,42 +286,25 @@ def enable(
     return Status.OK
 
 
-def _written(
-    changes: Sequence[Edit], service: Service | None, calls: Sequence[Command], listen: str, token: str
-) -> str | None:
-    """Write it all, start the service and wait until it answers; return why that failed, with everything as it was
-    before, or None."""
-    from urllib.error import HTTPError
-
-    if service is not None and (failed := _called(service.check)) is not None:
-        return failed
-    for edit in changes:
-        edit.apply()
-    failed = _called(calls)
+def _silent(listen: str, token: str) -> str | None:
+    """Wait until the proxy answers; return why it does not, or None."""
     ends = time.monotonic() + _STARTS_WITHIN
-    while service is not None and failed is None:
+    while True:
         try:
             _asked(listen, token)
-            break
-        except InputError as error:  # an answer of another program will not change
-            if isinstance(error.__cause__, HTTPError) or time.monotonic() > ends:
-                failed = f"the service manager started it, but {error}"
+            return None
+        except InputError as error:
+            if isinstance(error.__cause__, HTTPError) or time.monotonic() > ends:  # another program will not change
+                return f"the service manager started it, but {error}"
         time.sleep(0.2)
-    if failed is not None and service is not None:
-        _called(service.stop)
-        for edit in reversed(changes):
-            edit.undo()
-        _called(service.forget)
-    return failed
 
 
 @command(family)
-def disable(*, yes: Yes = False, dry_run: _DryRun = False) -> int:
+def disable(*, yes: options.Yes = False, dry_run: _DryRun = False) -> int:
     """Take back what `proxy enable` has written: the marked lines of each shell, and the service.
 
     Both are shown first. Everything else in these files stays byte for byte.
     """
-    from summarizing_context.proxy import installation
     from summarizing_context.proxy.codex import config_file
 
     home = Path.home()
@@ -383,7 +360,7 @@ def _called(calls: Sequence[Command]) -> str | None:
 
 @command(family, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})  # the client's
 def run(
-    store: StorePath,
+    store: options.StorePath,
     command: Annotated[list[str], argument("-- COMMAND", "The client, and its arguments.")],
     given: ProxyOptions,
 ) -> int:

@@ -10,46 +10,44 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as changed
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
+import msgspec
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from summarizing_context import transcripts
 from summarizing_context.cli import options
 from summarizing_context.cli.options import TRY, command, flag, option, path_option, read_tokens
-from summarizing_context.cli.output import (
-    InputError,
-    Result,
-    Status,
-    cell,
+from summarizing_context.cli.output import InputError, Result, Status, progress, stop_asked
+from summarizing_context.cli.tables import (
     counted,
     dim,
     dollars,
     facts,
     number,
     plain,
-    progress,
     shell_line,
-    stop_asked,
     table,
     told_lines,
     verdict,
 )
+from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.addresses import shown_store
 from summarizing_context.settings.providers import NAMED, PROVIDERS
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.prices import load_prices
+from summarizing_context.views.activation import REASON_WORDS
 
 if TYPE_CHECKING:
-    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.demo import DemoReport, Moment
     from summarizing_context.evaluation.replay import Forecast, Tally
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.transcripts import Transcript
 
 commands = typer.Typer()
 
@@ -76,7 +74,6 @@ def demo(
         demo --keep demo.db    # to look into it afterwards
     """
     from summarizing_context.evaluation.demo import demo_session, play_demo
-    from summarizing_context.settings.values import Settings
 
     most = read_tokens(budget)
     settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=most)
@@ -85,9 +82,7 @@ def demo(
     with progress("messages", len(messages), announced) as update:
 
         def watch(now: Moment) -> None:
-            filled = min(10, round(10 * now.view_tokens / most))
-            gauge = "▰" * filled + "▱" * (10 - filled)
-            words = f"view {gauge} {now.view_tokens:>6,} of {most:,}   {now.summaries_ready} summaries"
+            words = f"{now.view_tokens:>6,} of {most:,} tokens in view, {now.summaries_ready} summaries"
             update(words, now.messages)
 
         report = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
@@ -102,28 +97,22 @@ def _status(total: Tally) -> Status:
 def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator[RenderableType]:
     """Show what happened, what is found with and without this package, what it saved, and what to type next."""
     from summarizing_context.evaluation.demo import PRICED_MODEL
-    from summarizing_context.views.activation import REASON_WORDS
 
     tally, figures, findings = report.tally, report.tally.figures(), report.findings
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in report.activations_by_reason.items())
-    happened: list[tuple[str, object, str]] = [
+    broken = sum(figures[law] for law in tally.broken_laws())
+    yield facts("What happened", [
         ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {report.token_counter}"),
         ("views", tally.views, "one before each answer of the agent"),
         ("mean view", round(figures["mean_view_tokens"]), "tokens"),
         ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
-        ("views over budget", verdict(tally.over_budget_views), ""),
-        ("views a provider would refuse", verdict(tally.tool_unsafe_views), "a call parted from its result"),
-        ("views out of order", verdict(tally.out_of_order_views), ""),
-        ("views that hide the newest message", verdict(tally.newest_missing_views), ""),
+        ("broken laws", verdict(broken), "calls keep their results, the order holds, the newest message is shown"),
         ("views refused", verdict(tally.refused_views), "no room for the system rows"),
-        ("tokens that no summary has read", verdict(tally.unseen_tokens), "of what has left the view"),
         ("waited for a model", verdict(report.waited_views), f"the slowest view took {report.slowest_ms:.1f} ms"),
         ("summaries made", report.summaries, "in the background"),
         ("activations", tally.activations, reasons or "the whole session fits"),
-        ("other breaks of the prefix", verdict(tally.append_only_breaks), "so a provider's prompt cache keeps hitting"),
-        ("prefix reused", f"{figures['prefix_hit']:.1%}", "of all view tokens"),
-    ]
-    yield facts("What happened", happened)
+        ("prefix reused", f"{figures['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
+    ])  # fmt: skip
     marks = {True: Text("yes", "green"), False: Text("no", "bold red")}
     answers = ((one.question, marks[one.found], marks[one.without], dim(one.words)) for one in findings)
     columns = ("question", "view", "newest", "answer")
@@ -134,14 +123,13 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
     yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
     yield "What a view leaves out stays in the log: 'recall' and 'search' find it.\n"
     sent, whole = report.sent, report.whole
-    saved: list[tuple[str, object, str]] = [
+    yield facts("What it saved", [
         ("tokens sent", sent.tokens, f"{number(whole.tokens)} with the whole history in each request"),
         ("saved", f"{1 - sent.tokens / max(whole.tokens, 1):.0%}", "of the tokens"),
         ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
         ("price of the input", dollars(sent.dollars), f"{dollars(whole.dollars)} with the whole history"),
         ("", "", f"at {PRICED_MODEL}'s list price, with its prompt cache"),
-    ]
-    yield facts("What it saved", saved)
+    ])  # fmt: skip
     store = keep or Path("demo.db")
     yield "What to type next"
     if not keep:
@@ -182,9 +170,7 @@ def replay(
         0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
         4 store or environment · 130 Ctrl-C
     """
-    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.replay import Plan, forecast_files, replay_files
-    from summarizing_context.transcripts import find_transcripts
 
     def listed(given: Sequence[str] | None) -> list[str]:
         return [one.strip() for text in given or () for one in text.split(",")]
@@ -199,10 +185,9 @@ def replay(
         raise InputError(f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take {NAMED}")
     if own.dry_run and settings.model is None:
         raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
-    files = find_transcripts(paths)
-    if jobs is None:  # no other process for a small file alone, as each takes a second to start, or standard input
-        size = sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else 0
-        jobs = min(os.cpu_count() or 1, 1 + size // 300_000)
+    files = transcripts.find_transcripts(paths)
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
     rows: list[Any] = []  # forecasts, or tallies
     unreadable: list[TranscriptError] = []
     stopped = False
@@ -214,11 +199,7 @@ def replay(
                     unreadable.append(found)
                 else:
                     rows += found
-                if own.dry_run:
-                    update(f"{sum(row.calls for row in rows):,} calls")
-                else:
-                    broken = sum(bool(row.broken_laws()) for row in rows)
-                    update(f"{sum(row.views for row in rows):,} views, {broken} rows with a broken law")
+                update(f"{sum(row.messages for row in rows):,} messages")
         except KeyboardInterrupt:
             if not rows:
                 raise
@@ -234,14 +215,13 @@ def replay(
         read = len({row.file for row in rows}) + len(unreadable)
         told = f"Stopped after {read} of {counted(len(files), 'file')}; the figures are theirs."
         return changed(result, status=Status.INTERRUPTED, remarks=(*result.remarks, told))
-    gravity = (Status.OK, Status.REFUSED, Status.BAD_INPUT, Status.LAW_BROKEN)
-    status = max(Status.BAD_INPUT if unreadable else Status.OK, result.status, key=gravity.index)
+    status = Status.BAD_INPUT if unreadable and result.status != Status.LAW_BROKEN else result.status
     return changed(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable)))
 
 
 def _judged(tallies: Sequence[Tally]) -> Result:
     """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
-    from summarizing_context.evaluation.replay import TIMINGS, add_up, add_up_by_variant
+    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, add_up_by_variant
 
     sums, total = add_up_by_variant(tallies), add_up(tallies)
     document = {
@@ -250,60 +230,45 @@ def _judged(tallies: Sequence[Tally]) -> Result:
         "total": total.figures(),
         "timings": list(TIMINGS),
     }
-    strategies = len({tally.strategy for tally in tallies}) > 1
-    if len(sums) > 1 and not strategies:
-        sums = [*sums, total]
-    few = len(tallies) <= _MOST_ROWS
-    told = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
+    by_strategy = len({tally.strategy for tally in tallies}) > 1
+    is_few = len(tallies) <= _MOST_ROWS
+    told = tallies if is_few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
     shown: list[RenderableType] = []
 
-    def add_table(title: str, rows: Sequence[Tally], *columns: tuple[str, str, Callable[[Any], object]]) -> None:
-        titles = (*(["strategy"] if strategies else []), "#budget", *(f"#{name}" for name, _, _ in columns))
-        made = table(title, "file", *titles, wide="file")
-        for tally in (*rows, *sums):
-            if sums and tally is sums[0]:
-                made.add_section()
-            figures = tally.figures()
-            lead = [plain(Path(tally.file).name), *([tally.strategy or "all"] if strategies else [])]
-            cells = (show(figures[figure]) for _, figure, show in columns)
-            made.add_row(*map(cell, (*lead, tally.budget, *cells)))
-        shown.append(made)
+    def add_table(title: str, tallies: Sequence[Tally], columns: Mapping[str, tuple[str, Any]]) -> None:
+        rows: list[tuple[object, ...] | None] = []
+        for group in (tallies, sums):
+            rows.append(None)
+            for tally in group:
+                name = f"{tally.strategy}: {Path(tally.file).name}" if by_strategy else Path(tally.file).name
+                figures = tally.figures()
+                rows.append((name, tally.budget, *(show(figures[figure]) for figure, show in columns.values())))
+        shown.append(table(title, "file", "#budget", *(f"#{name}" for name in columns), rows=rows[1:], wide="file"))
 
-    laws = [
-        ("over", "over_budget_views", verdict),
-        ("unsafe", "tool_unsafe_views", verdict),
-        ("order", "out_of_order_views", verdict),
-        ("hidden", "newest_missing_views", verdict),
-        ("unseen", "unseen_tokens", verdict),
-        ("breaks", "append_only_breaks", verdict),
-    ]
-    refused = [("refused", "refused_views", number)] if total.refused_views else []
-    add_table("Laws: 0 is right", told, *refused, *laws)
-    add_table(
-        "Views",
-        tallies if few else [],
-        ("mean", "mean_view_tokens", round),
-        ("activ.", "activations", number),
-        ("reused", "prefix_hit", "{:.1%}".format),
-        ("uncached", "uncached_tokens", number),
-        ("ms p99", "view_p99_ms", "{:.1f}".format),
-    )
-    words = "A view is what a request would send. activ.: how often it moved on; reused: the share that a prompt cache"
-    shown.append(dim(f"{words} holds."))
-    names = ("views", "history_tokens", "model_calls", "model_input_tokens", "model_output_tokens")
-    headings = ("views", "history", "calls", "input", "output")
-    add_table("Summaries", [], *((head, name, number) for head, name in zip(headings, names, strict=True)))
-    if not total.model_calls:
-        shown.append(dim("No model was called; where none is named, summaries are extracted from the text."))
+    headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
+    laws = {heading: (figure, verdict) for heading, figure in zip(headings, LAW_FIGURES, strict=True)}
+    refused = {"refused": ("refused_views", number)} if total.refused_views else {}
+    add_table("Laws: 0 is right", told, {**refused, **laws})
+    views = {
+        "mean": ("mean_view_tokens", round),
+        "activ.": ("activations", number),
+        "reused": ("prefix_hit", "{:.1%}".format),
+        "uncached": ("uncached_tokens", number),
+        "ms p99": ("view_p99_ms", "{:.1f}".format),
+    }
+    add_table("Views", tallies if is_few else [], views)
+    shown.append(dim("activ.: how often a view moved on; reused: the share of it that a prompt cache holds."))
+    told_calls = "No model was called; where none is named, summaries are extracted from the text."
+    if total.model_calls:
+        tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
+        told_calls = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
+    shown.append(dim(told_calls))
     if total.token_counter is not None:
         shown.append(dim(f"Tokens are counted by {total.token_counter}."))
     if compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
         titles = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
         keys = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
-        rows = (
-            [Path(tally.file).name, *("-" if size is None else size for size in (tally.budget, *map(one.get, keys)))]
-            for tally, one in compactions
-        )
+        rows = ([Path(tally.file).name, tally.budget, *map(one.get, keys)] for tally, one in compactions)
         title = "Where the client compacted its own context"
         shown.append(table(title, "file", *titles, rows=rows, wide="file"))
         shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
@@ -314,17 +279,10 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     if len(told) < len(tallies):
         hidden = len(tallies) - len(told)
         shown.append(dim(f"{hidden:,} rows in which every law held are not shown; --json tells them."))
-    return Result(document, shown, _status(total), told_lines(total.unreadable))
+    return Result(document, shown, _status(total), told_lines(total.skipped_lines))
 
 
 _SKIPPED = "Skipped, being no messages"
-_WHY = {  # records were left out, where their kind does not say it
-    "other branch": "rewound by the user",
-    "repeated row": "copies of earlier ones",
-    "repeated block": "copies of earlier ones",
-    "missing parent": "lost; the row before it in the file was taken",
-    "dropped call": "unfinished or malformed",
-}
 _NEXT = """\
 Next, with the same PATH:
   summarizing-context replay PATH --dry-run --summarizer openai --model NAME
@@ -332,34 +290,31 @@ Next, with the same PATH:
   summarizing-context inspect --store logs.db"""
 
 
-def _told_counts(title: str, counts: Mapping[str, int]) -> Iterable[RenderableType]:
-    """Yield a line of counts by their kind: what the user would miss first, then what is most; none for no counts."""
-    missed = {kind for kind in counts if kind in _WHY or kind.endswith("call")}
-    ranked = sorted(counts.items(), key=lambda one: (one[0] not in missed, -one[1], one[0]))
-    most = len(ranked) if len(ranked) == 7 else 6
-    said = [f"{count:,} {kind}" + (f" ({_WHY[kind]})" if kind in _WHY else "") for kind, count in ranked[:most]]
-    if others := ranked[most:]:
+def _told_counts(title: str, counts: Mapping[str, int]) -> list[Text]:
+    """Return a line of counts by their kind, the most frequent first; none for no counts."""
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    said = [f"{count:,} {kind}" for kind, count in ranked[:6]]
+    if others := ranked[6:]:
         said.append(f"and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}")
-    if said:
-        yield dim(f"{title}: {', '.join(said)}.")
+    return [dim(f"{title}: {', '.join(said)}.")] if said else []
 
 
 def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
     """Show calls, tokens and price of a replay, per file and in total."""
-    from summarizing_context.evaluation.replay import add_up_by_budget, add_up_forecasts
-    from summarizing_context.summarizers.prices import load_prices
+    from summarizing_context.evaluation.replay import add_up, add_up_by_variant
     from summarizing_context.summarizers.providers import address_of
 
     model, address = str(settings.model), address_of(settings)
     price = load_prices(settings.prices).price_of(model)
-    sums, total = add_up_by_budget(rows), add_up_forecasts(rows)
+    sums, total = add_up_by_variant(rows), add_up(rows)
+    cells: list[tuple[object, ...] | None] = []
+    for group in (rows if len(rows) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
+        cells.append(None)
+        for row in group:
+            tokens = (row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
+            cells.append((Path(row.file).name, row.budget, *tokens, dollars(row.cost(price))))
     titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
-    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, wide="file")
-    for row in (*(rows if len(rows) <= _MOST_ROWS else []), *sums, *([total] if len(sums) > 1 else [])):
-        if row is sums[0]:
-            made.add_section()
-        figures = (row.budget, row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
-        made.add_row(plain(Path(row.file).name), *map(number, figures), dollars(row.cost(price)))
+    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, rows=cells[1:], wide="file")
     words = f"No price is known for {model!r}; the setting prices names a file that has one."
     if price is not None:
         words = f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
@@ -376,7 +331,7 @@ def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
         "total": total.figures(price),
         "model": settings.model,
         "address": address,
-        "price": None if price is None else {**price._asdict(), "as_of": str(price.as_of)},
+        "price": msgspec.to_builtins(price),
         "assumed": assumed,
     }
     told = (f"{model} would be asked at {address}.", words, f"Assumed: {'; '.join(assumed)}.")
@@ -400,64 +355,48 @@ def import_transcripts(
         import ~/.codex/sessions --store logs.db
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.errors import MessageError, TranscriptError
-    from summarizing_context.messages.validation import check_message
-    from summarizing_context.transcripts import find_transcripts, read
+    from summarizing_context.evaluation.retention import read_checked
 
     settings = options.OwnSettings(config=config).load(store=store)
     if str(settings.store) == ":memory:":
         raise InputError("--store: an import into memory would be lost; name a file")
-    files = find_transcripts(paths)
+    files = transcripts.find_transcripts(paths)
     rows: list[dict[str, Any]] = []
     unreadable: list[TranscriptError] = []
     skipped: Counter[str] = Counter()
     skipped_lines: list[str] = []
-    done = added = 0
+    done = 0
+
+    async def import_log(log: transcripts.Transcript) -> dict[str, Any]:
+        wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
+        messages, session_id, copy = list(log.messages), wanted, 1
+        while True:
+            async with open_context(changed(settings, session_id=session_id)) as context:
+                held = await context.get_messages()
+                if messages[: len(held)] == held:
+                    for message in messages[len(held) :]:
+                        await context.add_message(message)
+                    named = {"session_id": session_id, "file": str(log.path), "format": log.format}
+                    return {**named, "messages": len(context), "added": len(context) - len(held)}
+            copy += 1
+            session_id = f"{wanted}:{copy}"
+
     announced = f"Importing {counted(len(files), 'file')}."
     with stop_asked() as asked, progress("files", len(files), announced) as update:
-
-        def goes_on() -> bool:  # Ctrl-C may come at any message
-            update(f"{counted(len(rows), 'session')}, {counted(added, 'new message')}", done)
-            return not asked
-
-        async def import_log(log: Transcript) -> dict[str, Any]:
-            nonlocal added
-            wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
-            messages, session_id, copy = list(log.messages), wanted, 1
-            while True:
-                async with open_context(changed(settings, session_id=session_id)) as context:
-                    held = await context.get_messages()
-                    if messages[: len(held)] == held:
-                        for message in messages[len(held) :]:
-                            if not goes_on():
-                                break
-                            await context.add_message(message)
-                            added += 1
-                        named = {"session_id": session_id, "file": str(log.path), "format": log.format}
-                        return {**named, "messages": len(context), "added": len(context) - len(held)}
-                copy += 1
-                session_id = f"{wanted}:{copy}"
-
         for path in files:
             try:
-                logs = [log for log in read(path, format=format) if log.messages]
-                for log in logs:  # all are checked before any session is changed
-                    for index, message in enumerate(log.messages):
-                        try:
-                            check_message(message)
-                        except MessageError as error:
-                            raise TranscriptError(f"{log.where(index)}: {error}") from error
-                rows += [anyio.run(import_log, log) for log in logs if goes_on()]
+                for log in read_checked(path, format):  # all of it, before any session is changed
+                    if not asked:
+                        rows.append(anyio.run(import_log, log))
+                        skipped.update(log.skipped)
+                        skipped_lines += log.unreadable
             except TranscriptError as error:
                 unreadable.append(error)
-            else:
-                for log in logs:
-                    skipped.update(log.skipped)
-                    skipped_lines += log.unreadable
             if asked:
                 break
             done += 1
-            goes_on()
+            new = sum(row["added"] for row in rows)
+            update(f"{counted(len(rows), 'session')}, {counted(new, 'new message')}", done)
     if unreadable and not rows:
         raise unreadable[0]
     if not (rows or asked):

@@ -16,13 +16,15 @@ import typer
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import LOOK, SERVE, command, flag, option, read_address
-from summarizing_context.cli.output import InputError, plain, tell
+from summarizing_context.cli.output import InputError, tell
 from summarizing_context.cli.sessions import find_sessions
+from summarizing_context.cli.tables import plain
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
+from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
-    from summarizing_context.stores.postgres.store import PostgresStore
+    from summarizing_context.contrib.postgres.store import PostgresStore
 
 commands = typer.Typer()
 
@@ -50,8 +52,6 @@ def mcp(
         mcp --store run.db    # as a client starts it: over standard input and output
         mcp --store run.db --session s1 --http 8379    # tells its address
     """
-    from summarizing_context.settings.values import Settings
-
     address = None if http is None else read_address(http)
     settings = Settings.load(config, store=store)
     find_sessions(store)  # what is wrong with it is told at once
@@ -92,8 +92,6 @@ def inspect(
         inspect --store run.db --listen 127.0.0.1:9000 --no-browser
     """
     import webbrowser
-
-    from summarizing_context.settings.values import Settings
 
     address = read_address(listen, "--listen")
     given: dict[str, Any] = {} if model is None else {"model": model}
@@ -142,8 +140,8 @@ def worker(
     settings = own.load(store=store, concurrency=concurrency)
 
     from summarizing_context.assembly import open_store
-    from summarizing_context.fleet import pool_worker
-    from summarizing_context.pool.metrics import PoolMetrics, serving
+    from summarizing_context.contrib.postgres.metrics import PoolMetrics, serving
+    from summarizing_context.contrib.postgres.pool import pool_worker
 
     async def serve() -> None:
         metrics, opened = PoolMetrics(), cast("PostgresStore", await open_store(settings.store))

@@ -9,39 +9,32 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import anyio
 import typer
 from rich.text import Text
 
 from summarizing_context.cli import options
-from summarizing_context.cli.options import CHANGE, LOOK, StorePath, Yes, argument, command, flag, option, path_option
-from summarizing_context.cli.output import (
-    InputError,
-    Result,
-    Status,
-    confirm,
-    dim,
-    error_line,
-    number,
-    plain,
-    shell_line,
-    table,
-)
+from summarizing_context.cli.options import CHANGE, LOOK, argument, command, flag, option, path_option
+from summarizing_context.cli.output import InputError, Result, Status, confirm, error_line
+from summarizing_context.cli.tables import dim, number, plain, shell_line, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
-from summarizing_context.errors import MessageError, SessionInUseError, StoreCorruptError, StoreError
+from summarizing_context.errors import MessageError, SessionInUseError, StoreError
+from summarizing_context.evaluation.laws import canonical
+from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.text import inert
+from summarizing_context.sessions.transfer import OtherContentError, export_session, import_session
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
-
-if TYPE_CHECKING:
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.stores.base import Match, SessionInfo, SessionStore
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import Match, MemoryScope, Scope, SessionInfo, SessionStore
+from summarizing_context.stores.private_files import open_private
+from summarizing_context.views.activation import ActivationReport
 
 T = TypeVar("T")
 
@@ -53,14 +46,12 @@ class StoredSession:
     """Options of a command on one session."""
 
     session: Annotated[str, argument("SESSION", "The session's id.")]
-    store: StorePath
+    store: options.StorePath
     budget: Annotated[str | None, option("N", "Tokens that a view may use. Default: those of the last request.")] = None
     config: options.ConfigPath = None
 
     def settings(self) -> Settings:
         """Return the settings for a look at it. Its budget is the one that was set, else that of its last request."""
-        from summarizing_context.settings.values import Settings
-
         info = find_session(self.store, self.session)
         given: dict[str, Any] = {} if self.budget is None else {"max_tokens": options.read_tokens(self.budget)}
         given |= {"session_id": info.session_id, "store": self.store, "project": info.project}
@@ -70,17 +61,8 @@ class StoredSession:
         return replace(settings, max_tokens=info.budget)
 
 
-def check_store(store: str | Path) -> None:
-    """Refuse a store that is not there, rather than make one."""
-    check_scheme(store)
-    if not (is_address(store) or Path(store).exists()):
-        raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
-
-
-def with_store(
-    store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True, make: bool = False
-) -> T:
-    """Return what `act` makes of the opened store, which must be there unless it may be made."""
+def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
+    """Return what `act` makes of the opened store. One that is only read must be there."""
     from summarizing_context.assembly import open_store
 
     async def within() -> T:
@@ -90,8 +72,9 @@ def with_store(
         finally:
             await opened.close()
 
-    if not make:
-        check_store(store)
+    check_scheme(store)
+    if read_only and not (is_address(store) or Path(store).exists()):
+        raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
     return anyio.run(within)
 
 
@@ -130,10 +113,8 @@ def view(
         view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.laws import canonical
     from summarizing_context.evaluation.replay import make_costs
     from summarizing_context.evaluation.view_parts import view_parts
-    from summarizing_context.messages.reading import message_text_parts
 
     if full and explain:
         raise InputError("--full prints the messages alone; ask for --explain in another call")
@@ -145,7 +126,8 @@ def view(
             parts, costs = view_parts(messages, await context.get_messages()), await make_costs(settings)
             rows = [
                 {"position": at, "part": part, "role": message["role"],
-                 "tokens": costs.of(message, canonical(message)), "words": " ".join(message_text_parts(message))}
+                 "tokens": costs.of(message, canonical(message)),
+                 "words": plain(" ".join(message_text_parts(message)), 400)}
                 for at, (part, message) in enumerate(zip(parts, messages, strict=True))
             ]  # fmt: skip
             nodes = [
@@ -157,28 +139,26 @@ def view(
 
     messages, rows, nodes = anyio.run(look)
     tokens = sum(row["tokens"] for row in rows)
-    shown_rows = [{**row, "words": plain(row["words"], 400)} for row in rows]
-    document = {"session": at.session, "tokens": tokens, "budget": settings.max_tokens, "messages": shown_rows}
+    document = {"session": at.session, "tokens": tokens, "budget": settings.max_tokens, "messages": rows}
     if full:
         text = json.dumps(messages, indent=2, ensure_ascii=False)
         if inert(text) != text:  # what could drive a terminal is written as escapes
             text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
         return Result({**document, "messages": messages}, [text])
     styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
-    cells: list[tuple[object, ...]] = [
-        (str(row["position"]), Text(row["part"], style=styles.get(row["part"], "")), row["role"], row["tokens"],
-         Text(plain(row["words"], 160), style="dim" if row["part"] == "tail" else ""))
-        for row in rows
-    ]  # fmt: skip
+    cells: list[tuple[object, ...]] = []
+    for row in rows:
+        part = Text(row["part"], style=styles.get(row["part"], ""))
+        cells.append((row["position"], part, row["role"], row["tokens"], dim(row["words"], 160)))
     title = f"View of {at.session}: {len(rows)} messages, {number(tokens)} of {number(settings.max_tokens)} tokens"
     tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
     if explain:
         document["header"], cells = nodes, []
         for node in nodes:
-            lines = [line.strip() for line in node["text"].split("\n")]  # headings are passed over
-            said = (line.removeprefix("- ") for line in lines if line and not line.startswith(("##", "<")))
-            rank, place = "–" if node["rank"] < 0 else str(node["rank"]), f"{node['start']}–{node['stop'] - 1}"
-            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], dim(plain(next(said, ""), 160))))
+            said = re.search(r"^(?:- )?([^#<\s].*)", node["text"], re.MULTILINE)  # below headings and tags
+            rank, place = None if node["rank"] < 0 else node["rank"], f"{node['start']}–{node['stop'] - 1}"
+            words = dim("" if said is None else said[1], 160)
+            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], words))
         columns = ("#rank", "messages", "#tokens", "form", "made by", "first line")
         tables.append(table("What each node of the header stands for", *columns, rows=cells, wide="first line"))
         if not nodes:
@@ -189,7 +169,7 @@ def view(
 @command(commands, LOOK)
 def search(
     words: Annotated[list[str], argument("WORDS", "Words to search for.")],
-    store: StorePath,
+    store: options.StorePath,
     session: Annotated[str | None, option("ID", "Search this session only.")] = None,
     project: Annotated[str | None, option("TAG", "Search the sessions of this project.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of hits.")] = 10,
@@ -203,10 +183,8 @@ def search(
         search billing tables --store run.db
         search src/parser.py --store run.db --session s1 --limit 3
     """
-    from summarizing_context.messages.search_terms import query_terms
     from summarizing_context.retrieval.memory import matches_by_words
     from summarizing_context.retrieval.search import best_hits, best_matches, fused
-    from summarizing_context.stores.base import MemoryScope, Scope
 
     if session is not None and project is not None:
         raise InputError("--session and --project exclude each other; give one of them")
@@ -228,32 +206,27 @@ def search(
         rows.append((hit.session_id or "–", where, hit.kind, dim(hit.snippet)))
     columns = ("session", "#messages", "kind", "words")
     shown = table(f"Found for {plain(query, 60)}", *columns, rows=rows, wide="words")
-    if not hits:
-        shown.caption = "nothing holds any of these words"
+    shown.caption = None if hits else "nothing holds any of these words"
     return Result({"query": query, "hits": [asdict(hit) for hit in hits]}, [shown])
 
 
 def _add_session_command(name: str, spec: Command) -> None:
     """Add one of the package's commands, which runs on a stored session."""
-    takes = spec.usage.partition(" ")[2]
 
     async def perform(settings: Settings, line: str) -> CommandResult:
         from summarizing_context.assembly import open_context
-        from summarizing_context.views.activation import ActivationReport
 
         async with open_context(settings, read_only=not spec.writes) as context:
             if not spec.writes:
                 await context.get_messages_for_request(token_budget=settings.max_tokens)
             first = result = await context.handle_command(line)
-            if name not in ("summarize", "compress"):
-                return result
-            while context.statistics().summaries_pending:  # until the summarizer has made what the view shows
-                await context.wait_idle()
+            while name in ("summarize", "compress") and context.statistics().summaries_pending:
+                await context.wait_idle()  # until the summarizer has made what the view shows
                 again = await context.handle_command(line)
                 if not again.data.get("activated"):
                     break
                 result = again
-            if not result.ok or result is first:
+            if result is first:
                 return result
             report = ActivationReport(**{field: result.data[field] for field in ActivationReport._fields})
             before = first.data["tokens_before"]
@@ -273,6 +246,7 @@ def _add_session_command(name: str, spec: Command) -> None:
     def alone(at: StoredSession) -> Result:
         return with_words(at)
 
+    takes = spec.usage.partition(" ")[2]
     taken = argument(takes, f"What `{PREFIX} {name}` takes.")
     with_words.__annotations__["words"] = Annotated[list[str] | None, taken]
     example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))
@@ -301,32 +275,26 @@ family = options.family(commands, "sessions", LOOK, _ABOUT)
 
 
 @command(family, name="list")
-def list_sessions(store: StorePath) -> Result:
+def list_sessions(store: options.StorePath) -> Result:
     """List all sessions of a store, the newest change first."""
     found = find_sessions(store).values()
-    told = {
-        "session": [info.session_id for info in found],
-        "project": [plain(info.project or "", 20) for info in found],
-        "#messages": [number(info.messages) for info in found],
-        "#summaries": [number(info.summaries) for info in found],
-        "changed": [info.updated_at[:16].replace("T", " ") for info in found],
-        "open in": [
-            ("" if info.writer_pid is None else f"process {info.writer_pid}")
-            + (f" on {info.writer_host}" if info.writer_host and info.writer_pid is not None else "")
-            for info in found
-        ],
-    }
-    told = {name: cells for name, cells in told.items() if any(cells) or name == "session"}  # an id needs the room
-    rows = zip(*told.values(), strict=True)
-    shown = table(f"Sessions in {plain(shown_store(store))}", *told, rows=rows, wide="session", fold=True)
-    if not found:
-        shown.caption = "it holds no session yet"
+    rows = []
+    for info in found:
+        host = f" on {info.writer_host}" if info.writer_host else ""
+        writer = "" if info.writer_pid is None else f"process {info.writer_pid}{host}"
+        changed, project = info.updated_at[:16].replace("T", " "), plain(info.project or "", 20)
+        rows.append((info.session_id, project, info.messages, info.summaries, changed, writer))
+    columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
+    shown = table(f"Sessions in {plain(shown_store(store))}", *columns, rows=rows, wide="session", fold=True)
+    shown.caption = None if found else "it holds no session yet"
     return Result({"store": shown_store(store), "sessions": [asdict(info) for info in found]}, [shown])
 
 
 @command(family, name="delete")
 def delete_session(
-    session: Annotated[str, argument("ID", "The session to delete.")], store: StorePath, yes: Yes = False
+    session: Annotated[str, argument("ID", "The session to delete.")],
+    store: options.StorePath,
+    yes: options.Yes = False,
 ) -> Result:
     """Delete one session for good. In an SQLite file of more than 16 MB, remains of its text may stay until `purge`."""
     info = find_session(store, session)
@@ -336,42 +304,36 @@ def delete_session(
 
 
 @command(family)
-def purge(store: StorePath, yes: Yes = False) -> Result:
+def purge(store: options.StorePath, yes: options.Yes = False) -> Result:
     """Remove for good what no session uses any longer, such as replaced logs."""
-    check_store(store)
+    find_sessions(store)  # what is wrong with it is told before the question
     confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes, "removed")
     freed = with_store(store, lambda opened: opened.purge(), read_only=False)
     return Result({"freed_bytes": freed}, [f"Freed {freed:,} bytes."])
 
 
-# Sessions travel between any two stores, each as a line of JSON. States are any bytes, and travel as the characters of
-# the same numbers.
-
-
 @command(family, name="export")
 def export_sessions(
     sessions: Annotated[list[str], argument("SESSION...|all", "The sessions.")],
-    store: StorePath,
+    store: options.StorePath,
     out: Annotated[Path, path_option("FILE", "The new file, which only you can read.")],
 ) -> Result:
     """Write sessions as lines of JSON, for `sessions import`: messages, summaries, checkpoints, pins and memories.
 
     Messages that are damaged are left out and named, and so are checkpoints of logs that were replaced since.
     """
-    from summarizing_context.stores.private_files import open_private
-
     known = find_sessions(store)
     asked = list(known) if sessions == ["all"] else sessions
     chosen = [known.get(name) or find_session(store, name) for name in asked]
+    kinds = ("messages", "summaries", "checkpoints", "memories")
     told: list[dict[str, Any]] = []
 
     async def write(opened: SessionStore) -> None:
         with open_private(out, new=True) as file:
             for info in chosen:
-                document, left_out = await _exported(opened, info)
+                document, left_out = await export_session(opened, info)
                 file.write(json.dumps(document).encode() + b"\n")
-                counts = {kind: len(document[kind]) for kind in ("messages", "summaries", "checkpoints", "memories")}
-                told.append({"session": info.session_id, **counts, **left_out})
+                told.append({"session": info.session_id, **{kind: len(document[kind]) for kind in kinds}, **left_out})
 
     if out.exists():
         raise InputError(f"{out} is there already; name a new file")
@@ -380,80 +342,32 @@ def export_sessions(
     except BaseException:
         out.unlink(missing_ok=True)
         raise
-    names = ("session", "messages", "summaries", "checkpoints")
-    rows = [[one[name] for name in names] for one in told]
-    columns = ("session", *(f"#{name}" for name in names[1:]))
-    shown = table(f"Written to {plain(out)}", *columns, rows=rows, wide="session")
+    rows = [[one[name] for name in ("session", *kinds[:3])] for one in told]
+    shown = table(f"Written to {plain(out)}", "session", *(f"#{kind}" for kind in kinds[:3]), rows=rows, wide="session")
     damaged = [f"{plain(one['session'])} {one['damaged']}" for one in told if one["damaged"]]
-    if damaged:
-        shown.caption = "Damaged and left out: " + "; ".join(damaged)
+    shown.caption = f"Damaged and left out: {'; '.join(damaged)}" if damaged else None
     return Result({"sessions": told}, [shown], Status.ENVIRONMENT if damaged else Status.OK)
-
-
-async def _exported(store: SessionStore, info: SessionInfo) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Return all of a session, and what of it is left out."""
-    from summarizing_context.log.entries import unsealed
-    from summarizing_context.messages.validation import decode_message
-    from summarizing_context.stores.base import MemoryScope
-
-    stored = await store.load(info.session_id)
-    if stored is None:
-        raise InputError(f"there is no session {plain(info.session_id, 60)!r} any longer")
-    messages: list[Any] = []
-    damaged: list[int] = []
-    for seq, entry in enumerate(stored.entries):
-        try:
-            unsealed(entry.message, entry.facts)
-            messages.append([decode_message(entry.message), b64encode(entry.facts).decode()])
-        except StoreCorruptError:
-            damaged.append(seq)
-    log = [entry.message for entry in stored.entries]
-    checkpoints: list[Any] = []
-    left_out: list[str] = []
-    for one in await store.checkpoints.listed(info.session_id):
-        kept = await store.checkpoints.load(info.session_id, one.id)
-        if damaged or [entry.message for entry in kept.entries] != log[: one.seq]:
-            left_out.append(one.id)
-            continue
-        views = [(key, state.decode("latin-1"), marks) for key, state, marks in kept.provider_views]
-        checkpoints.append({"name": one.name, "seq": one.seq, "pins": kept.pins, "views": views})
-    summaries = [
-        [*key, one.text, one.rank, one.input_tokens, one.output_tokens, place]
-        for key, (one, place) in (await store.summaries_of(info.session_id)).items()
-    ]
-    memories = await store.memories.all(MemoryScope(info.project, info.session_id))
-    document = {
-        "session_id": info.session_id,
-        "project": info.project,
-        "budget": info.budget,
-        "pins": stored.pins,
-        "messages": messages,
-        "summaries": summaries,
-        "activations": [] if damaged else [(key, state.decode("latin-1")) for key, state in stored.activations],
-        "checkpoints": checkpoints,
-        "memories": [[memory.content, memory.metadata, memory.updated_at] for memory in memories],
-    }
-    return document, {"damaged": damaged, "checkpoints_left_out": left_out}
 
 
 @command(family, name="import")
 def import_sessions(
-    file: Annotated[Path, argument("FILE", "What `sessions export` wrote.", parser=options.read_path)], store: StorePath
+    file: Annotated[Path, argument("FILE", "What `sessions export` wrote.", parser=options.read_path)],
+    store: options.StorePath,
 ) -> Result:
     """Put exported sessions into a store, which is made if needed. No summary is paid for again.
 
     A session that the store has already is continued where its messages are the first of those in the file, and
     refused where they are others.
     """
-    told: list[dict[str, Any]] = []
+    rows: list[tuple[str, int, int]] = []
     refused: list[str] = []
 
     async def read(opened: SessionStore) -> None:
         with file.open(encoding="utf-8") as lines:
             for at, line in enumerate(lines, 1):
                 try:
-                    told.append(await _imported(opened, json.loads(line)))
-                except (_OtherContent, SessionInUseError) as error:
+                    rows.append(await import_session(opened, json.loads(line)))
+                except (OtherContentError, SessionInUseError) as error:
                     refused.append(str(error))
                 except (ValueError, KeyError, TypeError, MessageError) as error:
                     raise InputError(
@@ -463,65 +377,9 @@ def import_sessions(
 
     if not file.is_file():
         raise InputError(f"{plain(file)}: there is no such file; name one that `sessions export` wrote")
-    with_store(store, read, read_only=False, make=True)
-    rows = [(one["session"], one["messages"], one["new"]) for one in told]
+    with_store(store, read, read_only=False)
     title = f"Imported into {plain(shown_store(store))}"
     shown = table(title, "session", "#messages", "#new", rows=rows, wide="session")
+    told = [dict(zip(("session", "messages", "new"), row, strict=True)) for row in rows]
     remarks = [error_line("; ".join(refused))] if refused else []
     return Result({"sessions": told, "refused": refused}, [shown], Status.BAD_INPUT if refused else Status.OK, remarks)
-
-
-class _OtherContent(Exception):
-    """A session of the store has the id of another one in the file."""
-
-
-async def _imported(store: SessionStore, document: dict[str, Any]) -> dict[str, Any]:
-    """Put one session into a store; what is there already stays."""
-    from summarizing_context.log.entries import unsealed
-    from summarizing_context.messages.validation import check_message, decode_message, encode_message
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.stores import base
-
-    settings = Settings(session_id=document["session_id"], project=document["project"])
-    name, project = settings.session_id, settings.project
-    entries = []
-    for message, facts in document["messages"]:
-        data, kept = encode_message(check_message(message)), b64decode(facts)
-        try:
-            unsealed(data, kept)
-        except StoreCorruptError:  # the message was changed in the file: read it again
-            kept = b""
-        entries.append(base.StoredEntry(data, kept))
-    there = await store.load(name)
-    for ours, its in zip(there.entries if there else (), entries, strict=False):
-        if ours.message != its.message and decode_message(ours.message) != decode_message(its.message):
-            raise _OtherContent(
-                f"session {name!r} has other messages in the store than in the file, and was left alone; delete it "
-                "there, or import into another store"
-            )
-    await store.claim(name, project=project)
-    stored = await store.load(name)
-    assert stored is not None
-    held = len(stored.entries)
-    for start in range(held, len(entries), 500):  # in one transaction each
-        await store.append(name, entries[start : start + 500], lambda: None)
-    for range_hash, recipe_hash, *told, place in document["summaries"]:
-        key = base.SummaryKey(range_hash, recipe_hash)
-        await store.save_summary(name, key, base.StoredSummary(*told), {key: tuple(place)} if place else base.NOWHERE)
-    if held <= len(entries):  # else it has gone on further in the store
-        known = {(one.name, one.seq) for one in await store.checkpoints.listed(name)}
-        for one in document["checkpoints"]:
-            if (one["name"], one["seq"]) not in known:
-                views = [
-                    base.StoredProviderView(key, state.encode("latin-1"), marks) for key, state, marks in one["views"]
-                ]
-                await store.save_pins(name, one["pins"], lambda: None)
-                await store.checkpoints.save(name, one["name"], base.Place(stored.log_version, one["seq"]), views)
-        for provider_key, state in document["activations"]:
-            await store.save_activation(name, provider_key, state.encode("latin-1"))
-        await store.save_pins(name, document["pins"], lambda: None)
-        if document["budget"] is not None:
-            await store.save_budget(name, document["budget"])
-    for content, metadata, said_at in document["memories"]:
-        await store.memories.add(base.MemoryScope(project, name), base.NewMemory(content, metadata, said_at))
-    return {"session": name, "messages": max(held, len(entries)), "new": max(0, len(entries) - held)}

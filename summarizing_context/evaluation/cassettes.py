@@ -17,6 +17,7 @@ import hashlib
 import os
 import random
 import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.evaluation.replay import assumed_summary
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.redaction import Redact, Redaction, load_redaction, redact_message
+from summarizing_context.messages.redaction import Redact, load_redaction, redact_message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.providers import PROVIDERS
@@ -53,19 +54,17 @@ from summarizing_context.summarizers.verification.replies import readable
 Mode = Literal["replay", "record", "forecast"]
 
 REDACTED = "[secret]"
-_SHORTEST_KEY = 12  # characters; what is shorter is a word, and would be taken out everywhere
-_KEY_VARIABLES = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
 # All lengths that are read before it is known whether this is a secret are bounded: else a hostile text is read again
-# from every start.
-_SECRET = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}"
-    r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hf_)[A-Za-z0-9_-]{12,}"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
-    r"|\bAIza[A-Za-z0-9_-]{30,}"
-    r"|\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
-)
-_NAMED_SECRETS = (  # what names the secret stays
+# from every start. What names the secret stays.
+_SECRETS = (
+    re.compile(
+        r"()(?:-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+        r"|\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}"
+        r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hf_)[A-Za-z0-9_-]{12,}"
+        r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+        r"|\bAIza[A-Za-z0-9_-]{30,}"
+        r"|\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)"
+    ),
     re.compile(r"\b((?:bearer|basic)\s+)(?=[^\s\"']{0,500}\d)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE),
     re.compile(
         r"\b((?:authorization|x-api-key|api[-_ ]?key|access[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key"
@@ -75,17 +74,13 @@ _NAMED_SECRETS = (  # what names the secret stays
     re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{3,200}(?=@)", re.IGNORECASE),
 )
 
-_SAVE_AFTER = 64  # new replies; what a killed process can lose
-_WAIT = 30.0  # seconds for the lock of another recorder, who holds it for one write
-
 
 def scrubbed(text: str, secrets: Iterable[str] = ()) -> str:
     """Return the text with `REDACTED` in the place of each secret; `secrets` are texts that are known to be one."""
     text = readable(text)
     for secret in secrets:
         text = text.replace(secret, REDACTED)
-    text = _SECRET.sub(REDACTED, text)
-    for pattern in _NAMED_SECRETS:
+    for pattern in _SECRETS:
         text = pattern.sub(rf"\1{REDACTED}", text)
     return text
 
@@ -158,22 +153,6 @@ class Spent:
     by_kind: dict[str, int] = field(default_factory=dict)  # calls
     beside: Sequence[Spent] = ()  # by other models of this run: one cap holds for all their calls
 
-    def admit(self, request: Request, caps: Caps) -> None:
-        """Count a call that is about to be made, or raise `CassetteLimitError`."""
-        calls, tokens = self.calls + sum(other.calls for other in self.beside), request.tokens
-        if caps.max_calls is not None and calls >= caps.max_calls:
-            raise CassetteLimitError(
-                f"stopped after {calls:,} calls: the cap max_calls is reached; replies are kept, call it again to go on"
-            )
-        if caps.max_input_tokens is not None and self.input_tokens + tokens > caps.max_input_tokens:
-            raise CassetteLimitError(
-                f"stopped after {self.input_tokens:,} input tokens: the cap max_input_tokens has no room for the next "
-                f"request, of {tokens:,}"
-            )
-        self.calls += 1
-        self.input_tokens += tokens
-        self.by_kind[request.kind] = self.by_kind.get(request.kind, 0) + 1
-
     def cost(self, price: ModelPrice | None) -> float | None:
         """US dollars; None where the price is not known."""
         if price is None:
@@ -192,13 +171,14 @@ class Cassette:
     def __init__(self, path: Path, mode: Mode, *, caps: Caps, secrets: Iterable[str | None], redact: Redact | None):
         self.path, self.mode = path, mode
         self.spent = Spent()
-        known = {*(os.environ.get(name) for name in _KEY_VARIABLES), *secrets}
-        long_enough = sorted(one for one in known if one and len(one) >= _SHORTEST_KEY)
-        self._secrets = sorted(long_enough, key=len, reverse=True)
-        self._caps, self._redact = caps, redact
-        self._lines = _read(path) if path.exists() else {}
+        variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
+        known = {*map(os.environ.get, variables), *secrets}
+        # What is shorter is a word, and would be taken out everywhere.
+        self._secrets = sorted((one for one in known if one and len(one) >= 12), key=lambda one: (-len(one), one))
+        self._caps, self._redact = caps if mode == "record" else Caps(), redact
+        self._lines = _read(path)
         self._new: dict[str, _Line] = {}  # that the file does not hold yet
-        self._sending: dict[str, anyio.Event] = {}  # by key: set once the reply is there
+        self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
         self._failure: CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
 
@@ -256,58 +236,70 @@ class Cassette:
         """
         system, *user = (scrubbed(text, self._secrets) for text in (request.system, *request.user))
         request = replace(request, system=system, user=tuple(user))
-        key = request.key
-        while (waiting := self._sending.get(key)) is not None:
-            await waiting.wait()
-        kept = self._lines.get(key)
-        if kept is not None and (self.mode == "replay" or is_usable(kept.reply)):
-            self.spent.replayed += 1
-            return kept.reply
-        try:
-            if self.mode == "replay":
-                raise CassetteMissError(
-                    f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, "
-                    "prompt, model or limits are new; record what is missing with `summarizing-context eval record`"
-                )
-            if self._failure is not None:
-                raise self._failure  # nothing more is paid for
-            self.spent.admit(request, Caps() if self.mode == "forecast" else self._caps)
-            if self.mode == "forecast":
-                reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
-            else:
-                reply = await self._sent(request, key, send)
-            self._lines[key] = _Line(key, request.kind, reply)
-            if self.mode == "record":
-                self._new[key] = self._lines[key]
-                if len(self._new) >= _SAVE_AFTER:
-                    self.save()
-        except CassetteError as error:
-            self._failure = self._failure or error
-            raise
+        key, spent = request.key, self.spent
+        async with self._asking[key]:
+            kept = self._lines.get(key)
+            if kept is not None and (self.mode == "replay" or is_usable(kept.reply)):
+                spent.replayed += 1
+                return kept.reply
+            try:
+                self._admit(request)
+                if self.mode == "forecast":
+                    reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
+                else:
+                    reply = await self._sent(request, send)
+                self._lines[key] = _Line(key, request.kind, reply)
+                if self.sends:
+                    self._new[key] = self._lines[key]
+                    if len(self._new) >= 64:  # what a killed process can lose
+                        self.save()
+            except CassetteError as error:
+                self._failure = self._failure or error
+                raise
         if reply.input_tokens is not None:  # what the provider reports, in the place of the estimate
-            self.spent.input_tokens += reply.input_tokens - request.tokens
-        self.spent.output_tokens += reply.output_tokens or 0
-        self.spent.cached_tokens += reply.cached_tokens or 0
+            spent.input_tokens += reply.input_tokens - request.tokens
+        spent.output_tokens += reply.output_tokens or 0
+        spent.cached_tokens += reply.cached_tokens or 0
         return reply
 
-    async def _sent(self, request: Request, key: str, send: Send) -> Reply:
-        done = self._sending[key] = anyio.Event()
+    def _admit(self, request: Request) -> None:
+        """Count a call that is about to be made, or raise `CassetteMissError` or `CassetteLimitError`."""
+        if self.mode == "replay":
+            raise CassetteMissError(
+                f"{self.path}: no reply to the {request.kind} request {request.key[:12]} is recorded; its messages, "
+                "prompt, model or limits are new; record what is missing with `summarizing-context eval record`"
+            )
+        if self._failure is not None:
+            raise self._failure  # nothing more is paid for
+        spent, caps = self.spent, self._caps
+        calls, tokens = spent.calls + sum(other.calls for other in spent.beside), request.tokens
+        if caps.max_calls is not None and calls >= caps.max_calls:
+            raise CassetteLimitError(
+                f"stopped after {calls:,} calls: the cap max_calls is reached; replies are kept, call it again to go on"
+            )
+        if caps.max_input_tokens is not None and spent.input_tokens + tokens > caps.max_input_tokens:
+            raise CassetteLimitError(
+                f"stopped after {spent.input_tokens:,} input tokens: the cap max_input_tokens has no room for the next "
+                f"request, of {tokens:,}"
+            )
+        spent.calls += 1
+        spent.input_tokens += tokens
+        spent.by_kind[request.kind] = spent.by_kind.get(request.kind, 0) + 1
+
+    async def _sent(self, request: Request, send: Send) -> Reply:
         try:
             answer = await send(request)
         except SummarizerRefused as error:  # asked again, it would refuse again
             reply = Reply("", fault=str(error))
         except Exception as error:
-            self._failed[key] = error
+            self._failed[request.key] = error
             self.spent.input_tokens -= request.tokens  # a call without a reply stays a call, and costs no tokens
             raise
         else:  # cleaned: so it is used too, and recording and replaying agree
             told = SummaryReply(answer) if isinstance(answer, str) else answer
             counts = told.input_tokens, told.output_tokens, told.cached_tokens
             reply = Reply(scrubbed(told.text, self._secrets), *counts, truncated=told.truncated)
-        finally:
-            del self._sending[key]
-            done.set()
-        self._failed.pop(key, None)
+        self._failed.pop(request.key, None)
         return reply
 
     def check(self) -> None:
@@ -328,8 +320,8 @@ class Cassette:
             return
         _check_writable(self.path)
         try:
-            with FileLock(f"{self.path}.lock", timeout=_WAIT, mode=FILE):
-                lines = {**(_read(self.path) if self.path.exists() else {}), **self._new}
+            with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):  # another recorder holds it for one write
+                lines = {**_read(self.path), **self._new}
                 replace_private(self.path, b"".join(msgspec.json.encode(lines[key]) + b"\n" for key in sorted(lines)))
         except Timeout as error:
             raise CassetteError(
@@ -344,15 +336,15 @@ class Cassette:
 
 
 def _read(path: Path) -> dict[str, _Line]:
-    """Return what a cassette holds, by key. Raise `CassetteError` that names file and line."""
+    """Return what a cassette holds, by key; nothing where there is none. Raise `CassetteError` that names the line."""
     try:
-        content = path.read_bytes()
+        lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.exists() else []
     except OSError as error:
         raise CassetteError(
             f"{path}: the cassette cannot be read ({error.strerror}); check the path and its rights"
         ) from error
     found: dict[str, _Line] = {}
-    for number, line in enumerate(content.removesuffix(b"\n").split(b"\n"), 1):
+    for number, line in enumerate(lines, 1):
         try:
             one = msgspec.json.decode(line, type=_Line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -374,12 +366,16 @@ def _check_writable(path: Path) -> None:
         raise CassetteError(f"{path}: no cassette can be written here ({error.strerror}); name another file") from error
 
 
-_ATTEMPTS = 3
-_LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
+@dataclass(frozen=True, slots=True)
+class CassetteFile:
+    """Where the replies of a run are kept."""
 
+    path: Path
+    redact: str | None = None  # module:function, of what is taken out of messages before anything of them is kept
 
-def _pause(attempt: int) -> float:
-    return random.uniform(0.5, 2.0**attempt)  # seconds
+    def open(self) -> Cassette:
+        """Return the cassette, to be replayed. Raise `CassetteError`, or `SettingsError` for the function."""
+        return Cassette.open(self.path, redact=load_redaction(self.redact) if self.redact is not None else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,18 +417,6 @@ class ModelPlan:
         return [address_of(chat.settings()) for chat in chats]
 
 
-@dataclass(frozen=True, slots=True)
-class CassetteFile:
-    """Where the replies of a run are kept."""
-
-    path: Path
-    redact: str | None = None  # module:function, of what is taken out of messages before anything of them is kept
-
-    def redaction(self) -> Redaction | None:
-        """Return the function that `redact` names. Raise `SettingsError`."""
-        return load_redaction(self.redact) if self.redact is not None else None
-
-
 class RecordedModel:
     """One model, asked through the cassette; also a summarizer of a context. Closing `model` is its owner's."""
 
@@ -449,22 +433,23 @@ class RecordedModel:
         self, request: Request, *, assumed: str = "", is_usable: Callable[[Reply], bool] = lambda _: True
     ) -> Reply:
         """Return the reply to a request, asked again while that may help. Raise as `Cassette.reply` does."""
-        return await self._cassette.reply(request, self._send, assumed=assumed, is_usable=is_usable)
 
-    async def _send(self, request: Request) -> SummaryReply:
-        for attempt in range(1, _ATTEMPTS + 1):
-            asked = self._model.complete(request.system, request.message, request.max_tokens)
-            try:
-                return await call_within(self._timeout, asked)
-            except SummarizerRefused:  # an answer
-                raise
-            except SummarizerError as error:
-                error.add_note(self.where)
-                is_lasting = bool(error.args) and error.args[0] in _LASTING
-                if is_lasting or attempt == _ATTEMPTS:
+        async def send(clean: Request) -> SummaryReply:
+            for attempt in (1, 2, 3):
+                asked = self._model.complete(clean.system, clean.message, clean.max_tokens)
+                try:
+                    return await call_within(self._timeout, asked)
+                except SummarizerRefused:  # an answer
                     raise
-                await anyio.sleep(max(_pause(attempt), retry_after_of(error)))
-        raise AssertionError("attempts end")
+                except SummarizerError as error:
+                    error.add_note(self.where)
+                    lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
+                    if attempt == 3 or (error.args and error.args[0] in lasting):
+                        raise
+                    await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
+            raise AssertionError("attempts end")
+
+        return await self._cassette.reply(request, send, assumed=assumed, is_usable=is_usable)
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why."""

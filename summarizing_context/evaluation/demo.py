@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import anyio
@@ -27,10 +28,7 @@ from summarizing_context.summarizers.prices import load_prices
 Message = dict[str, Any]
 
 PRICED_MODEL = "claude-sonnet-5"
-_SLOW_VIEW_MS = 250.0  # less than any model needs for an answer
 _PACE = 0.004  # seconds that the agent takes for a message, so that the worker has its turn
-_SHOWN = 90  # characters of an answer
-_QUOTED_FROM: tuple[Part, ...] = ("pin", "header", "tail", "system")  # in the order of preference
 _FOLDER = files("summarizing_context.evaluation")
 
 
@@ -47,14 +45,14 @@ class Finding(NamedTuple):
     """A question, and the sentence of the view that answers it."""
 
     question: str
-    part: Part | None  # of the view; None: nothing answers
+    where: Part | None  # the part of the view; None: nothing answers
     words: str
     without: bool  # whether the newest messages alone, in the same budget, answer it too
 
     @property
     def found(self) -> bool:
         """Whether the view answers the question."""
-        return self.part is not None
+        return self.where is not None
 
 
 class Sent(NamedTuple):
@@ -104,10 +102,7 @@ class DemoReport:
             "priced_model": PRICED_MODEL,
             "dollars": self.sent.dollars,
             "whole_history_dollars": self.whole.dollars,
-            "questions": [
-                {"question": f.question, "found": f.found, "where": f.part, "words": f.words, "without": f.without}
-                for f in self.findings
-            ],
+            "questions": [{**one._asdict(), "found": one.found} for one in self.findings],
         }
 
 
@@ -148,7 +143,7 @@ async def play_demo(
         tally,
         dict(sorted(reasons.items())),
         statistics.summaries_ready,
-        sum(elapsed >= _SLOW_VIEW_MS for elapsed in tally.view_ms),
+        sum(elapsed >= 250 for elapsed in tally.view_ms),  # milliseconds, less than any model needs for an answer
         max(tally.view_ms, default=0.0),
         recorder.view_tokens,
         statistics.token_counter,
@@ -189,25 +184,22 @@ def find_answers(view: Sequence[Message], log: Sequence[Message], without: Seque
         return any(all(plain(fragment) in said for fragment in wording) for wording in wordings)
 
     parts = list(zip(view_parts(view, log), view, strict=True))
-    told = [(part, one) for part in _QUOTED_FROM for its, row in parts if its == part for one in sentences(row)]
+    preferred: tuple[Part, ...] = ("pin", "header", "tail", "system")
+    told = [(part, one) for part in preferred for its, row in parts if its == part for one in sentences(row)]
     others = [one for message in without for one in sentences(message)]
     findings = []
     for asked in tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]:
         wordings = asked["answers"]
         part, words = next(((part, one) for part, one in told if answers(wordings, one)), (None, ""))
-        findings.append(
-            Finding(asked["ask"], part, _excerpt(words, wordings), any(answers(wordings, one) for one in others))
-        )
+        is_known = any(answers(wordings, one) for one in others)
+        findings.append(Finding(asked["ask"], part, _excerpt(words, wordings), is_known))
     return tuple(findings)
 
 
 def _excerpt(sentence: str, wordings: list[list[str]]) -> str:
     """The sentence, or of a long one what stands around the answer."""
     text = " ".join(sentence.split()).removeprefix("- ")
-    if len(text) <= _SHOWN:
-        return text
     places = [at for wording in wordings for one in wording if (at := text.casefold().find(one)) >= 0]
-    start = max(min(places, default=0) - _SHOWN // 4, 0)
+    start = max(min(places, default=0) - 22, 0) if len(text) > 90 else 0
     start = text.find(" ", start - 1) + 1 if start else 0
-    end = text[start : start + _SHOWN]
-    return ("…" if start else "") + (end if start + _SHOWN >= len(text) else end.rpartition(" ")[0] + "…")
+    return ("…" if start else "") + shorten(text[start:], 90, placeholder="…")

@@ -160,7 +160,7 @@ class _Noting:
         if job.kind == "rules":
             return "none"
         kind: Literal["segment", "rollup"] = "rollup" if job.kind == "rollup" else "segment"
-        return summarize_extractively(job.content, kind=kind, max_tokens=job.max_tokens, count=estimate_text)
+        return summarize_extractively(job.content, kind=kind, max_tokens=job.max_tokens)
 
 
 async def jobs_for(

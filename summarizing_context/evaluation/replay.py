@@ -7,10 +7,10 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -19,7 +19,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.evaluation.outcomes import for_each
-from summarizing_context.messages.reading import charged_texts, read_message
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter, estimate_text
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings, without_default_cap
@@ -33,12 +33,6 @@ TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two eq
 LAW_FIGURES = (
     *("over_budget_views", "tool_unsafe_views", "out_of_order_views", "newest_missing_views", "unseen_tokens"),
     "append_only_breaks",
-)
-_PUBLISHED = (
-    *("file", "token_counter", "messages", "history_tokens", "views", "refused_views", "budget", "strategy"),
-    *("max_view_tokens", "mean_view_tokens", *LAW_FIGURES[:-1], "activations", "append_only_breaks", "prefix_hit"),
-    *("uncached_tokens", "model_calls", "model_input_tokens", "model_output_tokens", "stand_ins", "repairs"),
-    *("skipped", "skipped_lines", "compactions", *TIMINGS),
 )
 MEMORY = ":memory:"
 
@@ -73,25 +67,30 @@ class Tally:
     view_ms: list[float] = field(default_factory=list)
     activation_ms: list[float] = field(default_factory=list)  # of the views with an activation
     skipped: Counter[str] = field(default_factory=Counter)  # records of the file that are no messages, by kind
-    unreadable: list[str] = field(default_factory=list)  # its lines that were skipped, as `file:line: why`
+    skipped_lines: list[str] = field(default_factory=list)  # its lines that cannot be read, as `file:line: why`
     compactions: list[dict[str, Any]] = field(default_factory=list)  # the client's own, beside our view there
 
     def figures(self) -> dict[str, Any]:
         """Return the figures under their published names, as JSON values."""
-        counted = {each.name: getattr(self, each.name) for each in fields(self)}
-        derived = {
+
+        def counted(*names: str) -> dict[str, Any]:
+            return {name: getattr(self, name) for name in names}
+
+        return {
+            **counted("file", "token_counter", "messages", "history_tokens", "views", "refused_views", "budget"),
+            **counted("strategy", "max_view_tokens"),
             "mean_view_tokens": round(self.view_tokens / self.views, 1) if self.views else 0.0,
+            **counted(*LAW_FIGURES[:-1], "activations", "append_only_breaks"),
             "prefix_hit": round(self.hit_tokens / self.view_tokens, 4) if self.view_tokens else 0.0,
             "uncached_tokens": self.view_tokens - self.hit_tokens,
+            **counted("model_calls", "model_input_tokens", "model_output_tokens", "stand_ins"),
             "repairs": dict(sorted(self.repairs.items())),
             "skipped": dict(sorted(self.skipped.items())),
-            "skipped_lines": self.unreadable,
+            **counted("skipped_lines", "compactions"),
             "view_p50_ms": _percentile(self.view_ms, 50),
             "view_p99_ms": _percentile(self.view_ms, 99),
             "activation_p99_ms": _percentile(self.activation_ms, 99),
         }
-        values = counted | derived
-        return {name: values[name] for name in _PUBLISHED}
 
     def broken_laws(self) -> list[str]:
         """Return the names of the figures that should be 0 and are not."""
@@ -103,30 +102,65 @@ def _percentile(values: Sequence[float], percent: float) -> float:
     return round(sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1], 3) if values else 0.0
 
 
-def add_up(tallies: Sequence[Tally], *, file: str = "total") -> Tally:
-    """Return all of them as one; budget, strategy and counter stay where they share them."""
-    total = Tally(file=file, budget=None)
-    for name in ("budget", "strategy", "token_counter"):
-        found = {getattr(tally, name) for tally in tallies}
-        setattr(total, name, found.pop() if len(found) == 1 else None)
-    for once in {tally.file: tally for tally in tallies}.values():  # at however many budgets
-        total.skipped.update(once.skipped)
-        total.unreadable += once.unreadable
-    for each in fields(Tally):
+@dataclass(slots=True, kw_only=True)
+class Forecast:
+    """What summarizing one file at one budget would take, or several together."""
+
+    file: str
+    budget: int | None  # None for a sum over several budgets
+    messages: int = 0
+    history_tokens: int = 0
+    segment_calls: int = 0
+    rollup_calls: int = 0
+    rule_calls: int = 0  # which read what a human typed
+    memory_calls: int = 0  # which learn for later sessions
+    reused: int = 0  # summaries that the store has already, or that an earlier file leaves there
+    input_tokens: int = 0
+    output_tokens: int = 0
+    skipped_lines: list[str] = field(default_factory=list)  # of the file, as `file:line: why`
+
+    @property
+    def calls(self) -> int:
+        """All calls."""
+        return self.segment_calls + self.rollup_calls + self.rule_calls + self.memory_calls
+
+    def cost(self, price: ModelPrice | None) -> float | None:
+        """US dollars; None where the price is not known."""
+        return None if price is None else round(price.cost(self.input_tokens, self.output_tokens), 6)
+
+    def figures(self, price: ModelPrice | None) -> dict[str, Any]:
+        """Return the figures under their published names, as JSON values."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**own, "calls": self.calls, "estimated_cost": self.cost(price)}
+
+
+Row = TypeVar("Row", Tally, Forecast)
+
+
+def add_up(rows: Sequence[Row], *, file: str = "total") -> Row:
+    """Return one or more of them as one; budget, strategy and counter stay where they share them."""
+    total = replace(rows[0], file=file)
+    files = list({row.file: row for row in rows}.values())  # each once, at however many budgets
+    for each in fields(total)[1:]:
+        values = [getattr(row, each.name) for row in (files if each.name.startswith("skipped") else rows)]
         if each.default == 0:
-            combine = max if each.name == "max_view_tokens" else sum
-            setattr(total, each.name, combine([getattr(tally, each.name) for tally in tallies] or [0]))
-    for tally in tallies:
-        total.repairs.update(tally.repairs)
-        total.view_ms += tally.view_ms
-        total.activation_ms += tally.activation_ms
+            value: Any = max(values) if each.name == "max_view_tokens" else sum(values)
+        elif each.default_factory is not MISSING:
+            value = each.default_factory()
+            for one in values if each.name != "compactions" else ():  # these are told file by file
+                value += one
+        else:
+            value = values[0] if len(set(values)) == 1 else None
+        setattr(total, each.name, value)
     return total
 
 
-def add_up_by_variant(tallies: Sequence[Tally]) -> list[Tally]:
+def add_up_by_variant(rows: Sequence[Row]) -> list[Row]:
     """Return one sum for each strategy and budget, in the order in which they first occur."""
-    variants = dict.fromkeys((tally.strategy, tally.budget) for tally in tallies)
-    return [add_up([tally for tally in tallies if (tally.strategy, tally.budget) == one]) for one in variants]
+    variants: dict[Any, list[Row]] = {}
+    for row in rows:
+        variants.setdefault((getattr(row, "strategy", None), row.budget), []).append(row)
+    return [add_up(same) for same in variants.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +195,12 @@ class Costs:
 
     def of(self, message: Mapping[str, Any], key: bytes) -> int:
         """Return the tokens of a message whose canonical JSON is `key`."""
-        if (tokens := self._known.get(key)) is None:
+        if key not in self._known:
             checked = dict(message)
             reading = read_message(checked)
-            texts = charged_texts(checked, reading)
-            tokens = MESSAGE_TOKENS + sum(map(self.count, texts)) + self.image_tokens * reading.media
-            self._known[key] = tokens
-        return tokens
+            texts = sum(map(self.count, reading.charged))
+            self._known[key] = MESSAGE_TOKENS + texts + self.image_tokens * reading.media
+        return self._known[key]
 
 
 async def make_costs(settings: Settings) -> Costs:
@@ -201,8 +234,7 @@ class Recorder:
             tally.refused_views += 1
             return
         tally.view_ms.append((time.perf_counter() - started) * 1_000)
-        last = self._context.last_view
-        activated = last is not None and last.activation is not None
+        activated = getattr(self._context.last_view, "activation", None) is not None
         if activated:
             tally.activation_ms.append(tally.view_ms[-1])
 
@@ -225,11 +257,10 @@ class Recorder:
     def finish(self) -> Tally:
         """Return the tally, with what only the context itself knows."""
         statistics, tally = self._context.statistics(), self.tally
-        for name in (
-            *("token_counter", "history_tokens", "activations", "model_calls", "model_input_tokens"),
-            *("model_output_tokens", "stand_ins"),
-        ):
-            setattr(tally, name, getattr(statistics, name))
+        tally.token_counter, tally.history_tokens = statistics.token_counter, statistics.history_tokens
+        tally.activations, tally.stand_ins = statistics.activations, statistics.stand_ins
+        tally.model_calls, tally.model_input_tokens = statistics.model_calls, statistics.model_input_tokens
+        tally.model_output_tokens = statistics.model_output_tokens
         tally.repairs.update(statistics.repairs)
         tally.unseen_tokens = self._context.unseen_tokens()
         return tally
@@ -273,7 +304,7 @@ async def replay_with(
     if summarizer is not None:  # its calls are bounded elsewhere, or cost nothing
         settings = without_default_cap(settings)
     tally = Tally(file=name, budget=budget, strategy=strategy, skipped=Counter(log.skipped))
-    tally.unreadable += log.unreadable
+    tally.skipped_lines += log.unreadable
     async with open_context(settings, summarizer=summarizer) as context:
         recorder, ahead = Recorder(context, costs, tally), list(log.compactions)
         for index, message in enumerate(log.messages):
@@ -312,56 +343,6 @@ async def free_session_id(settings: Settings, wanted: str) -> str:
         await store.close()
     numbered = (f"{wanted}:{number}" for number in range(2, len(taken) + 3))
     return next(id for id in (wanted, *numbered) if id not in taken)
-
-
-@dataclass(slots=True, kw_only=True)
-class Forecast:
-    """What summarizing one file at one budget would take, or several together."""
-
-    file: str
-    budget: int | None  # None for a sum over several budgets
-    messages: int = 0
-    history_tokens: int = 0
-    segment_calls: int = 0
-    rollup_calls: int = 0
-    rule_calls: int = 0  # which read what a human typed
-    memory_calls: int = 0  # which learn for later sessions
-    reused: int = 0  # summaries that the store has already, or that an earlier file leaves there
-    input_tokens: int = 0
-    output_tokens: int = 0
-    skipped_lines: list[str] = field(default_factory=list)  # of the file, as `file:line: why`
-
-    @property
-    def calls(self) -> int:
-        """All calls."""
-        return self.segment_calls + self.rollup_calls + self.rule_calls + self.memory_calls
-
-    def cost(self, price: ModelPrice | None) -> float | None:
-        """US dollars; None where the price is not known."""
-        return None if price is None else round(price.cost(self.input_tokens, self.output_tokens), 6)
-
-    def figures(self, price: ModelPrice | None) -> dict[str, Any]:
-        """Return the figures under their published names, as JSON values."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**own, "calls": self.calls, "estimated_cost": self.cost(price)}
-
-
-def add_up_forecasts(forecasts: Sequence[Forecast], *, file: str = "total") -> Forecast:
-    """Return all of them as one; the budget stays where they share it."""
-    budgets = {forecast.budget for forecast in forecasts}
-    total = Forecast(file=file, budget=budgets.pop() if len(budgets) == 1 else None)
-    for each in fields(Forecast):
-        if each.default == 0:
-            setattr(total, each.name, sum(getattr(forecast, each.name) for forecast in forecasts))
-    for once in {forecast.file: forecast for forecast in forecasts}.values():  # at however many budgets
-        total.skipped_lines += once.skipped_lines
-    return total
-
-
-def add_up_by_budget(forecasts: Sequence[Forecast]) -> list[Forecast]:
-    """Return one sum for each budget, in the order in which the budgets first occur."""
-    budgets = dict.fromkeys(forecast.budget for forecast in forecasts)
-    return [add_up_forecasts([one for one in forecasts if one.budget == budget]) for budget in budgets]
 
 
 def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast] | TranscriptError]:
@@ -422,10 +403,8 @@ class CountingSummarizer:
             self._forecast.reused += 1
             return SummaryReply(found)
         text, forecast = assumed_summary(job), self._forecast
-        forecast.rule_calls += job.kind == "rules"
-        forecast.memory_calls += job.kind == "memory"
-        forecast.segment_calls += job.kind == "segment"
-        forecast.rollup_calls += job.kind == "rollup"
+        counted = f"{job.kind.removesuffix('s')}_calls"
+        setattr(forecast, counted, getattr(forecast, counted) + 1)
         forecast.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
         forecast.output_tokens += estimate_text(text)
         if self._new is not None:

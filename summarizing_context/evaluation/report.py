@@ -22,8 +22,6 @@ from summarizing_context.evaluation.tune import TuneOutcome
 from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
-_MAX_LISTED = 200  # probes of one session
-
 
 def percent(interval: Interval | None) -> str:
     """Return a share as people read it."""
@@ -40,15 +38,7 @@ def bounds(interval: Interval | None, *, points: bool = False) -> str:
 
 def ahead(count: Count) -> str:
     """Return points of a hundred ahead of one-shot compaction."""
-    return _lead(count.ahead)[0]
-
-
-def _share(interval: Interval | None) -> tuple[str, str]:
-    return percent(interval), bounds(interval)
-
-
-def _lead(interval: Interval | None) -> tuple[str, str]:
-    return f"{100 * interval.mean:+.1f}" if interval is not None else "–", bounds(interval, points=True)
+    return f"{100 * count.ahead.mean:+.1f}" if count.ahead is not None else "–"
 
 
 def total(count: Count) -> str:
@@ -56,55 +46,55 @@ def total(count: Count) -> str:
     return f"{count.points:g}/{count.questions}"
 
 
-class _Html(str):
-    """Text that is markup already; all other text is escaped."""
-
-    __slots__ = ()
+# Pieces of a page: they take and return markup, so all text is escaped before.
 
 
-_Row = Sequence[str | tuple[str, ...]]  # of cells: a text, and smaller lines below it
+def _cell(text: str, *small: str) -> str:
+    return escape(text) + "".join(f"<small>{escape(words)}</small>" for words in small if words)
 
 
-def _joined(*parts: str) -> _Html:
-    return _Html("".join(part if isinstance(part, _Html) else escape(part) for part in parts))
+def _share(interval: Interval | None) -> str:
+    return _cell(percent(interval), bounds(interval))
 
 
-def _tag(name: str, *inner: str, look: str = "") -> _Html:
-    opening = f'<{name} class="{look}">' if look else f"<{name}>"
-    return _Html(f"{opening}{_joined(*inner)}</{name}>")
+def _lead(interval: Interval | None, *before: str) -> str:
+    points = f"{100 * interval.mean:+.1f}" if interval is not None else "–"
+    return _cell(*before, points, bounds(interval, points=True))
 
 
-def _table(head: Sequence[str], rows: Iterable[_Row], *, ours: str = "", look: str = "") -> _Html:
-    """A table that scrolls by itself where the page is narrow; the row that begins with `ours` is marked."""
-    lines = []
-    for row in rows:
-        texts = [(cell,) if isinstance(cell, str) else cell for cell in row]
-        cells = [_tag("td", first, *(_tag("small", words) for words in small if words)) for first, *small in texts]
-        lines.append(_tag("tr", *cells, look="ours" if ours and texts[0][0] == _tag("b", ours) else ""))
-    titles = _tag("tr", *(_tag("th", title) for title in head))
-    return _tag("div", _tag("table", _tag("thead", titles), _tag("tbody", *lines), look=look), look="scroll")
+def _badge(words: str, tone: str) -> str:
+    return f'<span class="badge {tone}">{words}</span>'
 
 
-def _section(title: str, words: str, *body: str) -> _Html:
-    return _joined(_tag("h2", title), _tag("p", words, look="soft"), _tag("div", *body, look="card"))
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, marked: str = "", look: str = "") -> str:
+    """A table that scrolls by itself where the page is narrow; first cells are bold, and one row may be marked."""
+    lines = [
+        f'<tr class="{"ours" if first == escape(marked) else ""}"><td><b>{first}</b></td>'
+        + "".join(f"<td>{cell}</td>" for cell in cells)
+        + "</tr>"
+        for first, *cells in rows
+    ]
+    titles = "".join(f"<th>{title}</th>" for title in head)
+    inner = f"<thead><tr>{titles}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="scroll"><table class="{look}">{inner}</table></div>'
 
 
-def _fold(summary: str, *body: str, look: str = "") -> _Html:
-    return _tag("details", _tag("summary", summary), *body, look=look)
+def _section(title: str, words: str, *body: str) -> str:
+    return f'<h2>{title}</h2><p class="soft">{words}</p><div class="card">{"".join(body)}</div>'
 
 
-def _list(items: Iterable[str]) -> _Html:
-    return _tag("ul", *(_tag("li", item) for item in items))
+def _fold(summary: str, *body: str, look: str = "") -> str:
+    return f'<details class="{look}"><summary>{summary}</summary>{"".join(body)}</details>'
 
 
-def _badge(words: str, tone: str) -> _Html:
-    return _tag("span", words, look=f"badge {tone}")
+def _list(items: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
 
 
 def _write(name: str, folder: Path, document: dict[str, Any], title: str, parts: Sequence[str]) -> Path:
     """Write both reports of a run into a folder; return the page."""
     words = f"Intervals hold 95 % of {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate."
-    body = "\n".join(_joined(part) for part in (*parts, _tag("footer", _tag("p", words))) if part)
+    body = "\n".join((*parts, f"<footer><p>{words}</p></footer>"))
     page = (files("summarizing_context.evaluation") / "report.html").read_text(encoding="utf8")
     page = page.replace("{{title}}", escape(title)).replace("{{body}}", body)
     make_private_folder(folder)
@@ -115,13 +105,12 @@ def _write(name: str, folder: Path, document: dict[str, Any], title: str, parts:
 
 def run_document(name: str, outcomes: Sequence[SessionOutcome], settings: dict[str, Any]) -> dict[str, Any]:
     """Return the scores of a run on logs as JSON values."""
-    held, missing = (sum(one.recalled[at] for one in outcomes) for at in (0, 1))
     return {
         "name": name,
         "settings": settings,
         "arms": {score.arm: msgspec.to_builtins(score) for score in scores_of(outcomes)},
         "probes": sum(len(one.probes) for one in outcomes),
-        "within_one_recall": [held, missing],
+        "within_one_recall": [sum(one.recalled[at] for one in outcomes) for at in (0, 1)],
     }
 
 
@@ -129,37 +118,30 @@ def write_run(name: str, outcomes: Sequence[SessionOutcome], settings: dict[str,
     """Write both reports of a run on logs; return the page."""
     document = {**run_document(name, outcomes, settings), "sessions": msgspec.to_builtins(outcomes)}
     held, missing = document["within_one_recall"]
-    rows: list[_Row] = [
-        (_tag("b", score.arm), _share(score.retention), _lead(score.ours_ahead), ARMS[score.arm])
-        for score in scores_of(outcomes)
-    ]
+    rows = [(one.arm, _share(one.retention), _lead(one.ours_ahead), ARMS[one.arm]) for one in scores_of(outcomes)]
     sessions = []
     for one in outcomes:
         kept, asked = one.share(OURS)
-        probes: list[_Row] = [
+        probes = [
             (
-                _tag("code", ", ".join(probe.literals)),
-                *(_badge(*(("held", "good") if probe.kept[arm] else ("lost", "bad"))) for arm in ARMS),
-                (probe.question, *(f"message {at}: {words}" for at, words in probe.evidence)),
-                probe.words,
+                f"<code>{escape(', '.join(probe.literals))}</code>",
+                *(_badge("held", "good") if probe.kept[arm] else _badge("lost", "bad") for arm in ARMS),
+                _cell(probe.question, *(f"message {at}: {words}" for at, words in probe.evidence)),
+                escape(probe.words),
             )
-            for probe in one.probes[:_MAX_LISTED]
+            for probe in one.probes[:200]
         ]
-        title = f"{one.name}: {kept:.0f} of {asked:.0f} held, {one.messages:,} messages, {one.tokens:,} tokens"
+        title = f"{escape(one.name)}: {kept:.0f} of {asked:.0f} held, {one.messages:,} messages, {one.tokens:,} tokens"
         table = _table(("value", *ARMS, "needed for, and said in", "our view says"), probes, look="words")
         sessions.append(_fold(title, table, look="session"))
+    words = "Of the exact values that were needed later, those that views at cuts of the session hold."
     parts = [
-        _tag("h1", f"Evals: {name}"),
-        _tag(
-            "p",
-            "Of the exact values that were needed later, those that views at cuts of the session hold.",
-            look="soft",
-        ),
+        f'<h1>Evals: {escape(name)}</h1><p class="soft">{words}</p>',
         _section(
             "Values held",
             "A mean over sessions. All views have equally many tokens.",
-            _table(("view", "held", "ours is ahead by points", "what it is"), rows, ours=OURS),
-            _tag("p", f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use."),
+            _table(("view", "held", "ours is ahead by points", "what it is"), rows, marked=OURS),
+            f"<p>One recall page holds {held:,} of {missing:,} values that a view lacked at their use.</p>",
         ),
         _section("Sessions", "Open a session for its values.", *sessions),
     ]
@@ -178,67 +160,71 @@ def document_of(outcome: RealOutcome, gates: Sequence[GateOutcome]) -> dict[str,
     }
 
 
+_MARKS = {
+    RIGHT: _badge("right", "good"),
+    PARTLY: _badge("partly", "warn"),
+    ABSTAINED: _badge("abstains", "plain"),
+    WRONG: _badge("wrong", "bad"),
+}
+_MARKS_OF_ABSENT = {RIGHT: _badge("abstains", "good"), WRONG: _badge("makes something up", "bad")}
+
+
 def write_reports(outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome], folder: Path) -> Path:
     """Write both reports of recorded answers; return the page, with all answers side by side."""
     title, failed = "Answers of a model from views", sum(gate.failed for gate in gates)
     verdict = _badge("all gates passed", "good") if gates else _badge("no gates", "plain")
     if failed:
         verdict = _badge(f"{failed} {'gate' if failed == 1 else 'gates'} failed", "bad")
-    parts = [_tag("h1", f"{title} ", verdict), _tag("p", claim, look="soft")]
+    parts = [f'<h1>{title} {verdict}</h1><p class="soft">{escape(claim)}</p>']
+    if makers := [escape(f"{what}: {'; '.join(models)}") for what, models in outcome.made_by.items() if models]:
+        parts.append(f'<div class="card"><h3>Who wrote what</h3>{_list(makers)}</div>')
 
-    makers = [f"{what}: {'; '.join(models)}" for what, models in outcome.made_by.items() if models]
-    if makers:
-        parts.append(_tag("div", _tag("h3", "Who wrote what"), _list(makers), look="card"))
     words = (
         "Right answers and half of the partly right ones, of the questions that the record answers: a mean over "
         "sessions with its 95 % interval. All arms have the same number of tokens. Ahead: points more than "
         f"{COMPACT}, paired. Never said: abstentions where the record has no answer."
     )
-    rows: list[_Row] = []
-    by_category: list[_Row] = []
-    for score in outcome.arms:
-        arm, right = _tag("b", score.arm), score.score
-        counted = total(right), str(score.wrong), total(score.absent), str(score.cases)
-        rows.append((arm, _share(right.mean), _lead(right.ahead), *counted))
-        counts = [score.categories[category] for category in CATEGORIES]
-        by_category.append((arm, *((total(count), *_lead(count.ahead)) for count in counts)))
+    rows = [
+        (one.arm, _share(one.score.mean), _lead(one.score.ahead), total(one.score), str(one.wrong), total(one.absent),
+         str(one.cases))
+        for one in outcome.arms
+    ]  # fmt: skip
     head = ("arm", "right", "ahead", "points", "wrong", "never said", "cases")
-    legend = _fold("What the arms are", _list(_joined(_tag("b", one.arm), f": {one.about}") for one in outcome.arms))
-    parts.append(_section("Right answers", words, _table(head, rows, ours=OURS), legend))
-
+    legend = _fold("What the arms are", _list(f"<b>{one.arm}</b>: {escape(one.about)}" for one in outcome.arms))
+    parts.append(_section("Right answers", words, _table(head, rows, marked=OURS), legend))
     words = f"Points out of questions, and how many points of a hundred ahead of {COMPACT} with the interval."
-    parts.append(_section("By category", words, _table(("arm", *CATEGORIES), by_category, ours=OURS)))
+    by_category = [
+        (one.arm, *(_lead(one.categories[name].ahead, total(one.categories[name])) for name in CATEGORIES))
+        for one in outcome.arms
+    ]
+    parts.append(_section("By category", words, _table(("arm", *CATEGORIES), by_category, marked=OURS)))
     if gates:
-        rows = [(gate.name, _badge(gate.result, "bad" if gate.failed else "good"), gate.words) for gate in gates]
-        table = _table(("bound", "result", "figures"), rows, look="words")
+        told = [
+            (escape(gate.name), _badge(gate.result, "bad" if gate.failed else "good"), escape(gate.words))
+            for gate in gates
+        ]
+        table = _table(("bound", "result", "figures"), told, look="words")
         parts.append(_section("Bounds", "What the scores must reach.", table))
 
     others = [f"{view.case}, {view.arm}: {view.reading}" for view in outcome.views if view.reading != "this view"]
     current, views = len(outcome.views) - len(others), len(outcome.views)
-    told = [_tag("p", f"For {current:,} of {views:,} views the answers belong to exactly this view.")]
-    told += [_fold(f"{len(others):,} others", _list(others))] if others else []
-    parts.append(_section("Views", "Whether the recorded answers were read from the view as it is now.", *told))
+    body = f"<p>For {current:,} of {views:,} views the answers belong to exactly this view.</p>"
+    body += _fold(f"{len(others):,} others", _list(map(escape, others))) if others else ""
+    parts.append(_section("Views", "Whether the recorded answers were read from the view as it is now.", body))
 
-    def badge(mark: int | None, category: str) -> _Html:
-        known: dict[int | None, tuple[str, str]] = {
-            RIGHT: ("right", "good"),
-            PARTLY: ("partly", "warn"),
-            ABSTAINED: ("abstains", "plain"),
-            WRONG: ("wrong", "bad"),
-        }
-        if category == ABSENT:
-            known = {RIGHT: ("abstains", "good"), WRONG: ("makes something up", "bad")}
-        return _badge(*known.get(mark, ("not marked", "plain")))
-
-    cases: dict[str, list[_Html]] = {}
+    cases: dict[str, list[str]] = {}
     for shown in outcome.questions:
-        asked, facts = shown.question, [_tag("dt", "gold"), _tag("dd", shown.question.answer)]
-        for name, (said, mark) in shown.answers.items():
-            facts += [_tag("dt", name), _tag("dd", badge(mark, asked.category), f" {said}")]
-        ours = badge(shown.answers[OURS][1], asked.category) if OURS in shown.answers else _Html()
-        shown_as = _joined(ours, " ", _tag("span", asked.category, look="soft"), f" {asked.question}")
-        cases.setdefault(shown.case, []).append(_fold(shown_as, _tag("dl", *facts)))
-    folds = [_fold(case, *questions, look="session") for case, questions in cases.items()]
+        asked = shown.question
+        badges = _MARKS_OF_ABSENT if asked.category == ABSENT else _MARKS
+        marks = {
+            arm: _badge("not marked", "plain") if mark is None else badges.get(mark, "")
+            for arm, (_, mark) in shown.answers.items()
+        }
+        facts = [f"<dt>gold</dt><dd>{escape(asked.answer)}</dd>"]
+        facts += [f"<dt>{arm}</dt><dd>{marks[arm]} {escape(said)}</dd>" for arm, (said, _) in shown.answers.items()]
+        summary = f'{marks.get(OURS, "")} <span class="soft">{asked.category}</span> {escape(asked.question)}'
+        cases.setdefault(shown.case, []).append(_fold(summary, f"<dl>{''.join(facts)}</dl>"))
+    folds = [_fold(escape(case), *questions, look="session") for case, questions in cases.items()]
     parts.append(_section("Questions", "Open a session and a question: answers of all arms.", *folds))
     document = {**document_of(outcome, gates), "questions": msgspec.to_builtins(outcome.questions)}
     return _write("report", folder, document, title, parts)
@@ -251,25 +237,25 @@ def tune_document(outcome: TuneOutcome) -> dict[str, Any]:
 
 def write_tuning(outcome: TuneOutcome, folder: Path) -> Path:
     """Write both reports of a run of tuning; return the page."""
-    parts = [_tag("h1", "Tuning of prompts"), _tag("div", _tag("b", outcome.verdict), look="card")]
+    parts = [f'<h1>Tuning of prompts</h1><div class="card"><b>{escape(outcome.verdict)}</b></div>']
     if outcome.pairs:
         words = "Summaries of the same messages in held-out sessions, those that differ in most words."
-        parts += [_tag("h2", "Old and new side by side"), _tag("p", words, look="soft")]
+        parts.append(f'<h2>Old and new side by side</h2><p class="soft">{words}</p>')
     for pair in outcome.pairs:
-        texts = (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps))
         cards = [
-            _tag("div", _tag("h3", name), _tag("p", pair.kept(keeps)), _tag("div", text, look="quote"), look="card")
-            for name, text, keeps in texts
+            f'<div class="card"><h3>{name}</h3><p>{escape(pair.kept(keeps))}</p>'
+            f'<div class="quote">{escape(text)}</div></div>'
+            for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps))
         ]
-        parts += [_tag("h3", pair.title), _tag("div", *cards, look="beside")]
-    rows: list[_Row] = [
-        (_tag("b", one.name), _share(one.chosen_on), _share(one.held_out), f"{one.model_tokens:,.0f}",
+        parts.append(f'<h3>{escape(pair.title)}</h3><div class="beside">{"".join(cards)}</div>')
+    rows = [
+        (escape(one.name), _share(one.chosen_on), _share(one.held_out), f"{one.model_tokens:,.0f}",
          f"{one.view_tokens:,.0f}")
         for one in outcome.tried
     ]  # fmt: skip
     head = ("prompts", "sessions that choose", "held out", "model tokens for 1,000 of history", "tokens of a view")
     words = "Values held that were needed later; a mean over sessions."
-    parts.append(_section("Variants", words, _table(head, rows, ours=outcome.winner)))
-    sides = (_joined(_tag("b", f"to {side}"), f": {', '.join(names)}") for side, names in outcome.sessions.items())
+    parts.append(_section("Variants", words, _table(head, rows, marked=outcome.winner)))
+    sides = (f"<b>to {side}</b>: {escape(', '.join(names))}" for side, names in outcome.sessions.items())
     parts.append(_section("Sessions", "Split by session, never by question.", _list(sides)))
     return _write("tune", folder, tune_document(outcome), "Tuning", parts)

@@ -39,7 +39,7 @@ from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.validation import check_message
 from summarizing_context.settings.values import Settings
-from summarizing_context.transcripts import AUTO, find_transcripts, read
+from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read
 from summarizing_context.transcripts import read_session as read_transcript
 
 OURS = "ours"
@@ -113,6 +113,18 @@ def scores_of(outcomes: Sequence[SessionOutcome]) -> list[ArmScore]:
     ]
 
 
+def read_checked(path: Path, format: str = AUTO) -> list[Transcript]:
+    """Return the sessions of a file that hold messages. Raise `TranscriptError`, which names the first bad message."""
+    sessions = [log for log in read(path, format=format) if log.messages]
+    for log in sessions:
+        for index, message in enumerate(log.messages):
+            try:
+                check_message(message)
+            except MessageError as error:
+                raise TranscriptError(f"{log.where(index)}: {error}") from error
+    return sessions
+
+
 def logs_of(paths: Sequence[Path], format: str = AUTO) -> tuple[list[Log], list[str]]:
     """Return each session of these files and folders, and the lines that were skipped.
 
@@ -124,13 +136,7 @@ def logs_of(paths: Sequence[Path], format: str = AUTO) -> tuple[list[Log], list[
     wrong: list[str] = []
     for path in find_transcripts(paths):
         try:
-            sessions = [log for log in read(path, format=format) if log.messages]
-            for log in sessions:
-                for index, message in enumerate(log.messages):
-                    try:
-                        check_message(message)
-                    except MessageError as error:
-                        raise TranscriptError(f"{log.where(index)}: {error}") from error
+            sessions = read_checked(path, format)
         except TranscriptError as error:
             wrong.append(str(error))
             continue
@@ -160,8 +166,7 @@ def run_logs(
 
 
 def _run_apart(log: Log, settings: Settings, file: CassetteFile | None) -> SessionOutcome:
-    cassette = Cassette.open(file.path, redact=file.redaction()) if file is not None else None
-    return anyio.run(run_log, log, settings, cassette)
+    return anyio.run(run_log, log, settings, file.open() if file is not None else None)
 
 
 async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None) -> SessionOutcome:

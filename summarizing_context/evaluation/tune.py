@@ -18,7 +18,7 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
-from summarizing_context.evaluation.cassettes import Cassette, Chat, RecordedModel, Request, open_summarizer
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Request, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
 from summarizing_context.evaluation.probes import Text
 from summarizing_context.evaluation.prompt_inspection import check_prompt
@@ -261,7 +261,7 @@ def write_winner(variant: Variant, folder: Path) -> list[Path]:
 class Proposer:
     """Puts one question after the other to the model that the settings name."""
 
-    def __init__(self, settings: Settings, chat: Chat, cassette: Cassette) -> None:
+    def __init__(self, settings: Settings, cassette: Cassette) -> None:
         self._settings, self._cassette = settings, cassette
         self._repeats: Counter[str] = Counter()
 

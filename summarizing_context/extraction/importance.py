@@ -20,7 +20,6 @@ a change stays while it is new or if it is used again, and what has no trait nev
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from zlib import crc32
@@ -34,12 +33,6 @@ _DECISION, _ERROR, _WRITE, _CRITICAL, _STRICT, _SOFT = 1, 2, 4, 8, 16, 32
 _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, _DECISION: 0.5, _WRITE: 0.4, _ERROR: 0.35}
 _REUSE, _MOST_USES, _RECENCY = 0.15, 3, 0.2
 
-_ERROR_HINTS = (  # without which no line names an error; looking for them is quick
-    *("rror:", "ERR", "FAIL", "xception", "fatal:", "panic:", "not found", "No such", "enied", "imed out", " failed"),
-    *("Traceback", "xit code", "xit status", "xited with", "rror[", "rror ("),
-)
-
-_CHOICE_HINTS = ("deci", "cho", "go", "opt", "settled", "agreed", "switch")  # the same of a choice
 _CHOICE = re.compile(
     r"\b(?:chose|chosen|choosing|decided (?:to|on|that|against)|going with|(?:let['’]?s|i['’]?ll) go with|"
     r"opt(?:ed|ing)? for|settled on|agreed (?:to|on|that)|decision (?:is|was)|switch(?:ed|ing) to)\b"
@@ -64,8 +57,7 @@ def read_traits(reading: Reading) -> Traits:
     flags, names = 0, dict[int, None]()
     for part in reading.parts:
         if part.kind == "result":
-            ends = [text for text in map(_ends, part.texts) if any(map(text.__contains__, _ERROR_HINTS))]
-            flags |= _ERROR * (part.failed or any(first_error_line(text, False) for text in ends))
+            flags |= _ERROR * (part.failed or any(first_error_line(_ends(text), False) for text in part.texts))
         elif part.kind == "call":
             arguments = _ends("".join(part.texts))
             flags |= _WRITE * _changes(part.name, arguments)
@@ -74,14 +66,10 @@ def read_traits(reading: Reading) -> Traits:
                     files = _FILE.findall(word)
                     names.update((crc32(name.encode("utf-8", "replace")), None) for name in files)
     written = (text for part in reading.parts if part.kind == "text" for text in part.texts)
-    if any(map(_decides, written if reading.role == "assistant" else reading.typed)):
+    said = written if reading.role == "assistant" else reading.typed
+    if any(_CHOICE.search(" ".join(_ends(text).lower().split())) for text in said):
         flags |= _DECISION
     return Traits(flags, tuple(names)[:8]) if flags or names else NO_TRAITS
-
-
-def _decides(text: str) -> bool:
-    said = _ends(text).lower()
-    return any(map(said.__contains__, _CHOICE_HINTS)) and _CHOICE.search(" ".join(said.split())) is not None
 
 
 def _changes(tool: str, arguments: str) -> bool:
@@ -110,29 +98,28 @@ class ImportanceIndex:
     """The groups of a growing log by what makes them important."""
 
     def __init__(self) -> None:
-        self._flags = array("B")
-        self._uses = array("B")
-        self._names: list[tuple[int, ...]] = []
+        self._flags: list[int] = []
+        self._uses: list[int] = []  # by later groups
+        self._names: list[Collection[int]] = []
         self._by_name: dict[int, list[int]] = {}  # groups that may still be used again
 
     def add(self, members: Iterable[tuple[Traits, bool]], strengths: Collection[str] = ()) -> None:
         """Take in the next closed group: the traits of each message and whether it is critical, and the strengths of
         the rules that it states."""
         flags = _STRICT if "must" in strengths else _SOFT if "prefer" in strengths else 0
-        names = dict[int, None]()
+        names = set[int]()
         for traits, critical in members:
             flags |= traits.flags | _CRITICAL * critical
-            names.update(dict.fromkeys(traits.names))
-        self._add(flags, tuple(names))
+            names.update(traits.names)
+        self._add(flags, names)
 
-    def _add(self, flags: int, names: tuple[int, ...]) -> None:
-        for old in {old for name in names for old in self._by_name.get(name, ())}:
+    def _add(self, flags: int, names: Collection[int]) -> None:
+        used = {old for name in names for old in self._by_name.get(name, ()) if self._uses[old] < _MOST_USES}
+        for old in used:
             self._uses[old] += 1
-            if self._uses[old] == _MOST_USES:
-                for name in self._names[old]:
-                    self._by_name[name].remove(old)
         for name in names:
-            self._by_name.setdefault(name, []).append(len(self._flags))
+            may = [old for old in self._by_name.get(name, ()) if self._uses[old] < _MOST_USES]
+            self._by_name[name] = [*may, len(self._flags)]
         self._flags.append(flags)
         self._uses.append(0)
         self._names.append(names)

@@ -53,8 +53,9 @@ _NAMED = re.compile(r'"([\w-]{1,40})"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 _VALUES = 200  # of the arguments of one call
 
 
-def read_arguments(text: str) -> list[tuple[str, str]]:
-    """Return the arguments as names and texts, nested ones too; a text that is no JSON has no name."""
+def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]:
+    """Return the arguments as names and texts, nested ones too, with `numbers` also these; what is no JSON has no
+    name."""
     if len(text) > _HUGE:
         return [(key, value) for part in (text[:4_000], text[-4_000:]) for key, value in _NAMED.findall(part)]
     try:
@@ -69,8 +70,8 @@ def read_arguments(text: str) -> list[tuple[str, str]]:
     def collect(name: str, value: Any, depth: int) -> None:
         if len(found) >= _VALUES or depth < 0:
             return
-        if isinstance(value, str):
-            found.append((name, value))
+        if isinstance(value, str) or (numbers and type(value) in (int, float)):
+            found.append((name, str(value)))
         elif isinstance(value, dict):
             for key, inner in value.items():
                 collect(key, inner, depth - 1)
@@ -122,7 +123,7 @@ CHANGES = re.compile(
     r"kill|systemctl|apply_patch|migrate)\b|[^-=2&|<>]> ?[\w./~$]"
 )
 
-_SHELL = re.compile(r"(?:/\S{0,40}/)?(?:ba|z|da)?sh -l?c ")
+_SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z|da)?sh -l?c ")
 
 _CHANGE_DIRECTORY = re.compile(
     r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"
@@ -139,16 +140,16 @@ _PLAIN = re.compile(r"(?!/dev/|[&-]|(?:\.{1,2}|/)\Z)[\w./~+@%:=,-]{1,400}\Z")
 _OPERATIONS = {"rm": "deleted", "unlink": "deleted", "rmdir": "deleted", "touch": "touched", "mkdir": "created"}
 
 
-def _without_shell(command: str) -> str:
-    start = command.lstrip()[:4_000]
-    around = _SHELL.match(start)
-    return start[around.end() :].lstrip() if around else start
+def _bared(command: str) -> tuple[str, str]:
+    """Return the folder that a command changes to first, and the rest of it without a shell around."""
+    start = _SHELL.sub("", command.lstrip()[:4_000], count=1).lstrip()
+    folder = _CHANGE_DIRECTORY.match(start)
+    return (folder[1] or folder[2] or folder[3], start[folder.end() :]) if folder else ("", start)
 
 
 def bare_command(command: str) -> str:
     """Return the command without a shell around it and a change of folder in front."""
-    start = _without_shell(command)
-    return _CHANGE_DIRECTORY.sub("", start, count=1) if start.startswith("cd ") else start
+    return _bared(command)[1]
 
 
 def only_looks(command: str) -> bool:
@@ -169,8 +170,7 @@ def files_of(command: str) -> list[tuple[str, str, str]]:
     path, what is done, and the program whose complaint would mean that it was not."""
     if not _HINT.search(command[:4_000]):
         return []
-    start = _without_shell(command)
-    folder = _CHANGE_DIRECTORY.match(start)
+    base, start = _bared(command)
     start = _COMMENT.sub("", start) if "#" in start else start
     start = _HEREDOC.sub(r"<<\2\3 ", start) if "<<" in start else start
     found: list[tuple[str, str, str]] = []
@@ -194,7 +194,6 @@ def files_of(command: str) -> list[tuple[str, str, str]]:
         elif into in (">", ">>", "1>", "1>>", "&>", "&>>"):
             written.append(word)
         into = ""
-    base = (folder[1] or folder[2] or folder[3]) if folder else ""
     inside = f"{base.rstrip('/')}/" if _PLAIN.match(base) else ""
     return [
         (inside + path.removeprefix("./") if inside and not path.startswith(("/", "~")) else path, operation, program)

@@ -5,8 +5,7 @@ It reads beside the sessions' writers. `inspector_app` returns it as a Starlette
 
 from __future__ import annotations
 
-from summarizing_context.inspector.app import inspector_app
+from summarizing_context.inspector.app import bound_socket, inspector_app, serve
 from summarizing_context.inspector.guard import Access
-from summarizing_context.inspector.server import bound_socket, serve
 
 __all__ = ["Access", "bound_socket", "inspector_app", "serve"]

@@ -1,12 +1,16 @@
-"""The inspector's application: the page, what it asks for as JSON, and news of changes as they come."""
+"""The inspector's application: the page, what it asks for as JSON, and news of changes; and its server."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from importlib.resources import files
+from ipaddress import ip_address
 from pathlib import Path
 
 import anyio
@@ -26,13 +30,14 @@ from summarizing_context.sessions.activations import undo_stored
 from summarizing_context.settings.values import Settings
 
 try:
+    import uvicorn
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.requests import Request
     from starlette.responses import Response, StreamingResponse
-    from starlette.routing import Route
+    from starlette.routing import Mount, Route
 except ImportError as error:
-    raise MissingExtraError("inspect", "the inspector needs the package starlette") from error
+    raise MissingExtraError("inspect", "the inspector needs the packages starlette and uvicorn") from error
 
 from summarizing_context.inspector.guard import Access, Guard
 from summarizing_context.inspector.reader import Json, Reader
@@ -40,16 +45,9 @@ from summarizing_context.inspector.reader import Json, Reader
 Undo = Callable[[str], Awaitable[object]]
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-
 _POLL = 0.4  # seconds between two looks at the store
-
-_HEARTBEAT = 25  # looks, after which an idle stream says that it lives
-
-_MOST_STREAMS = 32
-
-_MOST_BODY = 4_096  # bytes of a request
-
-_LONGEST_QUERY = 500  # characters
+_MAX_STREAMS = 32
+_MAX_BODY = 4_096  # bytes of a request
 
 _STATUS = {
     NodeNotFoundError: 404,
@@ -135,7 +133,7 @@ class _Pages:
                 reader.block, session_id, number("start"), number("stop"), is_segment=query.get("of") == "segments"
             ),
             "activation": partial(reader.activation, session_id, number("number")),
-            "search": partial(reader.search, session_id, query.get("query", "")[:_LONGEST_QUERY]),
+            "search": partial(reader.search, session_id, query.get("query", "")[:500]),
             "undo": partial(reader.undo_outlook, session_id),
         }
         way = ways.get(request.path_params["what"])
@@ -148,8 +146,8 @@ class _Pages:
         body = b""
         async for chunk in request.stream():
             body += chunk
-            if len(body) > _MOST_BODY:
-                return _json({"error": f"the request is larger than {_MOST_BODY} bytes"}, 413)
+            if len(body) > _MAX_BODY:
+                return _json({"error": f"the request is larger than {_MAX_BODY} bytes"}, 413)
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return _json({"error": "an undo is asked for with JSON"}, 415)
         try:
@@ -169,8 +167,8 @@ class _Pages:
 
     async def events(self, request: Request) -> Response:
         """Tell of every change, as server-sent events; the first comes at once."""
-        if self._streams >= _MOST_STREAMS:
-            return _json({"error": f"{_MOST_STREAMS} pages are open already; close some"}, 503)
+        if self._streams >= _MAX_STREAMS:
+            return _json({"error": f"{_MAX_STREAMS} pages are open already; close some"}, 503)
 
         async def changes() -> AsyncIterator[str]:
             self._streams += 1
@@ -184,7 +182,7 @@ class _Pages:
                     if version != told:
                         told, quiet = version, 0
                         yield f"data: {version}\n\n"
-                    elif (quiet := quiet + 1) % _HEARTBEAT == 0:
+                    elif (quiet := quiet + 1) % 25 == 0:
                         yield ": still here\n\n"
                     await asyncio.sleep(_POLL)
             finally:
@@ -204,3 +202,31 @@ class _Pages:
 def _json(value: Json, status: int = 200) -> Response:
     """As ASCII, so that halves of characters in a transcript can be sent too."""
     return Response(json.dumps(value), status_code=status, media_type="application/json")
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on a loopback address; port 0 takes a free one.
+
+    Raise `SettingsError` for other addresses: the page would be sent in clear. Raise `StoreError` if it is taken.
+    """
+    if not ip_address(host).is_loopback:
+        raise SettingsError(
+            f"{host} is open to other machines, and the inspector does not encrypt; "
+            "listen on 127.0.0.1, and reach it from elsewhere through an SSH tunnel"
+        )
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error.strerror
+        raise StoreError(f"cannot listen on {host}:{port}: {reason}; choose another --listen") from error
+
+
+async def serve(app: Starlette, listening: socket.socket, access: Access | None = None) -> None:
+    """Serve until the process is told to stop, which takes two seconds at most; with `access`, in its folder."""
+    if access is not None:
+        app = Starlette(routes=[Mount(f"/{access.folder}", app)])
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # streams that are cut at the end are no errors
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1, server_header=False
+    )
+    await uvicorn.Server(config).serve([listening])

@@ -29,18 +29,11 @@ from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.views.activation import ActivationRecord, told_reason
 from summarizing_context.views.view import decode_state
 
-_MOST_BINS = 480  # that the ribbon of a log has
-
-_MOST_MESSAGES = 60  # of a page of messages
-
-_MOST_TEXT = 20_000  # characters of a message
-
-_MOST_MORE = 200_000  # characters of a message that are asked for at once
-
-_HEADER = 8_000  # characters of the header
-
+_MAX_BINS = 480  # that the ribbon of a log has
+_PAGE = 60  # messages
+_MAX_TEXT = 20_000  # characters of a message in a page of them
+_MAX_MORE = 200_000  # characters of a message that are asked for at once
 _WORDS = 220  # characters of a message in a list
-
 _NO_LIMIT = 10**9  # tokens: a look activates nothing
 
 Json = dict[str, Any]
@@ -121,7 +114,7 @@ class Reader:
                         message,
                         part,
                         places.get((message["role"], *message_text_parts(message))),
-                        most=_HEADER if part == "header" else _WORDS,
+                        most=8_000 if part == "header" else _WORDS,
                     )
                     for message, part in zip(view, view_parts(view, log), strict=True)
                 ],
@@ -143,8 +136,8 @@ class Reader:
         async with self._opened(session_id) as context:
             log = await context.get_messages()
         start = max(0, min(start, len(log)))
-        end = min(max(start, stop), len(log), start + _MOST_MESSAGES)
-        rows = [_row(log[at], "log", at, most=_MOST_TEXT) for at in range(start, end)]
+        end = min(max(start, stop), len(log), start + _PAGE)
+        rows = [_row(log[at], "log", at, most=_MAX_TEXT) for at in range(start, end)]
         return {"messages": rows, "next": end if end < min(stop, len(log)) else None}
 
     async def text(self, session_id: str, message: int, start: int) -> Json:
@@ -154,7 +147,7 @@ class Reader:
         if message >= len(log):
             raise NodeNotFoundError(f"session {session_id} has no message {message}")
         text = _text(log[message])
-        stop = start + _MOST_MORE
+        stop = start + _MAX_MORE
         return {"text": text[start:stop], "left": max(0, len(text) - stop)}
 
     async def block(self, session_id: str, start: int, stop: int, *, is_segment: bool) -> Json:
@@ -230,7 +223,7 @@ class Reader:
 
 def _bins(log: Sequence[Json], sizes: Sequence[int]) -> list[Json]:
     """Return the log as runs of messages: one a message, or, of a long log, several of about equal tokens."""
-    step = sum(sizes) / _MOST_BINS if len(log) > _MOST_BINS else 0
+    step = sum(sizes) / _MAX_BINS if len(log) > _MAX_BINS else 0
     found: list[Json] = []
     for at, (message, size) in enumerate(zip(log, sizes, strict=True)):
         last = found[-1] if found else None

@@ -20,7 +20,7 @@ from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
-from summarizing_context.messages.reading import Reading, read_message, unpaid_frame
+from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_texts, estimates
 from summarizing_context.messages.validation import (
     LONG_TEXT,
@@ -205,7 +205,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,
         size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
-        text_tokens=read + sum(map(count, [*reading.unread, *unpaid_frame(message)])),
+        text_tokens=read + sum(map(count, [*reading.unread, *reading.frame])),
         media=reading.media,
         content=content_digest(reading),
         traits=read_traits(reading),

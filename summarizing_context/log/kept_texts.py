@@ -13,7 +13,7 @@ from summarizing_context.extraction.plans import Item, changes_one, numbered_tas
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.instruction_files import instruction_files
 from summarizing_context.messages.reading import Part
-from summarizing_context.settings.ledger_rules import PlanTools
+from summarizing_context.settings.ledger_rules import ToolRules
 
 
 class Instructions(NamedTuple):
@@ -50,8 +50,8 @@ class _Call(NamedTuple):
 class KeptTexts:
     """Instruction files and plans of a growing log."""
 
-    def __init__(self, tools: PlanTools | None = None) -> None:
-        self.tools = PlanTools() if tools is None else tools
+    def __init__(self, tools: ToolRules | None = None) -> None:
+        self.tools = ToolRules() if tools is None else tools
         self._files: dict[str, list[Instructions]] = {}  # by name, each in the order of the log
         self._plans: list[tuple[int, PlanItems]] = []  # each with the message from which on it holds
         self._calls: dict[str, list[_Call]] = {}  # by id
@@ -63,9 +63,9 @@ class KeptTexts:
             versions = self._files.setdefault(name, [])
             is_same = versions and versions[-1].text == text
             versions.append(Instructions(index, name, versions[-1].text if is_same else text))
-        if facts.calls and self.tools.may_stand_in(entry.data):
+        if facts.calls and self.tools.may_plan(entry.data):
             for part in entry.read(index).reading.parts:
-                if part.kind != "call" or not (keys := self.tools.keys_of(part.name)):
+                if part.kind != "call" or not (keys := self.tools.plan_keys(part.name)):
                     continue
                 newest = self._newest
                 items = plan_in_call("".join(part.texts), keys, newest.items)

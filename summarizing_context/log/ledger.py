@@ -1,18 +1,18 @@
-"""The ledger of a session: each closed group is read once, by the worker or when it is needed.
+"""The ledger: facts that tool calls, their results and a human's words tell, read without a model.
 
-Of a long unread log, a view reads only the newest part, and the worker what is before it. Huge arguments
-and results are read at their ends only.
+A ledger is a set of touches: for each thing and each operation the latest one. Each closed group of a session is read
+once, ahead of need or when a view or a caller needs it; of huge arguments and results both ends. `views.blocks` renders
+it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from summarizing_context.concurrency import YieldNow, never_yield
-from summarizing_context.extraction.ledger import LOOKS, SAID, Fact, Kind, Ledger, Touch
 from summarizing_context.extraction.tool_calls import (
     bare_command,
     denies,
@@ -29,20 +29,102 @@ from summarizing_context.extraction.tool_calls import (
     urls_in,
 )
 from summarizing_context.log.entries import Entry
-from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import OpenCalls
-from summarizing_context.messages.reading import Part, Reading
-from summarizing_context.settings.ledger_rules import ANY, COMMAND_KEYS, TOOL, LedgerRule, LedgerRules
+from summarizing_context.messages.reading import Part
+from summarizing_context.settings.ledger_rules import ANY, COMMAND_KEYS, TOOL, LedgerRule, ToolRules
 
-_LONGEST: Mapping[str, int] = {"path": 400, "command": 300, "url": 400, "identifier": 64}  # characters of a value
+if TYPE_CHECKING:
+    from summarizing_context.log.message_log import MessageLog
 
-_EACH = 24  # values of one argument
+Kind = Literal["path", "command", "error", "url", "identifier", "decision", "constraint"]
+LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
+SAID = "said"
+_COMMAND, _SHORT = 300, 2_000  # characters of a command, and of a result that may tell what was made
 
-_NO_RESULT = " (no result)"
 
-_SHORT = 2_000  # characters of a result that may tell what was made
+class Fact(NamedTuple):
+    """One thing that is known of a session, and the messages that it was read off: `start` up to `stop`.
 
-_QUOTED = 20_000  # characters of a human's text that are read sentence by sentence
+    Of each path, command, URL and identifier one fact holds: the last change, or where there was none the last look.
+    """
+
+    kind: Kind
+    value: str
+    operation: str
+    start: int
+    stop: int
+    superseded: bool
+
+
+class Touch(NamedTuple):
+    """What one group of messages did to, or said of, one thing."""
+
+    kind: Kind
+    value: str
+    operation: str
+    start: int
+    stop: int
+    order: int = 0  # among the touches of its group
+    about: str = ""  # of commands and errors: what was tried; a later success of the same fixes an error
+    went_well: bool = False
+    times: int = 1
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.start, self.order
+
+
+class Ledger:
+    """Touches added up. Adding costs the same however many there are."""
+
+    def __init__(self, touches: Iterable[Touch] = ()) -> None:
+        self._all: dict[tuple[Kind, str, str], Touch] = {}
+        self._holding: dict[Kind, dict[str, Touch]] = {kind: {} for kind in get_args(Kind)}  # by value
+        self._done: dict[str, tuple[int, int, int]] = {}  # by what was tried: (start, order, stop) of its last success
+        for touch in touches:
+            self.add(touch)
+
+    def add(self, touch: Touch) -> None:
+        """Take in one touch."""
+        kind, value, operation = key = touch[:3]
+        if (known := self._all.get(key)) is not None:
+            touch = max(known, touch, key=lambda one: one.place)._replace(times=known.times + touch.times)
+        self._all[key] = touch
+
+        # of two touches of one thing a change holds rather than a look, and then the later one
+        held = self._holding[kind].get(value)
+        weight = operation not in LOOKS, *touch.place
+        if held is None or held.operation == operation or weight >= (held.operation not in LOOKS, *held.place):
+            self._holding[kind][value] = touch
+        if touch.went_well:
+            done = (*touch.place, touch.stop)
+            self._done[touch.about] = max(done, self._done.get(touch.about, done))
+
+    def facts(self) -> list[Fact]:
+        """Return everything that is known, in the order in which it was done or said."""
+        facts: list[Fact] = []
+        for touch in sorted(self._all.values(), key=lambda touch: (*touch.place, *touch[:3])):
+            kind, value, operation, start, stop = touch[:5]
+            superseded = kind != "error" and self._holding[kind][value] is not touch
+            if kind == "error":
+                fixed = self.fixed_at(touch)
+                operation, stop = ("open", stop) if fixed is None else ("fixed", fixed)
+            facts.append(Fact(kind, value, operation, start, stop, superseded))
+        return facts
+
+    def newest(self, kind: Kind) -> list[Touch]:
+        """Return what holds of each thing of a kind, the latest first."""
+        return sorted(self._holding[kind].values(), key=lambda touch: touch.place, reverse=True)
+
+    def fixed_at(self, error: Touch) -> int | None:
+        """Return where what an error is about had gone well again, by itself or as part of more; None if it has not."""
+        words = error.about.split(" ")[:12]
+        wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
+        for about in (error.about, *wider):
+            done = self._done.get(about)
+            if done is not None and done[:2] > error.place:
+                return done[2]
+        return None
 
 
 @dataclass(slots=True)
@@ -55,12 +137,9 @@ class _Call:
     result: str | None = None
     failed: bool = False
 
-    def went_wrong(self, *, looks: bool) -> bool:
-        return self.result is not None and (self.failed or refuses(self.result, looks=looks))
-
-    def told(self, operation: str) -> str:
-        """What was done; of an unconfirmed change, with the words that say so."""
-        return operation if self.result is not None or operation in LOOKS else f"{operation}{_NO_RESULT}"
+    def confirmed(self, operation: str) -> str:
+        """Return what was done; of a change without a result, with the words that say so."""
+        return operation if self.result is not None or operation in LOOKS else f"{operation} (no result)"
 
 
 class CallReader:
@@ -68,61 +147,63 @@ class CallReader:
     in a human's text, are shared with the extractive summarizer."""
 
     def __init__(
-        self, rules: LedgerRules, error_line: Callable[[str, bool], str], quotes: Callable[[str], Sequence[str]]
+        self, rules: ToolRules, error_line: Callable[[str, bool], str], quotes: Callable[[str], Sequence[str]]
     ) -> None:
         self._rules, self._error_line, self._quotes = rules, error_line, quotes
 
-    def touches_of(self, start: int, group: Sequence[Entry], yield_now: YieldNow = never_yield) -> list[Touch]:
-        """What a group, whose first message stands at `start`, did and said, in order. `yield_now` is called all along.
-
-        Most messages that call nothing and that no human wrote are not even looked at.
-        """
+    def touches_of(self, start: int, group: Sequence[Entry]) -> list[Touch]:
+        """Return what a group, whose first message stands at `start`, did and said, in order."""
         if not any(entry.facts.human or entry.facts.calls for entry in group):
             return []
         reads = [(at, entry.read(at).reading) for at, entry in enumerate(group, start)]
         found: list[Touch] = []
         for at, text in ((at, text) for at, reading in reads if reading.human for text in reading.typed):
-            yield_now(len(text))
-            found += (Touch("decision", quote, SAID, at, at + 1) for quote in self._quotes(text[:_QUOTED]))
+            found += (Touch("decision", quote, SAID, at, at + 1) for quote in self._quotes(text[:20_000]))
             found += (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
-        for call in _calls(reads):
-            yield_now(sum(map(len, call.part.texts)) + len(call.result or ""))
+
+        # the calls, each with its result
+        open_calls = OpenCalls()
+        calls: list[_Call] = []
+        for at, reading in reads:
+            if made := [part for part in reading.parts if part.kind == "call"]:
+                open_calls.make([part.id for part in made])
+                calls += (_Call(at, at + 1, part) for part in made)
+            for part in reading.parts:
+                if part.kind == "result" and (answered := open_calls.answer(part.id)) is not None:
+                    call = calls[answered[1]]
+                    call.stop, call.result, call.failed = at + 1, "\n".join(part.texts), part.failed
+        for call in calls:
             found += self._done(call)
         return [touch._replace(order=order) for order, touch in enumerate(found)]
 
     def _done(self, call: _Call) -> Iterator[Touch]:
-        tool, start, stop = call.part.name, call.start, call.stop
+        """Yield what a call did."""
+        tool, result, place = call.part.name, call.result, (call.start, call.stop)
         values = read_arguments(call.part.texts[0] if call.part.texts else "")
-        if patched := patched_files(values):
-            if call.went_wrong(looks=False):
-                yield from self._error(call, f"{tool} {patched[0][0]}")
-            else:
-                yield from (Touch("path", path, call.told(done), start, stop) for path, done in patched)
-            return
-        claims = self._claims(tool, values)
+        patched = patched_files(values)
+        claims = [] if patched else self._claims(tool, values)
         command = next((value for kind, value, _ in claims if kind == "command"), "")
         if command:
             yield from self._ran(command, call)
-        about = f"{tool} {next((value for kind, value, _ in claims if kind == 'path'), '')}"
-        looks = all(done in LOOKS for kind, _, done in claims if kind != "command")
-        if not command and call.went_wrong(looks=looks):
-            yield from self._error(call, about)
+        path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
+        about = f"{tool} {path}"
+        looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
+        if not command and result is not None and (call.failed or refuses(result, looks=looks)):
+            if line := self._error_line(result, True):
+                yield Touch("error", signature(line), "seen", *place, about=about)
             return
+        for path, done in patched:
+            yield Touch("path", path, call.confirmed(done), *place)
         for kind, value, done in claims:
             if kind != "command":
-                operation = call.told(done) if kind == "path" else done
-                yield Touch(kind, value, operation, start, stop, about=about, went_well=call.result is not None)
-        if call.result is not None and len(call.result) <= _SHORT:  # it tells what was made, or found
-            yield from (Touch("url", url, "seen", start, stop) for url in urls_in(call.result))
-            yield from (Touch("identifier", id, "seen", start, stop) for id in ids_in_result(call.result))
-
-    def _error(self, call: _Call, about: str) -> Iterator[Touch]:
-        """What a result that reports a failure names as its error."""
-        if line := self._error_line(call.result or "", True):
-            yield Touch("error", signature(line), "seen", call.start, call.stop, about=about)
+                operation = call.confirmed(done) if kind == "path" else done
+                yield Touch(kind, value, operation, *place, about=about, went_well=result is not None)
+        if not patched and result is not None and len(result) <= _SHORT:  # it tells what was made, or found
+            yield from (Touch("url", url, "seen", *place) for url in urls_in(result))
+            yield from (Touch("identifier", id, "seen", *place) for id in ids_in_result(result))
 
     def _claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
-        """(kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
+        """Return (kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
         named: dict[str, list[str]] = {}
         for key, value in values:
             named.setdefault(key, []).append(value)
@@ -137,11 +218,10 @@ class CallReader:
             wanted = list(named) if rule.key == ANY else rule.key.split("|")  # the best first
             for key in [key for key in wanted if key in named and key not in taken]:
                 fitting = _fitting(rule, named[key])
-                if not fitting or (rule.tool == ANY and rule.kind in kinds and rule.kind != "identifier"):
+                if not fitting or (rule.tool == ANY and kind in kinds and kind != "identifier"):
                     continue
                 taken.add(key)
-                operation = rule.operation.replace(TOOL, tool[:64])
-                found += [(kind, value, operation) for value in fitting]
+                found += ((kind, value, rule.operation.replace(TOOL, tool[:64])) for value in fitting)
                 kinds.add(kind)
                 if rule.key != ANY:
                     break
@@ -150,195 +230,100 @@ class CallReader:
         return found
 
     def _ran(self, command: str, call: _Call) -> Iterator[Touch]:
-        """A command with its exit status, the files that it obviously touched, and what went wrong."""
-        bare, start, stop = bare_command(command), call.start, call.stop
-        most, about = _LONGEST["command"], tried(bare)
-        value = " ".join(bare[: 4 * most].split())
-        value = value if len(value) <= most else f"{value[: most - 1]}…"
-        has_result, text = call.result is not None, call.result or ""
-        code, line = exit_code(text), ""
-        failed = has_result and (code not in ("", "0") or (not code and call.failed))
-        if has_result and code != "0" and (call.failed or not only_looks(bare)):
+        """Yield a command with its exit status, the files that it obviously touched, and what went wrong."""
+        bare, place, text = bare_command(command), (call.start, call.stop), call.result or ""
+        about, code, line = tried(bare), exit_code(text), ""
+        value = " ".join(bare[: 4 * _COMMAND].split())
+        value = value if len(value) <= _COMMAND else f"{value[: _COMMAND - 1]}…"
+        failed = call.result is not None and (code not in ("", "0") or (not code and call.failed))
+        if call.result is not None and code != "0" and (call.failed or not only_looks(bare)):
             line = self._error_line(text, failed)
         refused = denies(text)
         failed = failed or bool(line) or refused
-        ran = "ran" if has_result else f"ran{_NO_RESULT}"
-        operation = f"exit {code}" if code else "failed" if failed else ran
-        yield Touch("command", value, operation, start, stop, about=about, went_well=has_result and not failed)
+        operation = f"exit {code}" if code else "failed" if failed else call.confirmed("ran")
+        yield Touch("command", value, operation, *place, about=about, went_well=call.result is not None and not failed)
         for path, done, program in () if refused else files_of(command):
             if f"{program}: " not in text[:_SHORT]:
-                yield Touch("path", path, call.told(done), start, stop, about=path)
-        if line and failed:
-            yield Touch("error", signature(line), "seen", start, stop, about=about)
-
-
-def _calls(group: Sequence[tuple[int, Reading]]) -> list[_Call]:
-    """The calls of a group, each with its result, if it has one."""
-    open_calls = OpenCalls()
-    calls: list[_Call] = []
-    for at, reading in group:
-        made = [part for part in reading.parts if part.kind == "call"]
-        results = [part for part in reading.parts if part.kind == "result"]
-        if made:
-            open_calls.make([part.id for part in made])
-            calls += [_Call(at, at + 1, part) for part in made]
-        for part in results:
-            answered = open_calls.answer(part.id)
-            if answered is not None:
-                call = calls[answered[1]]
-                call.stop, call.result, call.failed = at + 1, "\n".join(part.texts), part.failed
-    return calls
+                yield Touch("path", path, call.confirmed(done), *place, about=path)
+        if line:
+            yield Touch("error", signature(line), "seen", *place, about=about)
 
 
 def _fitting(rule: LedgerRule, values: Sequence[str]) -> list[str]:
-    """Those of an argument's values that can be what a rule says."""
-    longest = _LONGEST[rule.kind]
-    match rule.kind:
-        case "command":
-            whole = " ".join(values)
-            return [whole] if whole.strip() else []
-        case "identifier" if rule.key == ANY:
-            return [value for value in values[:_EACH] if is_id(value)]
-        case "url":
-            return [
-                value for value in values[:_EACH] if value.startswith(("http://", "https://")) and len(value) <= longest
-            ]
-        case _:
-            return [
-                bare
-                for value in values[:_EACH]
-                if (bare := value.strip()) and len(bare) <= longest and bare.isprintable()
-            ]
-
-
-_EAGER = 1_000  # unread tokens from which on they are read ahead of need
-
-_SOON = 200  # the same where a view is about to activate
-
-_FOR_A_THREAD = 4_000  # unread tokens that a view has a thread read: fewer are read sooner than one starts
-
-_PIECE = 8_000  # tokens that are read in one go ahead of need
-
-_BACKLOG = 40_000  # tokens that a view may have to read
+    """Return those of an argument's values that can be what a rule says."""
+    if rule.kind == "command":
+        whole = " ".join(values)
+        return [whole] if whole.strip() else []
+    values = values[:24]
+    if rule.kind == "url":
+        return [value for value in values if value.startswith(("http://", "https://")) and len(value) <= 400]
+    if rule.kind == "identifier" and rule.key == ANY:
+        return [value for value in values if is_id(value)]
+    longest = 64 if rule.kind == "identifier" else 400
+    stripped = (value.strip() for value in values)
+    return [value for value in stripped if value and len(value) <= longest and value.isprintable()]
 
 
 class Unread(NamedTuple):
-    """Groups that are to be read, which any thread may do."""
+    """Closed groups that are to be read, each with the place of its first entry."""
 
-    groups: Sequence[tuple[int, Sequence[Entry]]]  # each with the place of its first entry
-    reader: CallReader
     version: int  # of the log
-
-    def read(self, yield_now: YieldNow = never_yield) -> tuple[dict[int, Sequence[Touch]], Exception | None]:
-        """What each says, by its first entry, and the first error in reading them: of a group that fails, nothing.
-
-        `yield_now` is called all along.
-        """
-        found: dict[int, Sequence[Touch]] = {}
-        failure: Exception | None = None
-        for first, group in self.groups:
-            yield_now(sum(len(entry.data) for entry in group))
-            try:
-                found[first] = self.reader.touches_of(first, group, yield_now)
-            except Exception as error:  # one group that cannot be read must not keep the others unread
-                found[first], failure = (), failure or error
-        return found, failure
+    start: int
+    stop: int
+    groups: Sequence[tuple[int, Sequence[Entry]]]
 
 
 class SessionLedger:
-    """What has been read of one session. Plain functions: nothing here waits."""
+    """The ledger of one session. Plain functions: nothing here waits."""
 
     def __init__(self, log: MessageLog, reader: CallReader) -> None:
-        self._log = log
-        self._reader = reader
+        self._log, self._reader = log, reader
         self._ledger = Ledger()
         self._touches: list[Touch] = []
-        self._first = 0  # all entries before it have been read
-        self._done: set[int] = set()  # first entries of the groups from there on that have been read
-
-    def lags(self, *, soon: bool = False) -> bool:
-        """Whether there is enough unread to be read ahead of need; less is enough where it is needed `soon`."""
-        tokens, stop = self._log.tokens, self._log.closed_groups_stop
-        return tokens[stop] - tokens[self._first] >= (_SOON if soon else _EAGER)
-
-    def ahead(self) -> Unread:
-        """The oldest of what has not been read, to be read ahead of need."""
-        tokens = self._log.tokens
-        return self._unread(self._first, bisect_left(tokens, tokens[self._first] + _PIECE))
-
-    def for_a_thread(self) -> Unread | None:
-        """What `current` would read; None where that is little."""
-        unread = self._unread(self._newest)
-        size = sum(self._log.tokens[at + len(group)] - self._log.tokens[at] for at, group in unread.groups)
-        return unread if size >= _FOR_A_THREAD else None
-
-    def take(self, unread: Unread, found: Mapping[int, Sequence[Touch]]) -> None:
-        """Note what was read, but for what was read meanwhile; nothing where the log was replaced."""
-        if unread.version == self._log.version:
-            for first, touches in found.items():
-                self._note(first, touches)
-            self._go_on()
-
-    def keep(self, stop: int) -> None:
-        """The log was replaced from entry `stop` on."""
-        self._first, self._done = min(self._first, stop), {first for first in self._done if first < stop}
-        kept = [touch for touch in self._touches if touch.stop <= stop]
-        if len(kept) < len(self._touches):
-            self._touches, self._ledger = kept, Ledger(kept)
-
-    def current(self) -> Ledger:
-        """The ledger of the closed groups; of a long backlog only of its newest part."""
-        self._read(self._newest)
-        return self._ledger
-
-    def facts(self) -> list[Fact]:
-        """Everything that is known of the whole log, its open end included."""
-        self._read(self._first)
-        return self.newest_facts()
-
-    def newest_facts(self) -> list[Fact]:
-        """The same, but of a long backlog only of its newest part."""
-        ledger = self.current()
-        start = self._log.closed_groups_stop
-        if start < len(self._log):
-            ledger += Ledger(self._reader.touches_of(start, self._log.entries[start:]))
-        return ledger.facts()
+        self._stop = 0  # all entries before it have been read
 
     @property
-    def _newest(self) -> int:
-        """Where the unread entries begin that a view reads."""
-        tokens, stop, starts = self._log.tokens, self._log.closed_groups_stop, self._log.group_starts
-        if tokens[stop] - tokens[self._first] <= _BACKLOG:
-            return self._first
-        at = bisect_left(starts, bisect_left(tokens, tokens[stop] - _BACKLOG, hi=stop))
-        return starts[at] if at < len(starts) else self._first
+    def lag(self) -> int:
+        """Tokens that have not been read yet."""
+        return self._log.tokens[self._log.closed_groups_stop] - self._log.tokens[self._stop]
 
-    def _unread(self, start: int, stop: int | None = None) -> Unread:
-        """The unread of the closed groups that begin between two entries."""
+    def unread(self, most: float = inf) -> Unread:
+        """Return what has not been read yet, the oldest groups of about `most` tokens."""
         log, starts = self._log, self._log.group_starts
-        last = len(starts) if stop is None else bisect_left(starts, stop)
-        numbers = [at for at in range(bisect_left(starts, start), last) if starts[at] not in self._done]
-        groups = [(starts[at], log.entries[slice(*log.group_range(at))]) for at in numbers]
-        return Unread(groups, self._reader, log.version)
+        first = bisect_left(starts, self._stop)
+        last = min(len(starts), bisect_left(starts, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1)
+        groups = [(starts[at], log.entries[slice(*log.group_range(at))]) for at in range(first, last)]
+        stop = log.closed_groups_stop if last == len(starts) else starts[last]
+        return Unread(log.version, self._stop, stop, groups)
 
-    def _read(self, start: int) -> None:
-        """Read what has not been read from an entry on."""
-        for first, group in self._unread(start).groups:
-            self._note(first, self._reader.touches_of(first, group))
-        self._go_on()
+    def read(self, unread: Unread) -> list[Touch]:
+        """Return what these groups say, in any thread."""
+        return [touch for first, group in unread.groups for touch in self._reader.touches_of(first, group)]
 
-    def _note(self, first: int, touches: Sequence[Touch]) -> None:
-        if first >= self._first and first not in self._done:
-            self._done.add(first)
+    def take(self, unread: Unread, touches: Sequence[Touch]) -> None:
+        """Note what was read, unless it was read meanwhile or the log was replaced."""
+        if unread.version == self._log.version and unread.start == self._stop:
+            self._stop = unread.stop
             self._touches += touches
             for touch in touches:
                 self._ledger.add(touch)
 
-    def _go_on(self) -> None:
-        """Forget which groups were read where all before them were."""
-        starts = self._log.group_starts
-        at = bisect_left(starts, self._first)
-        while at < len(starts) and starts[at] in self._done:
-            self._done.discard(starts[at])
-            at += 1
-        self._first = starts[at] if at < len(starts) else self._log.closed_groups_stop
+    def keep(self, stop: int) -> None:
+        """Forget what was read off entry `stop` and those after it, for the log was replaced."""
+        self._stop = min(self._stop, stop)
+        self._touches = [touch for touch in self._touches if touch.stop <= stop]
+        self._ledger = Ledger(self._touches)
+
+    def current(self, most: float = inf) -> Ledger:
+        """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
+        if self.lag <= most:
+            unread = self.unread()
+            self.take(unread, self.read(unread))
+        return self._ledger
+
+    def facts(self) -> list[Fact]:
+        """Return everything that is known of the whole log, its open end included."""
+        ledger, start = self.current(), self._log.closed_groups_stop
+        if start < len(self._log):
+            ledger = Ledger([*self._touches, *self._reader.touches_of(start, self._log.entries[start:])])
+        return ledger.facts()

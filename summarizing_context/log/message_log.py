@@ -43,7 +43,7 @@ from summarizing_context.log.segments import (
 )
 from summarizing_context.messages.shapes import result_message
 from summarizing_context.messages.validation import Message
-from summarizing_context.settings.ledger_rules import PlanTools
+from summarizing_context.settings.ledger_rules import ToolRules
 from summarizing_context.stores.base import StoredRules
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
@@ -86,7 +86,7 @@ class MessageLog:
         *,
         keep_system: bool = True,
         reader: RuleReader | None = None,
-        plans: PlanTools | None = None,
+        plans: ToolRules | None = None,
         thinking: bool = False,
         every: int | None = None,
         closings: Iterable[int] = (),

@@ -11,9 +11,9 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from summarizing_context.extraction.ledger import SAID, Fact
 from summarizing_context.extraction.rules import Rule, rule_topic
 from summarizing_context.log.entries import Verdict
+from summarizing_context.log.ledger import SAID, Fact
 
 
 class StandingRule(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from summarizing_context.messages.authorship import split_pieces
 from summarizing_context.messages.reading import Reading
@@ -19,7 +18,6 @@ _MARKS = (  # without any of these in its bytes a message holds no such file
 )
 
 FILE_ROLES = ("user", "system", "developer")  # of messages that may hold a file
-_READ = 400_000  # characters of a text
 _NAMED = r"[^\n]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md"
 _TOLD = r"\((?=[^\n)]{0,200}(?:instructions|memory))[^\n)]{0,200}\)"  # behind a path, what the file is
 _HEADS = re.compile(
@@ -43,47 +41,36 @@ _END = re.compile(  # what hosts write behind the last file
     re.MULTILINE,
 )
 
-_OPENING = "<INSTRUCTIONS>"  # between Codex's heading and the file
-
-
-class InstructionFile(NamedTuple):
-    """A file as a host has put it in."""
-
-    name: str  # its path, or its name where no path is told
-    text: str
-
 
 def may_hold_files(message: bytes) -> bool:
     """Return False only for the bytes of a message that holds no instruction file."""
     return any(map(message.__contains__, _MARKS))
 
 
-def instruction_files(reading: Reading) -> list[InstructionFile]:
-    """Return the instruction files in a message, in their order; none in what a person typed or a tool said."""
-    if reading.role not in FILE_ROLES:
-        return []
-    found: list[InstructionFile] = []
-    for part in reading.parts:
-        is_whole = part.put_in or not reading.human
+def instruction_files(reading: Reading) -> Iterator[tuple[str, str]]:
+    """Yield the instruction files in a message, in their order; none in what a person typed or a tool said. Each is its
+    path, or its name where no path is told, and its text."""
+    for part in reading.parts if reading.role in FILE_ROLES else ():
         for text in part.texts if part.kind == "text" else ():
-            said = text[:_READ]
-            pieces = [said] if is_whole else [piece.text for piece in split_pieces(said) if not piece.typed]
-            for piece in pieces:
-                found += _files(piece)
-    return found
+            said = text[:400_000]
+            if part.put_in or not reading.human:
+                yield from _files(said)
+            else:
+                for piece in split_pieces(said):
+                    yield from () if piece.typed else _files(piece.text)
 
 
-def _files(text: str) -> Iterator[InstructionFile]:
+def _files(text: str) -> Iterator[tuple[str, str]]:
     heads = list(_HEADS.finditer(text))
     if not heads and (title := _TITLE.match(text)):
-        yield InstructionFile(title[1], text.strip())
-    stops = [*(head.start() for head in heads), len(text)][1:]
-    for head, stop in zip(heads, stops, strict=True):
+        yield title[1], text.strip()
+    for head, stop in zip(heads, [*(head.start() for head in heads[1:]), len(text)], strict=False):
         body = text[head.end() : stop]
         end = _END.search(body)
         body = (body[: end.start()] if end else body).strip()
-        if (body := body.removeprefix(_OPENING).strip()) and (name := _name(head, body)):
-            yield InstructionFile(name, body)
+        body = body.removeprefix("<INSTRUCTIONS>").strip()  # stands between Codex's heading and the file
+        if body and (name := _name(head, body)):
+            yield name, body
 
 
 def _name(head: re.Match[str], body: str) -> str:

@@ -12,10 +12,12 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from itertools import accumulate
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.reading import Reading, read_message, typed_texts
@@ -27,13 +29,8 @@ LEFT_OUT = "[texts are left out here: a secret may span these texts]"
 _UNCHANGED = ID_FIELDS | {"role", "type", "id", "signature"}  # they bind
 _SAME = 4  # characters alike that end a change
 _MARK = 128  # characters of what stands in a secret's place
-_FARTHEST = 2**15  # characters of a secret; where a longer one ends is not looked for
-_RUN = 256  # characters compared at once
 _JSON = re.compile(r"\s*[\[{]")
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u....)'.replace("..", "[0-9a-fA-F]{2}"))
-_SHORT = {f"\\{char}": json.loads(f'"\\{char}"') for char in '"\\/bfnrt'}
-_DEPTH = 4  # JSON in a string of JSON, and so on
-_STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)\\?(?:"|\Z)', re.DOTALL)  # to the end where it is not closed
 
 
 def redact_reading(message: Message, reading: Reading, redact: Redact) -> Reading:
@@ -61,15 +58,13 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
     anywhere; and joined by lines.
     """
 
-    def read(text: str) -> str:
-        return redact(_inside_json(text, redact))
-
+    read = partial(_redacted, redact=redact)
     plain = [text for _, text in texts]
     held = [at for at, (name, _) in enumerate(texts) if name != "name"]  # of a tool: nothing goes on in it
-    readings = [_Reading([at], "", read) for at in range(len(plain))]
-    readings += [_Reading(held[at : at + 2], "", read) for at in range(len(held) - 1)]
-    readings += [_Reading(held, "", read)] if len(held) > 2 else []
-    readings += [_Reading(range(len(plain)), "\n", redact)] if len(plain) > 1 else []
+    readings: list[tuple[Sequence[int], str, Redact]] = [([at], "", read) for at in range(len(plain))]
+    readings += [(held[at : at + 2], "", read) for at in range(len(held) - 1)]
+    readings += [(held, "", read)] if len(held) > 2 else []
+    readings += [(range(len(plain)), "\n", redact)] if len(plain) > 1 else []
     return _left_by_all(plain, readings)
 
 
@@ -104,25 +99,17 @@ def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
     return value
 
 
-class _Reading(NamedTuple):
-    """One way to read some of several texts: as one text, with something between them."""
-
-    places: Sequence[int]
-    between: str
-    read: Redact
-
-
-def _left_by_all(texts: Sequence[str], readings: Sequence[_Reading]) -> list[str]:
-    """Return the texts without what any reading takes out of them. What stands for a secret that goes across texts
-    stands in the first of them.
+def _left_by_all(texts: Sequence[str], readings: Sequence[tuple[Sequence[int], str, Redact]]) -> list[str]:
+    """Return the texts without what any reading takes out of them. A reading is some of the texts, what stands between
+    them, and who reads.
 
     One reading cannot do: joined directly, the pattern of a key takes the beginning of the next key with it, whose
     rest then looks like no key any more.
     """
     taken: list[list[tuple[int, int, str]]] = [[] for _ in texts]
-    for places, between, read in readings:
+    for places, between, reading in readings:
         whole = between.join(texts[place] for place in places)
-        if not whole or (left := read(whole)) == whole:
+        if not whole or (left := reading(whole)) == whole:
             continue
         starts = list(accumulate((len(texts[place]) + len(between) for place in places), initial=0))
         for start, stop, new in _changes(whole, left):
@@ -131,7 +118,7 @@ def _left_by_all(texts: Sequence[str], readings: Sequence[_Reading]) -> list[str
                 length = len(texts[places[at]])
                 begin, end = min(max(start - starts[at], 0), length), min(max(stop - starts[at], 0), length)
                 taken[places[at]].append((begin, end, new))
-                at, new = at + 1, ""
+                at, new = at + 1, ""  # of a secret that goes across texts it stands in the first
     return [_without(text, changes) for text, changes in zip(texts, taken, strict=True)]
 
 
@@ -171,82 +158,63 @@ def _changes(text: str, left: str) -> Iterator[tuple[int, int, str]]:
 
 def _meet(text: str, left: str, at: int, to: int) -> tuple[int, int]:
     """Return where both go on alike behind a change; their ends, where they do not soon."""
-    reach = 64
-    while reach <= _FARTHEST:
+    for reach in (2**6, 2**8, 2**10, 2**12, 2**15):  # where a longer secret ends is not looked for
         for end in range(to, min(to + _MARK, len(left) - _SAME) + 1):
             if (stop := text.find(left[end : end + _SAME], at, at + reach)) >= 0:
                 return stop, end
-        reach = reach * 2 if at + reach < len(text) else _FARTHEST + 1
     return len(text), len(left)
 
 
 def _alike(text: str, left: str, at: int = 0, to: int = 0) -> int:
     """Return how many characters two texts go on alike."""
     start = at
-    while (run := text[at : at + _RUN]) and run == left[to : to + _RUN]:
+    while (run := text[at : at + 256]) and run == left[to : to + 256]:
         at, to = at + len(run), to + len(run)
-    pairs = zip(run, left[to : to + _RUN], strict=False)
+    pairs = zip(run, left[to : to + 256], strict=False)
     return at - start + next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(run), len(left) - to))
 
 
+def _redacted(text: str, redact: Redact) -> str:
+    return redact(_inside_json(text, redact))
+
+
 def _inside_json(text: str, redact: Redact) -> str:
-    """Return a text without what stands in JSON in it when escapes are read: in its strings, and in whatever holds
-    escapes."""
-    return _without_escapes(_inside_strings(text, redact, _DEPTH), redact, _DEPTH)
-
-
-def _inside_strings(text: str, redact: Redact, depth: int) -> str:
-    """Return a text without what its JSON strings say. An odd quotation mark before them takes the inside of strings
-    for the outside: so with escapes both are read."""
-    if not depth or not ("\\" in text or _JSON.match(text)):
-        return text
-    for at in (0, text.find('"') + 1) if "\\" in text else (0,):
-        strings = list(_STRING.finditer(text, at))
-        values = [_unescaped(found[1]) for found in strings]
-        inside = [_inside_strings(value, redact, depth - 1) for value in values]
-        lines = _Reading(range(len(inside)), "\n", redact)
-        if (left := _left_by_all(inside, [lines])) != inside:
-            left = _left_by_all(inside, [*(_Reading([each], "", redact) for each in range(len(inside))), lines])
-        kept: list[str] = []
-        done = 0
-        for found, value, new in zip(strings, values, left, strict=True):
-            if new != value:
-                kept += (text[done : found.start(1)], json.dumps(new, ensure_ascii=False)[1:-1])
-                done = found.end(1)
-        text = "".join((*kept, text[done:]))
-    return text
+    """Return a text without what its strings say, where it is JSON, and without what stands in it when escapes are
+    read."""
+    if _JSON.match(text):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
+            said = [text for _, text in _texts_of(value)]
+            readings = [([at], "", partial(_redacted, redact=redact)) for at in range(len(said))]
+            left = _left_by_all(said, [*readings, (range(len(said)), "\n", redact)])
+            if left != said:
+                text = json.dumps(_with_texts(value, left), ensure_ascii=False, separators=(",", ":"))
+    return _without_escapes(text, redact, 4)  # JSON in a string of JSON, and so on
 
 
 def _without_escapes(text: str, redact: Redact, depth: int) -> str:
     """Return a text without what stands in it when its escapes are read, between quotes or not, and when those that
     then stand there are. From the first place that goes to the last the text stays without its escapes."""
-    plain = _unescaped(text)
-    if not depth or plain == text:
+
+    def unescaped(escape: re.Match[str]) -> str:
+        return str(json.loads(f'"{escape[0]}"'))  # what is no escape of JSON stays
+
+    def place(at: int) -> int:
+        """Where in the text the character begins that stands at `at` when escapes are read."""
+        for escape in _ESCAPE.finditer(text):
+            if escape.start() >= at:
+                break
+            at += len(escape[0]) - 1
+        return at
+
+    if not depth or "\\" not in text or (plain := _ESCAPE.sub(unescaped, text)) == text:
         return text
     left = redact(_without_escapes(plain, redact, depth - 1))
     if left == plain:
         return text
     start = _alike(plain, left)
     stop = len(left) - _alike(plain[start:][::-1], left[start:][::-1])
-    return text[: _place(text, start)] + left[start:stop] + text[_place(text, len(plain) - len(left) + stop) :]
-
-
-def _place(text: str, at: int) -> int:
-    """Return where in a text the character begins that stands at `at` when escapes are read."""
-    for escape in _ESCAPE.finditer(text):
-        if escape.start() >= at:
-            break
-        at += len(escape[0]) - 1
-    return at
-
-
-def _unescaped(text: str) -> str:
-    """Return a text with its escapes read, each as one character; what is no escape of JSON stays."""
-
-    def read(escape: re.Match[str]) -> str:
-        return _SHORT.get(escape[0]) or str(json.loads(f'"{escape[0]}"'))
-
-    return _ESCAPE.sub(read, text) if "\\" in text else text
+    return text[: place(start)] + left[start:stop] + text[place(len(plain) - len(left) + stop) :]
 
 
 class Redaction:

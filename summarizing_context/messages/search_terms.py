@@ -17,10 +17,7 @@ from summarizing_context.messages.validation import decode_message
 
 MOST_TERMS = 24  # of a query; a pasted page is searched by its first words
 SNIPPET = 200  # characters
-_AT_ONCE = 10_000  # characters: spaces between the letters of megabytes, made at once, would hold every thread up
 _WORD = re.compile(r"[^\W_]+")
-_STEM = 4  # letters after which the end of a word may differ
-_WIDE = 4  # times a snippet: of a text, what is shown of it without its spaces
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # kana, Chinese characters
@@ -49,8 +46,8 @@ def indexed_words(text: str) -> str:
     """Return a text as it is indexed: with spaces around letters of scripts that have none between words."""
     if text.isascii():
         return text
-    pieces = (text[at : at + _AT_ONCE] for at in range(0, len(text), _AT_ONCE))
-    return "".join(_UNSPACED.sub(r" \g<0> ", piece) for piece in pieces)
+    # In pieces: spaces between the letters of megabytes, made at once, would hold every thread up.
+    return "".join(_UNSPACED.sub(r" \g<0> ", text[at : at + 10_000]) for at in range(0, len(text), 10_000))
 
 
 def words_of(text: str) -> Iterator[str]:
@@ -91,7 +88,8 @@ def coverage(terms: Sequence[str], text: str) -> float:
 
 def snippet(terms: Sequence[str], text: str) -> str:
     """Return where a text holds most of the terms, on one line."""
-    if len(text) <= _WIDE * SNIPPET and len(whole := " ".join(text.split())) <= SNIPPET:
+    widest = 4 * SNIPPET  # of a text, what is shown of it without its spaces
+    if len(text) <= widest and len(whole := " ".join(text.split())) <= SNIPPET:
         return whole
     lowered = text.lower()
     start = 0
@@ -101,9 +99,8 @@ def snippet(terms: Sequence[str], text: str) -> str:
         best = max(found, key=within.__getitem__, default=0)  # the first of several
         start = max(0, best - SNIPPET // 4)
         start = max(start, text.find(" ", start, best) + 1) if start else 0  # at the beginning of a word
-    stop = start + _WIDE * SNIPPET
-    flat = " ".join(text[start:stop].split())
-    has_more = len(flat) > SNIPPET or stop < len(text)
+    flat = " ".join(text[start : start + widest].split())
+    has_more = len(flat) > SNIPPET or start + widest < len(text)
     return ("…" if start else "") + flat[:SNIPPET].strip() + ("…" if has_more else "")
 
 
@@ -132,21 +129,16 @@ def _holds(lowered: str, term: str) -> bool:
 
 def _places(term: str, lowered: str) -> list[int]:
     """Return where words begin as the term does, or its first word; the first places."""
-    is_unspaced = _UNSPACED.match(term) is not None
-    begins = term.replace(" ", "") if is_unspaced else _stem(term.split(" ", 1)[0])
-    places: list[int] = []
-    at = -1
-    for _ in range(500):
-        at = lowered.find(begins, at + 1)
-        if at < 0 or len(places) == 50:
-            break
-        if is_unspaced or not at or not _WORD.match(lowered[at - 1]):
-            places.append(at)
-    return places
+    if _UNSPACED.match(term):
+        begins = re.escape(term.replace(" ", ""))
+    else:
+        begins = r"(?<![^\W_])" + re.escape(_stem(term.split(" ", 1)[0]))
+    return [found.start() for found in islice(re.finditer(begins, lowered), 50)]
 
 
 def _stem(term: str) -> str:
-    return term if len(term) <= _STEM else term[: max(_STEM, len(term) - 3)]
+    """Return the beginning of a word: the ends of longer ones may differ."""
+    return term[: max(4, len(term) - 3)]
 
 
 _COMMON_WORDS = """

@@ -45,33 +45,33 @@ _ITEM_RESULT = Shape("result", ("output",), ("call_id",), "host")
 _ASKED, _GIVEN = Shape("call", (), ("id",), "pair"), Shape("result", (), ("tool_use_id", "tool_call_id"), "pair")
 _ITEM_ASKED, _ITEM_GIVEN = Shape("call", (), ("call_id",), "pair"), Shape("result", (), ("call_id",), "pair")
 
+
+def _each(types: str, shape: Shape) -> dict[str, Shape]:
+    return dict.fromkeys(types.split(), shape)
+
+
 SHAPES: dict[str, Shape] = {
-    **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "reasoning_text"), TEXT),
+    **_each("text input_text output_text summary_text reasoning_text", TEXT),
     "refusal": Shape("text", ("refusal",)),
-    **dict.fromkeys(("tool_use", "tool_call"), _CALL),
+    **_each("tool_use tool_call", _CALL),
     "tool_result": _RESULT,
-    **dict.fromkeys(("function_call", "custom_tool_call"), _ITEM_CALL),
-    **dict.fromkeys(("function_call_output", "custom_tool_call_output"), _ITEM_RESULT),
+    **_each("function_call custom_tool_call", _ITEM_CALL),
+    **_each("function_call_output custom_tool_call_output", _ITEM_RESULT),
     # pairs that a provider makes, or reads as they are
-    **dict.fromkeys(("server_tool_use", "mcp_tool_use", "server_tool_call"), _ASKED),
-    **dict.fromkeys(("mcp_tool_result", "server_tool_result", "web_search_tool_result"), _GIVEN),
-    **dict.fromkeys(("web_fetch_tool_result", "tool_search_tool_result", "advisor_tool_result"), _GIVEN),
-    **dict.fromkeys(("code_execution_tool_result", "bash_code_execution_tool_result"), _GIVEN),
-    "text_editor_code_execution_tool_result": _GIVEN,
-    **dict.fromkeys(("program", "computer_call", "shell_call", "local_shell_call", "apply_patch_call"), _ITEM_ASKED),
-    **dict.fromkeys(("program_output", "computer_call_output", "shell_call_output"), _ITEM_GIVEN),
-    **dict.fromkeys(("local_shell_call_output", "apply_patch_call_output"), _ITEM_GIVEN),
-    "tool_search_call": _ITEM_ASKED,
-    "mcp_approval_request": _ASKED,
+    **_each("server_tool_use mcp_tool_use server_tool_call mcp_approval_request", _ASKED),
+    **_each("mcp_tool_result server_tool_result web_search_tool_result web_fetch_tool_result", _GIVEN),
+    **_each("tool_search_tool_result advisor_tool_result code_execution_tool_result", _GIVEN),
+    **_each("bash_code_execution_tool_result text_editor_code_execution_tool_result", _GIVEN),
+    **_each("program computer_call shell_call local_shell_call apply_patch_call tool_search_call", _ITEM_ASKED),
+    **_each("program_output computer_call_output shell_call_output", _ITEM_GIVEN),
+    **_each("local_shell_call_output apply_patch_call_output", _ITEM_GIVEN),
     "mcp_approval_response": Shape("result", (), ("approval_request_id",), "pair"),
     # what holds from there on
-    **dict.fromkeys(("tool_reference", "tool_addition", "tool_removal"), STATE),
-    **dict.fromkeys(("additional_tools", "configuration_update"), STATE),
+    **_each("tool_reference tool_addition tool_removal additional_tools configuration_update", STATE),
     "tool_search_output": Shape("state", (), ("call_id",), "pair"),
-    **dict.fromkeys(("thinking", "redacted_thinking"), _SIGNED),
+    **_each("thinking redacted_thinking", _SIGNED),
     "reasoning": Shape("thinking", bound="turn"),
-    **dict.fromkeys(("image", "image_url", "input_image", "audio", "input_audio", "video", "video_url"), MEDIA),
-    **dict.fromkeys(("document", "file", "input_file"), MEDIA),
+    **_each("image image_url input_image audio input_audio video video_url document file input_file", MEDIA),
     "search_result": Shape("opaque", ("content",)),  # words of a source, which may be cut
 }
 
@@ -80,7 +80,7 @@ UNTYPED: dict[str, Shape] = {
     "toolUse": Shape("call", ("input",), ("toolUseId",), "host"),
     "toolResult": Shape("result", ("content",), ("toolUseId",), "host"),
     "reasoningContent": _SIGNED,
-    **dict.fromkeys(("image", "document", "video", "audio"), MEDIA),
+    **_each("image document video audio", MEDIA),
     # Gemini
     "functionCall": Shape("call", ("args",), ("id", "name"), "host"),
     "functionResponse": Shape("result", ("response",), ("id", "name"), "host"),
@@ -149,7 +149,7 @@ class Block(NamedTuple):
             return frozenset(self.inner)
         id = next((name for name in self.shape.id if name in self.inner), "")
         is_named = self.shape.kind == "call" or "name" in self.shape.id
-        return frozenset({id, self.said_in, "name"} if is_named else {id, self.said_in})
+        return frozenset({id, self.said_in, "name" if is_named else id})
 
     def saying(self, said: Any) -> Message:
         """Return the block with another text, other arguments or another result."""
@@ -291,14 +291,13 @@ def has_signed_thinking(message: Message) -> bool:
     held = list(blocks_of(message))
     for field in map(message.get, THINKING_FIELDS):
         held += field if isinstance(field, list) else [field]
-    for block in held:
-        if not isinstance(block, dict):
-            continue
-        if block.get("type") == "redacted_thinking" or (isinstance(block.get("signature"), str) and block["signature"]):
-            return True
-        if "reasoningContent" in block and shape_of(block).bound == "prefix":
-            return True
-    return False
+    return any(
+        block.get("type") == "redacted_thinking"
+        or (isinstance(block.get("signature"), str) and bool(block["signature"]))
+        or ("reasoningContent" in block and _is_signed(block))
+        for block in held
+        if isinstance(block, dict)
+    )
 
 
 def needs_thinking(message: Message) -> bool:
@@ -320,52 +319,57 @@ def without_thinking(message: Message) -> Message:
     return _with_wire_content(kept, lambda blocks: [block for block in blocks if not _is_signed(block)])
 
 
+def _is_signed(block: object) -> bool:
+    return isinstance(block, dict) and shape_of(block).bound == "prefix"
+
+
 def without_wire_content(message: Message) -> Message:
     """Return the message without the exact copy of its blocks that a host may keep beside them, and would send
     instead."""
     return _with_wire_content(message, None)
 
 
+def _with_wire_content(message: Message, change: Callable[[list[Any]], list[Any]] | None) -> Message:
+    """Return the message with its copy changed, or without it where `change` is None."""
+    ours = metadata_of(message).get("anthropic")
+    if not isinstance(ours, dict) or not isinstance(copy := ours.get("wire_content"), list):
+        return message
+    rest = {key: value for key, value in ours.items() if key != "wire_content"}
+    changed = rest if change is None else {**rest, "wire_content": change(copy)}
+    return {**message, "metadata": {**message["metadata"], "anthropic": changed}}
+
+
 def has_chain(message: Message) -> bool:
     """Return whether the next request could go on from the response that this message was."""
-    metadata = message.get("metadata")
-    return isinstance(metadata, Mapping) and _CHAIN in metadata
+    return _CHAIN in metadata_of(message)
 
 
 def without_chain(message: Message) -> Message:
     """Return the message as one that no chain goes on from."""
-    return {**message, "metadata": {key: value for key, value in message["metadata"].items() if key != _CHAIN}}
+    return _without_metadata(message, _CHAIN)
 
 
 def loaded_tools(message: Message) -> Message | None:
     """Return what is left of a covered message that loaded tools: a row that still loads them. None for other
     messages."""
-    metadata = message.get("metadata")
-    if not isinstance(metadata, dict) or not metadata.get(LOADED_TOOLS):
-        return None
-    loaded = {LOADED_TOOLS: metadata[LOADED_TOOLS]}
-    return {"role": "assistant", "content": "[tools were loaded here]", "metadata": loaded}
+    tools = metadata_of(message).get(LOADED_TOOLS)
+    row = {"role": "assistant", "content": "[tools were loaded here]", "metadata": {LOADED_TOOLS: tools}}
+    return row if tools else None
 
 
 def without_loaded_tools(message: Message) -> Message:
     """Return the message without the tools that it loads."""
-    metadata = message.get("metadata")
-    if not isinstance(metadata, dict) or LOADED_TOOLS not in metadata:
+    return _without_metadata(message, LOADED_TOOLS)
+
+
+def metadata_of(holder: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a host notes of a message or a block."""
+    metadata = holder.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _without_metadata(message: Message, name: str) -> Message:
+    metadata = metadata_of(message)
+    if name not in metadata:
         return message
-    return {**message, "metadata": {key: value for key, value in metadata.items() if key != LOADED_TOOLS}}
-
-
-def _with_wire_content(message: Message, change: Any) -> Message:
-    """Return the message with its copy changed, or without it where `change` is None."""
-    metadata = message.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    ours = metadata.get("anthropic")
-    if not isinstance(ours, dict) or not isinstance(ours.get("wire_content"), list):
-        return message
-    rest = {key: value for key, value in ours.items() if key != "wire_content"}
-    changed = rest if change is None else {**rest, "wire_content": change(ours["wire_content"])}
-    return {**message, "metadata": {**metadata, "anthropic": changed}}
-
-
-def _is_signed(block: object) -> bool:
-    return isinstance(block, dict) and shape_of(block).bound == "prefix"
+    return {**message, "metadata": {key: value for key, value in metadata.items() if key != name}}

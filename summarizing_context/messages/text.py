@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 LONGEST = 300  # characters of a shown sentence or line
 GONE = "…"
@@ -21,6 +22,7 @@ _SENTENCE_END = re.compile(
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
 _ENDS = (", ", "; ", "},", ',"', "|")  # where a long line is cut
+_NO_SIGNS = {ord(","): None, ord("."): None}
 _BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
 
 
@@ -74,9 +76,7 @@ def clip(text: str, limit: int) -> str:
         return text
     cut = max(text.rfind(" ", 0, limit - 1), 0)
     words = text[:cut].rstrip(" ,;:-–—([{\"'`").split(" ")
-    while (
-        words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").replace(",", "").replace(".", "").isdigit()
-    ):
+    while words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").translate(_NO_SIGNS).isdigit():
         words.pop()  # a number whose unit would be lost
     return f"{' '.join(words)} {GONE}" if words and words[0] else GONE
 
@@ -92,16 +92,9 @@ def list_whole(names: Iterable[str], limit: int) -> str:
 
 
 def _sentences(body: str) -> Iterator[str]:
-    before = ""
-    for raw in body.split("\n"):
-        if raw == before:
-            continue
-        before = raw
+    for raw, _ in groupby(body.split("\n")):  # a line that comes again and again is said once
         for sentence in split_line(bare(raw)):
-            if len(sentence) <= LONGEST:
-                yield sentence
-            else:
-                yield from _pieces(sentence)
+            yield from _pieces(sentence)
 
 
 def split_line(line: str) -> Iterator[str]:
@@ -168,9 +161,6 @@ def inert(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else " " if char in blank else "·" for char in text)
 
 
-_WIDEST = 60  # characters of a cell
-
-
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
     cells = [list(columns), *([_cell(value, at < len(columns) - 1) for at, value in enumerate(row)] for row in rows)]
@@ -194,4 +184,4 @@ def _cell(value: object, cut: bool) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     text = " ".join(str("–" if value is None else value).split())
-    return text if len(text) <= _WIDEST or not cut else text[: _WIDEST - 1] + "…"
+    return text if len(text) <= 60 or not cut else text[:59] + "…"

@@ -1,8 +1,8 @@
 """Count the tokens of a text: by an estimate, by tiktoken, or by the user's function; and calibrate the counts.
 
-The estimate adds up what each feature of a text costs: a table of weights, in integers, so that every host counts the
-same. Segments are cut by the first column of the table, which stays as it is: other cuts would be other summaries.
-Budgets are kept by the second, which `python -m evals.token_weights` fits to o200k_base.
+The estimate adds up what each feature of a text costs, in integers, so that every host counts the same. Its tables
+stand in `token_estimate.toml`: segments are cut by the first column of the weights, which stays as it is, and budgets
+are kept by the second.
 
 tiktoken's rank file is looked for in tiktoken's own cache and in bpe-openai, which the extra `offline-tokens` installs.
 It is checked. Nothing is downloaded unless the settings allow it.
@@ -22,10 +22,12 @@ import os
 import re
 import tempfile
 import threading
+import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -51,90 +53,11 @@ MESSAGE_TOKENS = 4  # framing of one message
 ESTIMATE = "estimate/3"  # its name as a counter: it tells what stored counts are
 
 SCALE = 10_000  # integer arithmetic: no rounding that a platform could do otherwise
-
-WEIGHTS = {  # ten-thousandths of a token for each: where segments are cut, and in budgets
-    "letters": (1_764, 788),
-    "uppers": (1_197, 1_517),
-    "digits": (6_365, 3_270),
-    "blanks": (1_665, 390),
-    "double blanks": (65, 0),
-    "newlines": (9_502, 5_012),
-    "punctuation": (6_221, 3_820),
-    "controls": (10_000, 10_686),
-    "escapes": (2_015, 2_326),  # a line break or a tab as JSON writes it
-    "marks": (8_000, 8_000),  # a letter, and a mark above it: what stands before is a token of its own
-    "foreign": (1, 1),  # ten-thousandths of a token beyond ASCII
-    "syllables": (0, -1_850),  # Han characters and Hangul syllables that are one token: such as make up words
-    "ends": (0, 5_349),  # of tokens, but for the last
-    "rare pairs": (0, 7_530),  # of letters
-    "changes": (0, 2_164),  # from a small letter to a capital or a digit
-}
-
+_TABLES = tomllib.loads((files(__package__) / "token_estimate.toml").read_text("utf-8"))
+WEIGHTS: dict[str, tuple[int, int]] = _TABLES["weights"]  # of each feature: where segments are cut, and in budgets
 _CUT_WEIGHTS, _BUDGET_WEIGHTS = zip(*WEIGHTS.values(), strict=True)
-
+_KINDS, _RARE = _TABLES["kinds"], _TABLES["rare"]
 _PIECE = 500_000  # characters counted at once: one call over megabytes would hold every other thread up
-
-_RARE = {  # in words and code: first letters, and the letters that seldom follow any of them
-    "a": "aejoqxz",
-    "e": "ou",
-    "fh": "bcdfghjkmnpqsvwxyz",
-    "gp": "bcdfgjkmnqvwxyz",
-    "i": "hiuwy",
-    "lbd": "bcfghjkmnpqvwxz",
-    "m": "cdfghjklnqrtvwxyz",
-    "n": "bhjmpqwxz",
-    "o": "aehijqxz",
-    "q": "abcdefghijklmnopqrstvwxyz",
-    "r": "hjpqwxz",
-    "sct": "bdfgjmnqvwxz",
-    "u": "hjoquwxyz",
-    "x": "abcdefghijklmnoqrstuvwxyz",
-    "ykwjvz": "bcdfghjklmnpqrstuvwxyz",
-}
-
-_KINDS = {  # of bytes; those of no kind are "other"
-    "lower": ascii_lowercase,
-    "escape": "bfnrt",  # the small letters that are one behind a backslash
-    "upper": ascii_uppercase,
-    "digit": digits,
-    "blank": " \t\v\f",
-    "newline": "\r\n",
-    "sign": punctuation,
-    "apostrophe": "'",
-    "opening": '("',
-    "backslash": "\\",
-    "mark": "\xcc\xcd",  # the first byte of one that stands above or below the letter before it
-    "other": "",
-}
-
-_SMALL, _LETTERS = "lower escape", "lower escape upper"
-
-_NO_GROUP = "blank newline sign apostrophe opening backslash mark other"
-
-_BEHIND_A_WORD = "digit blank newline sign opening backslash"
-
-_ENDS = {  # kinds of bytes, and those before which a token of o200k_base ends
-    "lower escape upper apostrophe": _BEHIND_A_WORD,  # an apostrophe as in don't
-    "digit": f"{_LETTERS} apostrophe blank newline sign opening backslash",
-    "blank": "digit opening",
-    "newline": f"{_LETTERS} apostrophe digit blank sign opening backslash",
-    "sign backslash": "digit blank",
-}
-
-_NAMES = {  # pairs of kinds, by a letter; of two a pair has the later
-    ".": (_LETTERS, _NO_GROUP),  # a group of letters and digits ends
-    ",": ("digit", _NO_GROUP),
-    "1": (_NO_GROUP, "digit"),  # a group begins with a digit
-    "a": ("digit", _LETTERS),
-    "2": ("upper", "digit"),
-    "3": (_SMALL, "digit"),
-    "A": (_SMALL, "upper"),
-    "b": ("upper", _SMALL),
-    "m": (_LETTERS, "mark"),
-    "n": ("backslash", "escape"),
-    "s": ("blank", "blank"),
-    "t": ("blank", "digit"),
-}
 
 
 def estimate_texts(texts: Iterable[str]) -> int:
@@ -177,41 +100,31 @@ def features(piece: str) -> tuple[bytes, bytes, tuple[int, ...]]:
     data = piece.encode("utf-8", "surrogatepass")
     pairs = _pairs(data, _KIND_TABLE)
     names = pairs.translate(_NAME_TABLE)
-    lowers = len(data) - len(rest := data.translate(None, _LOWERS))
-    uppers = len(rest) - len(rest := rest.translate(None, _UPPERS))
-    numbers = len(rest) - len(rest := rest.translate(None, _DIGITS))
-    blanks, newlines = rest.count(b" "), rest.count(b"\n")
-    rest = rest.translate(None, b" \n")
-    signs = len(rest) - len(rest := rest.translate(None, _SIGNS))
+    ends = len(pairs) - len(pairs.translate(None, _END_CODES))
+    rare = _pairs(data, _RARE_TABLE)
+
+    rest = data
+
+    def taken(members: str) -> int:
+        """Return how many of these are left in the text; they are no more."""
+        nonlocal rest
+        before, rest = len(rest), rest.translate(None, members.encode())
+        return before - len(rest)
+
+    lowers, uppers, numbers = taken(ascii_lowercase), taken(ascii_uppercase), taken(digits)
+    blanks, newlines, signs = taken(" "), taken("\n"), taken(punctuation)
     foreign = syllables = marks = 0
     if not piece.isascii():
         marks = names.count(b"m")
         others = rest.translate(None, _ASCII)
         rest = rest.translate(None, others)
         foreign, syllables = _beyond_ascii(others.decode("utf-8", "surrogatepass"))
-    ends = len(pairs) - len(pairs.translate(None, _END_CODES))
-    rare = _pairs(data, _RARE_TABLE)
-    return (
-        data,
-        names,
-        (
-            lowers + uppers,
-            uppers,
-            numbers,
-            blanks,
-            data.count(b"  "),
-            newlines,
-            signs,
-            len(rest),
-            names.count(b"n"),
-            marks,
-            foreign,
-            syllables,
-            ends,
-            len(rare) - len(rare.translate(None, _RARE_CODES)),
-            names.count(b"A") + names.count(b"3"),
-        ),
+    counts = (
+        *(lowers + uppers, uppers, numbers, blanks, data.count(b"  "), newlines, signs),
+        *(len(rest), names.count(b"n"), marks, foreign, syllables, ends),
+        *(len(rare) - len(rare.translate(None, _RARE_CODES)), names.count(b"A") + names.count(b"3")),
     )
+    return data, names, counts
 
 
 def _cut_tokens(data: bytes, names: bytes, counts: tuple[int, ...]) -> int:
@@ -251,126 +164,74 @@ def _pairs(data: bytes, table: bytes) -> bytes:
     return (int.from_bytes(data.translate(table), "little") >> 4).to_bytes(len(data), "little")
 
 
-def _codes(pairs: Iterable[tuple[str, str]]) -> bytes:
-    numbers = {kind: number for number, kind in enumerate(_KINDS, start=1)}
-    return bytes(
-        numbers[second] << 4 | numbers[first]
-        for firsts, seconds in pairs
-        for first in firsts.split()
-        for second in seconds.split()
-    )
+def _codes(firsts: str, seconds: str) -> bytes:
+    """Return the bytes of `_pairs` for kinds that stand before others."""
+    number = list(_KINDS).index
+    return bytes(number(second) + 1 << 4 | number(first) + 1 for first in firsts.split() for second in seconds.split())
 
 
-def _kind_table() -> bytes:
-    table = bytearray([len(_KINDS) * 17] * 256)
-    for number, members in enumerate(_KINDS.values(), start=1):
-        for member in members:
-            table[ord(member)] = number * 17  # in both halves
-    return bytes(table)
+_kinds, _names, _letters = bytearray([len(_KINDS) * 17] * 256), bytearray(256), bytearray(256)
+for _number, _members in enumerate(_KINDS.values(), start=1):
+    for _member in _members:
+        _kinds[ord(_member)] = _number * 17  # in both halves
+for _name, _pair in _TABLES["names"].items():
+    for _code in _codes(*_pair):
+        _names[_code] = ord(_name)
 
+# Second letters are of one class if they seldom follow the same ones.
+_follow = {letter: tuple(letter in seconds for seconds in _RARE.values()) for letter in ascii_lowercase}
+_column = {row: column for column, row in enumerate(sorted(set(_follow.values())), start=1)}
+_rare = set()
+for _row, (_firsts, _seconds) in enumerate(_RARE.items(), start=1):
+    for _letter in _firsts:
+        _letters[ord(_letter)] = _letters[ord(_letter.upper())] = _row << 4 | _column[_follow[_letter]]
+    _rare |= {_column[_follow[_second]] << 4 | _row for _second in _seconds}
 
-def _name_table() -> bytes:
-    table = bytearray(256)
-    for name, pair in _NAMES.items():
-        for code in _codes([pair]):
-            table[code] = ord(name)
-    return bytes(table)
-
-
-def _rare_tables() -> tuple[bytes, bytes]:
-    """Return the classes of letters, and the pairs of classes that are rare. Second letters are of one class if they
-    seldom follow the same ones."""
-    table, codes = bytearray(256), set()
-    follow = {letter: [letter in seconds for seconds in _RARE.values()] for letter in ascii_lowercase}
-    columns = sorted(map(list, set(map(tuple, follow.values()))))
-    for row, firsts in enumerate(_RARE, start=1):
-        for letter in firsts:
-            column = columns.index(follow[letter]) + 1
-            table[ord(letter)] = table[ord(letter.upper())] = row << 4 | column
-            codes |= {(columns.index(follow[second]) + 1) << 4 | row for second in _RARE[firsts]}
-    return bytes(table), bytes(codes)
-
-
-_KIND_TABLE, _NAME_TABLE, _END_CODES = _kind_table(), _name_table(), _codes(_ENDS.items())
-
-_RARE_TABLE, _RARE_CODES = _rare_tables()
-
-_LOWERS, _UPPERS, _DIGITS, _SIGNS = (
-    members.encode() for members in (ascii_lowercase, ascii_uppercase, digits, punctuation)
-)
-
+_KIND_TABLE, _NAME_TABLE, _RARE_TABLE = bytes(_kinds), bytes(_names), bytes(_letters)
+_END_CODES, _RARE_CODES = b"".join(_codes(*pair) for pair in _TABLES["ends"].items()), bytes(_rare)
 _ASCII = bytes(range(128))
-
 _RUN = re.compile(
     b"([%s])\\1\\1+" % "".join(one for firsts, others in _RARE.items() for one in firsts if one in others).encode()
 )
 
 # -- beyond ASCII: what o200k_base has for each character alone, unless common pairs of letters tell that it is prose
 
-_SCRIPTS = (  # first and last letter; what a common pair of letters saves, and what more if the pair before is common
-    (0x0370, 0x03FF, 5_200, 2_600),  # Greek
-    (0x0400, 0x04FF, 8_000, 0),  # Cyrillic
-    (0x0530, 0x058F, 8_600, 200),  # Armenian
-    (0x0590, 0x05FF, 7_200, 200),  # Hebrew
-    (0x0600, 0x06FF, 8_600, 0),  # Arabic
-    (0x0900, 0x097F, 7_600, 0),  # Devanagari
-    (0x0980, 0x09FF, 7_800, 600),  # Bengali
-    (0x0A00, 0x0A7F, 5_000, 3_200),  # Gurmukhi
-    (0x0A80, 0x0AFF, 1_200, 8_800),  # Gujarati
-    (0x0B80, 0x0BFF, 0, 7_600),  # Tamil
-    (0x0C00, 0x0C7F, 5_600, 800),  # Telugu
-    (0x0C80, 0x0CFF, 0, 9_200),  # Kannada
-    (0x0D00, 0x0D7F, 9_000, 0),  # Malayalam
-    (0x0D80, 0x0DFF, 200, 8_400),  # Sinhala
-    (0x0E00, 0x0E7F, 2_800, 5_400),  # Thai
-    (0x1000, 0x109F, 1_800, 8_200),  # Burmese
-    (0x10A0, 0x10FF, 600, 8_200),  # Georgian
-    (0x1780, 0x17FF, 7_600, 0),  # Khmer
-    (0x3040, 0x309F, 0, 9_400),  # Hiragana
-    (0x2500, 0x257F, 8_000, 1_500),  # box drawing
-)
-
 
 def _beyond_ascii(text: str) -> tuple[int, int]:
     """Return ten-thousandths of a token in a text without ASCII, and how many of its characters are `syllables`."""
-    known = _script_tables()
-    counts = Counter(text)
+    known, counts = _script_tables(), Counter(text)
     scaled = syllables = 0
     for character, times in counts.items():
-        cost = _character_cost(ord(character), known)
-        scaled += cost * times
-        syllables += times * (cost == SCALE - _CHANCE)
+        code = ord(character)
+        if code < 0x10000:
+            is_two = known[0x2000 + (code >> 9)] >> (code >> 6 & 7) & 1
+            tokens = 1 if known[code >> 3] >> (code & 7) & 1 else 2 if is_two else 3
+            if 0x4E00 <= code < 0xA000 or 0xAC00 <= code < 0xD800:
+                scaled -= 1_100 * times  # any Han character or Hangul syllable: two of them may be a word
+                syllables += times * (tokens == 1)
+        elif any(first <= code <= last for first, last in _EMOJI_OF_TWO):
+            tokens = 2
+        else:
+            tokens = 3 if 0x1D000 <= code < 0x1E000 or 0x1F000 <= code < 0x20000 else 4
+        scaled += tokens * SCALE * times
+
+    # Common pairs of letters, found by the groups that the first and the second letter have in common.
     pages = {ord(character) >> 8 for character in counts}
     at = 0x2000 + 0x2000 // 64
-    for first, last, pair, two in _SCRIPTS:
+    for first, last, pair, two in _TABLES["scripts"].values():
         size = last + 1 - first
         if first >> 8 in pages:
             letters = "".join(re.findall(f"[{chr(first)}-{chr(last)}]+", text)).encode("utf-16-le")[::2]
             firsts, seconds = (
                 (bytes(first % 256) + known[begin : begin + size]).ljust(256, b"\0") for begin in (at, at + size)
             )
-            both = int.from_bytes(letters[:-1].translate(firsts), "little") & int.from_bytes(
-                letters[1:].translate(seconds), "little"
-            )
+            both = int.from_bytes(letters[:-1].translate(firsts), "little")
+            both &= int.from_bytes(letters[1:].translate(seconds), "little")
             common = both.to_bytes(len(letters), "little").translate(b"\0" + b"\1" * 255)
             scaled -= common.count(1) * (pair + two) - (b"\0" + common).count(b"\0\1") * two
         at += 2 * size
     return scaled, syllables
 
-
-def _character_cost(code: int, known: bytes) -> int:
-    """Return ten-thousandths of a token that a character costs by itself."""
-    if code < 0x10000:
-        bytes_of_block = known[0x2000 + (code >> 9)]
-        tokens = 1 if known[code >> 3] >> (code & 7) & 1 else 2 if bytes_of_block >> (code >> 6 & 7) & 1 else 3
-        word = 0x4E00 <= code < 0xA000 or 0xAC00 <= code < 0xD800
-        return tokens * SCALE - _CHANCE * word
-    if any(first <= code <= last for first, last in _EMOJI_OF_TWO):
-        return 2 * SCALE
-    return 3 * SCALE if 0x1D000 <= code < 0x1E000 or 0x1F000 <= code < 0x20000 else 4 * SCALE
-
-
-_CHANCE = 1_100  # what any Han character or Hangul syllable saves: two of them may be a word
 
 _EMOJI_OF_TWO = ((0x1F1C0, 0x1F1FF), (0x1F300, 0x1F53F), (0x1F600, 0x1F6BF), (0x1F900, 0x1F97F))
 
@@ -393,17 +254,28 @@ _PATTERN = "|".join(  # tiktoken's own definition of the encoding
     (
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"\p{N}{1,3}",
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        r"\s*[\r\n]+",
-        r"\s+(?!\S)",
-        r"\s+",
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     )
 )
 
-PIECE_CHARACTERS = 400_000  # tiktoken fails on runs of about a million blanks
 _loading = threading.Lock()
 _loaded: list[Encoding] = []  # at most one, for the whole process: it takes 80 MB and half a second
+
+
+class TokenCounter(Protocol):
+    """Counts tokens of a text. `name` says which counter it is, for statistics and for stored counts."""
+
+    name: str
+
+    def count(self, text: str) -> int:
+        """Return the tokens in `text`, at least 0. Never raise, whatever the text."""
+
+
+class EstimateCounter:
+    """Counts by the kinds of bytes, and needs nothing."""
+
+    name = ESTIMATE
+    count = staticmethod(budget_tokens)
 
 
 class TiktokenCounter:
@@ -415,133 +287,14 @@ class TiktokenCounter:
         self._encoding = encoding
 
     def count(self, text: str) -> int:
-        """Return tokens in `text`; exact up to `PIECE_CHARACTERS`, beyond that a token or so too many at each cut."""
-        tokens = 0
-        for start in range(0, len(text), PIECE_CHARACTERS):
-            piece = text[start : start + PIECE_CHARACTERS]
-            try:
-                tokens += len(self._encoding.encode(piece, disallowed_special=()))
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                tokens += budget_tokens(piece)
-        return tokens
-
-
-def is_failure(error: BaseException) -> bool:
-    """Return whether counting failed, rather than being interrupted. A panic in tiktoken's Rust part is no
-    `Exception`."""
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
-
-
-def load_offline() -> Encoding | None:
-    """tiktoken's encoding without a network, or None if its ranks are not here; loaded once, from any thread.
-
-    `SettingsError` when the ranks that bpe-openai brings along are not the official ones.
-    """
-    with _loading:
-        if not _loaded:
-            _loaded.extend(filter(None, [_find_encoding()]))
-        return _loaded[0] if _loaded else None
-
-
-async def load_in_thread() -> Encoding | None:
-    """`load_offline` off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
-
-    def load() -> Encoding | None:
-        encoding = load_offline()
-        if encoding is not None:
-            encoding.encode("the first text takes a tenth of a second", disallowed_special=())
-        return encoding
-
-    thread = ThreadPoolExecutor(1, thread_name_prefix="tiktoken ranks")
-    try:
-        return await asyncio.wrap_future(thread.submit(load))
-    finally:
-        thread.shutdown(wait=False)
-
-
-async def download(seconds: float) -> Encoding | None:
-    """Let tiktoken fetch its ranks into its own cache, off the event loop; None when that fails or takes longer."""
-
-    def fetch() -> None:
-        import tiktoken
-
+        """Return tokens in `text`; exact up to 400,000 characters, beyond that a token or so too many at each cut."""
+        if len(text) > 400_000:  # tiktoken fails on runs of about a million blanks
+            return sum(self.count(text[start : start + 400_000]) for start in range(0, len(text), 400_000))
         try:
-            tiktoken.get_encoding(ENCODING)
-        except Exception as error:
-            logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
-
-    # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
-    fetching = threading.Thread(target=fetch, name="tiktoken download", daemon=True)
-    fetching.start()
-    with anyio.move_on_after(seconds):
-        while fetching.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
-            await anyio.sleep(0.02)
-    return None if fetching.is_alive() else await load_in_thread()
-
-
-def _find_encoding() -> Encoding | None:
-    import tiktoken
-    from tiktoken import registry
-
-    if ENCODING in registry.ENCODINGS:  # somebody else in this process has loaded it
-        return registry.ENCODINGS[ENCODING]
-    data = _cached_ranks() or _supplied_ranks()
-    if data is None:
-        return None
-    words = iter(data.split())  # a token, its rank, a token, its rank, ...
-    ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
-    special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
-    return tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
-
-
-def _cached_ranks() -> bytes | None:
-    """Return the rank file from the folder where tiktoken keeps its downloads, if it is there and whole."""
-    default = os.path.join(tempfile.gettempdir(), "data-gym-cache")
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
-    if not folder:  # tiktoken's way to switch its cache off
-        return None
-    try:
-        data = Path(folder, RANKS_CACHE_NAME).read_bytes()
-    except OSError:
-        return None
-    return data if hashlib.sha256(data).hexdigest() == RANKS_SHA256 else None
-
-
-def _supplied_ranks() -> bytes | None:
-    """Return the rank file that bpe-openai brings along, if it is installed."""
-    package = importlib.util.find_spec("bpe_openai")  # found, not imported: only its data is wanted
-    folders = package.submodule_search_locations if package is not None else None
-    path = Path(folders[0], "data", f"{ENCODING}.tiktoken.gz") if folders else None
-    if path is None or not path.exists():
-        return None
-    try:
-        data = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, ValueError) as error:
-        raise SettingsError(f"{path} cannot be read ({error}); install bpe-openai again") from error
-    if hashlib.sha256(data).hexdigest() != RANKS_SHA256:
-        raise SettingsError(f"{path} does not hold the official ranks of {ENCODING}; install bpe-openai 0.1.4")
-    return data
-
-
-class TokenCounter(Protocol):
-    """Counts tokens of a text. `name` says which counter it is, for statistics and for stored counts."""
-
-    name: str
-
-    def count(self, text: str) -> int:
-        """Tokens in `text`, at least 0. Never raises, whatever the text."""
-
-
-_MOST = 1_000_000_000  # tokens of one text
-
-
-class EstimateCounter:
-    """Counts by the kinds of bytes, and needs nothing."""
-
-    name = ESTIMATE
-    count = staticmethod(budget_tokens)
+            return len(self._encoding.encode(text, disallowed_special=()))
+        except BaseException as error:
+            _check_failure(error)
+            return budget_tokens(text)
 
 
 class CallableCounter:
@@ -553,61 +306,45 @@ class CallableCounter:
     def __init__(self, function: Callable[[str], int]) -> None:
         if not callable(function):
             raise SettingsError(f"count_tokens must be a function of a text, not {type(function).__name__}")
+        self._function, self._has_warned = function, False
         counts: list[int] = []
         for text in ("", "hello world", "def f(x):\n    return x + 1\n", "Grüße, 世界 🌍", "ab" * 500):
-            tokens, problem = _asked(function, text)
-            if problem is not None:
-                asked = f"asked for {text[:20]!r}, {problem}"
-                raise SettingsError(f"count_tokens must give an int from 0 to {_MOST:,}; {asked}")
+            tokens = self._ask(text)
+            if isinstance(tokens, str):
+                asked = f"asked for {text[:20]!r}, {tokens}"
+                raise SettingsError(f"count_tokens must give an int from 0 to 1,000,000,000; {asked}")
             counts.append(tokens)
         self.name = f"custom/{hashlib.sha256(repr(counts).encode()).hexdigest()[:8]}"
-        self.bad_counts = 0
-        self._function = function
 
     def count(self, text: str) -> int:
         """Return tokens in `text` as the function says, or the estimate if it fails."""
-        tokens, problem = _asked(self._function, text)
-        if problem is None:
+        tokens = self._ask(text)
+        if isinstance(tokens, int):
             return tokens
-        self.bad_counts += 1
-        if self.bad_counts == 1:
-            logger.warning("count_tokens failed; the estimate stands in for it", extra={"cause": problem})
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning("count_tokens failed; the estimate stands in for it", extra={"cause": tokens})
         return budget_tokens(text)
 
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """How many tokens a provider sees for one token here: a plain mean at first, then a moving one, within bounds."""
-
-    ratio: float = 1.0
-    samples: int = 0
-
-    def observed(self, reported: int, counted: int) -> Calibration:
-        """After one more request, for which the provider reported `reported` tokens and we had counted `counted`.
-
-        Left out are requests too small to tell, and figures that cannot be about the same text.
-        """
-        if counted < 200 or not counted / 5 <= reported <= counted * 5:
-            return self
-        weight = max(0.2, 1 / (self.samples + 1))
-        ratio = min(max(reported / counted, 0.5), 2.5)
-        return Calibration(self.ratio + weight * (ratio - self.ratio), self.samples + 1)
-
-    def own_tokens(self, provider: int) -> int:
-        """Return how many tokens of this counter fit into `provider` tokens. Never more than as many: what made a
-        provider count less, such as images that it has for less, may have left the next view."""
-        return int(provider / max(1.0, self.ratio))
+    def _ask(self, text: str) -> int | str:
+        """Return what the function counts, or what was wrong with it: never the text, nor an error's own words."""
+        try:
+            tokens: Any = self._function(text)
+        except BaseException as error:
+            _check_failure(error)
+            return f"it raised {type(error).__name__}"
+        if inspect.iscoroutine(tokens):
+            tokens.close()  # else Python warns that it was never awaited
+        if isinstance(tokens, bool) or not isinstance(tokens, int):
+            return f"it gave a {type(tokens).__name__}"
+        return tokens if 0 <= tokens <= 1_000_000_000 else f"it gave {briefly(tokens)}"
 
 
-def usage_total(*counts: object) -> int:
-    """Return the sum of what a provider counted, or `SettingsError` for figures that are no counts."""
-    total = 0
-    for count in counts:
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            told = f"observe_usage was told {briefly(count)}"
-            raise SettingsError(f"{told}; usage is counted in tokens, ints of at least 0")
-        total += count
-    return total
+def _check_failure(error: BaseException) -> None:
+    """Raise an error again that interrupts counting rather than failing it. A panic in tiktoken's Rust part, which is
+    no `Exception`, is a failure."""
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
 
 
 async def choose_counter(
@@ -626,9 +363,15 @@ async def choose_counter(
         return CallableCounter(count_tokens)
     if token_counter == "estimate":
         return EstimateCounter()
-    encoding = await load_in_thread()
+    encoding = await _load_in_thread()
     if encoding is None and allow_download:
-        encoding = await download(download_timeout)
+        # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
+        fetching = threading.Thread(target=_download, name="tiktoken download", daemon=True)
+        fetching.start()
+        with anyio.move_on_after(download_timeout):
+            while fetching.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
+                await anyio.sleep(0.02)
+        encoding = None if fetching.is_alive() else await _load_in_thread()
     if encoding is not None:
         return TiktokenCounter(encoding)
     if token_counter == "tiktoken":
@@ -651,18 +394,105 @@ def _tell_of_estimate() -> None:
     )
 
 
-def _asked(function: Callable[[str], Any], text: str) -> tuple[int, str | None]:
-    """Return what the function counts, and what was wrong with it: never the text, nor an error's own words."""
+def load_offline() -> Encoding | None:
+    """Return tiktoken's encoding without a network, or None if its ranks are not here; loaded once, from any thread.
+
+    Raise `SettingsError` when the ranks that bpe-openai brings along are not the official ones.
+    """
+    with _loading:
+        if not _loaded:
+            import tiktoken
+            from tiktoken import registry
+
+            encoding = registry.ENCODINGS.get(ENCODING)  # another part of the process may have loaded it
+            if encoding is None and (data := _find_ranks()) is not None:
+                words = iter(data.split())  # a token, its rank, a token, its rank, ...
+                ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
+                special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
+                encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+            if encoding is None:
+                return None
+            _loaded.append(encoding)
+        return _loaded[0]
+
+
+def _find_ranks() -> bytes | None:
+    """Return the rank file from the folder where tiktoken keeps its downloads, if it is there and whole; else the one
+    that bpe-openai brings along, if it is installed."""
+    default = os.path.join(tempfile.gettempdir(), "data-gym-cache")
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
+    with suppress(OSError):
+        data = Path(folder, RANKS_CACHE_NAME).read_bytes() if folder else b""  # tiktoken's way to switch it off
+        if hashlib.sha256(data).hexdigest() == RANKS_SHA256:
+            return data
+    package = importlib.util.find_spec("bpe_openai")  # found, not imported: only its data is wanted
+    folders = package.submodule_search_locations if package is not None else None
+    path = Path(folders[0], "data", f"{ENCODING}.tiktoken.gz") if folders else None
+    if path is None or not path.exists():
+        return None
     try:
-        tokens = function(text)
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        return 0, f"it raised {type(error).__name__}"
-    if inspect.iscoroutine(tokens):
-        tokens.close()  # else Python warns that it was never awaited
-    if isinstance(tokens, bool) or not isinstance(tokens, int):
-        return 0, f"it gave a {type(tokens).__name__}"
-    if not 0 <= tokens <= _MOST:
-        return 0, f"it gave {briefly(tokens)}"
-    return tokens, None
+        data = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, ValueError) as error:
+        raise SettingsError(f"{path} cannot be read ({error}); install bpe-openai again") from error
+    if hashlib.sha256(data).hexdigest() != RANKS_SHA256:
+        raise SettingsError(f"{path} does not hold the official ranks of {ENCODING}; install bpe-openai 0.1.4")
+    return data
+
+
+async def _load_in_thread() -> Encoding | None:
+    """Load off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
+
+    def load() -> Encoding | None:
+        encoding = load_offline()
+        if encoding is not None:
+            encoding.encode("the first text takes a tenth of a second", disallowed_special=())
+        return encoding
+
+    thread = ThreadPoolExecutor(1, thread_name_prefix="tiktoken ranks")
+    try:
+        return await asyncio.wrap_future(thread.submit(load))
+    finally:
+        thread.shutdown(wait=False)
+
+
+def _download() -> None:
+    """Let tiktoken fetch its ranks into its own cache."""
+    import tiktoken
+
+    try:
+        tiktoken.get_encoding(ENCODING)
+    except Exception as error:
+        logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How many tokens a provider sees for one token here: a plain mean at first, then a moving one, within bounds."""
+
+    ratio: float = 1.0
+    samples: int = 0
+
+    def observed(self, reported: int, counted: int) -> Calibration:
+        """Return the calibration after one more request, for which the provider reported `reported` tokens and we had
+        counted `counted`. Left out are requests too small to tell, and figures that cannot be about the same text."""
+        if counted < 200 or not counted / 5 <= reported <= counted * 5:
+            return self
+        weight = max(0.2, 1 / (self.samples + 1))
+        ratio = min(max(reported / counted, 0.5), 2.5)
+        return Calibration(self.ratio + weight * (ratio - self.ratio), self.samples + 1)
+
+    def own_tokens(self, provider: int) -> int:
+        """Return how many tokens of this counter fit into `provider` tokens. Never more than as many: what made a
+        provider count less, such as images that it has for less, may have left the next view."""
+        return int(provider / max(1.0, self.ratio))
+
+
+def usage_total(*counts: object) -> int:
+    """Return the sum of what a provider counted, or `SettingsError` for figures that are no counts."""
+    total = 0
+    for count in counts:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            told = f"observe_usage was told {briefly(count)}"
+            raise SettingsError(f"{told}; usage is counted in tokens, ints of at least 0")
+        total += count
+    return total

@@ -19,7 +19,6 @@ SHORT_MARK_TOKENS = 6  # reserved for a cut that is a number alone
 LEAST_KEPT = 8  # tokens of head and tail below which only the head is kept, with the number of tokens left out
 _MARK_TOKENS = 12  # reserved for the words of a cut
 LEAST_CUT = LEAST_KEPT + _MARK_TOKENS
-_LEAST_HEAD = 4  # characters
 
 
 def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
@@ -36,7 +35,7 @@ def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
     kept = cap - _MARK_TOKENS
     if kept < LEAST_KEPT:
         head, _ = _fitting(text, cap - SHORT_MARK_TOKENS, total, count, from_end=False)
-        short = f"{head or text[:_LEAST_HEAD]}[…{total}…]"
+        short = f"{head or text[:4]}[…{total}…]"
         return short if len(short) < len(text) else text
     head, head_tokens = _fitting(text, -(-kept // 2), total, count, from_end=False)
     tail, tail_tokens = _fitting(text[len(head) :], kept // 2, total, count, from_end=True)
@@ -59,14 +58,8 @@ def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -
 
 
 CUTTING_VERSION = "1"  # changes whenever the same content would be cut or described in another way
-
-# Estimated tokens. Ordinary results are read whole; the few longer ones are half of a tool-heavy log, mostly listings
-# and files that can be read again, and at this size fill three quarters of a segment.
-LONGEST_RESULT = 3_000
-HEAD, TAIL = 600, 400
-KEY_LINES = 200  # for the lines that stand in place of what is left out
+KEY_LINES = 200  # estimated tokens of the lines that stand in place of what is left out
 _RESULT_LABEL = re.compile(r"^### (?:failed |late )?result of [^\n]*\n", re.MULTILINE)
-_LIKE_A_LABEL = re.compile(r"\\*### ")
 _BLOCK = 512  # characters; how finely a large text is measured
 
 
@@ -90,7 +83,12 @@ class Cut(NamedTuple):
 
 
 def cut_results(content: str) -> Cut:
-    """Cut the middle out of each result over `LONGEST_RESULT` tokens, between lines or at least between words."""
+    """Leave of each result over 3,000 estimated tokens the first 600 and the last 400, cut between lines or at least
+    between words.
+
+    Ordinary results are read whole; the few longer ones are half of a tool-heavy log, mostly listings and files that
+    can be read again, and at this size fill three quarters of a segment.
+    """
     kept: list[str] = []
     left_out: list[str] = []
     at = 0
@@ -98,9 +96,9 @@ def cut_results(content: str) -> Cut:
         end = content.find("\n### ", label.end() - 1)
         body = content[label.end() : len(content) if end < 0 else end + 1]
         sums = _token_sums(body)
-        if sums[-1] > LONGEST_RESULT:
-            head = label.end() + _between_lines(body, _place(sums, HEAD), len(body) // 8)
-            tail = label.end() + _between_lines(body, _place(sums, sums[-1] - TAIL), len(body) // 8)
+        if sums[-1] > 3_000:
+            head = label.end() + _between_lines(body, _place(sums, 600), len(body) // 8)
+            tail = label.end() + _between_lines(body, _place(sums, sums[-1] - 400), len(body) // 8)
             if head < tail:
                 kept.append(content[at:head])
                 left_out.append(content[head:tail])
@@ -156,4 +154,4 @@ def _between_lines(text: str, stop: int, reach: int) -> int:
 
 def _escape_label(text: str) -> str:
     """Escape a piece whose first line would read as a label."""
-    return f"\\{text}" if _LIKE_A_LABEL.match(text) else text
+    return f"\\{text}" if text.lstrip("\\").startswith("### ") else text

@@ -63,26 +63,13 @@ def parse_message(message: object) -> tuple[Message, bytes]:
     A message of plain values equals what is read back from its bytes, which is quicker than to look at each value.
     """
     if type(message) is dict and message.get("role") in ROLES and not _FRAME.issuperset(message):
-        try:
+        with suppress(Exception):  # of values that are no JSON; it is checked below, which says what is wrong
             data = encode_message(message)
             copy: Message = msgspec.json.decode(data)
-            if copy == message and not _is_deep(copy, data):
+            if copy == message and data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
                 return copy, data
-        except Exception:
-            pass  # of values that are no JSON; it is checked now, which says what is wrong
     checked = check_message(message)
     return checked, encode_message(checked)
-
-
-def _is_deep(message: Message, data: bytes) -> bool:
-    """Return whether a message is nested more than `MAX_DEPTH` levels deep."""
-    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
-        return False
-    level: list[Any] = [message]
-    for _ in range(MAX_DEPTH):
-        values = (value for each in level for value in (each.values() if type(each) is dict else each))
-        level = [value for value in values if type(value) is dict or type(value) is list]
-    return bool(level)
 
 
 def parse_messages(messages: object) -> list[tuple[Message, bytes]]:

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hmac
 import logging
-import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import zlib
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import httpx2
+import msgspec
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,22 +34,21 @@ from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.inspector.guard import Access, is_local, is_own
 from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.dialects.base import Dialect, PassUnchanged
-from summarizing_context.proxy.dialects.openai import Chat, Responses
+from summarizing_context.proxy.dialects.chat import Chat
+from summarizing_context.proxy.dialects.responses import Responses
 from summarizing_context.proxy.feed import Feed, UsageReader
-from summarizing_context.proxy.rewriter import LoneMessage, Rewriter, Rewritten
-from summarizing_context.proxy.upstream import TOKEN_HEADER, Headers, Upstream, passed_on, refusal, target_of
-from summarizing_context.proxy.wire import Body, ClientGone, Reply, SlowBody, reply_error, unpacked
+from summarizing_context.proxy.rewriter import Rewriter, Rewritten
+from summarizing_context.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, passed_on, refusal
 from summarizing_context.stores.private_files import checked_token
 from summarizing_context.summarizers.provider_window import BINDING_BETA
 
 logger = logging.getLogger("summarizing_context.proxy")
 
-MOST_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on as they come
-_WITHIN = 30.0  # seconds in which a view has to be there
+MAX_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on as they come
+VIEW_WITHIN = 30.0  # seconds in which a view has to be there
 
 Made = TypeVar("Made")
 
-_LEAST_BUDGET = b"x-summarizing-context-least-budget"  # of a reply: the tokens that would do for this client
 _FOLDER = "/token/"  # in front of a path, the token of clients that can set no header: /token/<token>/v1/...
 
 _NO_TOKEN = (
@@ -59,11 +58,10 @@ _NO_TOKEN = (
 
 _NO_PAGE = ((b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-content-type-options", b"nosniff"))
 _COUNT = "/messages/count_tokens"
-_ANTHROPIC = Anthropic()
 
 _DIALECTS: dict[str, Dialect] = {  # by the path behind the version
-    "/messages": _ANTHROPIC,
-    _COUNT: _ANTHROPIC,
+    "/messages": Anthropic(),
+    _COUNT: Anthropic(),
     "/chat/completions": Chat(),
     "/responses": Responses(),
 }
@@ -136,58 +134,64 @@ class Passage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on until it is answered, or until the client has hung up."""
-        body = Body(receive)
+        body, stream = bytearray(), Request(scope, receive).stream()
+        rest: AsyncIterator[bytes] | None = stream
         try:
-            await body.read(MOST_BYTES)
-        except SlowBody:
-            return await reply_error(send, 408, "the request did not come to its end in time")
-        except ClientGone:
-            return None
+            async for piece in stream:
+                body += piece
+                if len(body) > MAX_BYTES:
+                    break
+            else:
+                rest = None
+        except ClientDisconnect:
+            return
 
         async def gone() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        tasks = [asyncio.ensure_future(self._pass(scope, body, send))]
-        tasks += [asyncio.ensure_future(gone())] if body.is_whole else []
+        passing = asyncio.ensure_future(self._pass(scope, bytes(body), rest, send))
+        tasks = [passing, *([asyncio.ensure_future(gone())] if rest is None else [])]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if tasks[0].done():
-                await tasks[0]
-            return None
+            if passing.done():
+                await passing
         except asyncio.CancelledError:  # the proxy ends
-            await _cancelled(tasks)
+            passing.cancel()
+            await asyncio.wait([passing])
             with contextlib.suppress(RuntimeError):  # a reply has begun, and is cut off
-                await reply_error(send, 503, "the proxy was told to end; ask again")
+                await _reply_error(send, 503, "the proxy was told to end; ask again")
             raise
         finally:
-            await _cancelled(tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
-    async def _pass(self, scope: Scope, body: Body, send: Send) -> None:
+    async def _pass(self, scope: Scope, body: bytes, rest: AsyncIterator[bytes] | None, send: Send) -> None:
         """Ask the provider, once more where it finds a view too long, and pass its answer on."""
         headers: Headers = list(scope["headers"])
         if (refused := refusal(scope["method"], scope["path"], scope["query_string"], headers)) is not None:
             if refused[0] == 404:
                 self._feed.notice("Google", f"answered with 404: {refused[1]}")
-            return await reply_error(send, *refused)
-        target = target_of(scope["raw_path"], scope["query_string"], headers)
-        made = await self._rewritten(scope, body, headers) if body.is_whole else None
+            return await _reply_error(send, *refused)
+        query = scope["query_string"]
+        path = scope["raw_path"] + (b"?" + query if query else b"")
+        made = await self._rewritten(scope, body, headers) if rest is None else None
 
-        async def ask(asked: Rewritten | LoneMessage | None) -> Reply:
+        async def ask(asked: Rewritten | None) -> Reply:
             """Send what was made of the request, or the request as it came."""
-            if not body.is_whole:
-                return Reply(await self._upstream.send(scope["method"], target, passed_on(headers), body.pieces()))
-            is_ours = isinstance(asked, LoneMessage) or (asked is not None and asked.record.changed)
-            data = asked.body if asked is not None and is_ours else body.data
-            own = (b"content-length", *([b"content-encoding"] if data is not body.data else []))  # ours is plain
-            given = passed_on(headers, but=own)
+            if rest is not None:
+                return await self._upstream.send(scope["method"], path, passed_on(headers), _joined(body, rest))
+            is_ours = asked is not None and (asked.body is not body) and (asked.record is None or asked.record.changed)
+            data = asked.body if asked is not None and is_ours else body
+            given = passed_on(headers, but=[b"content-length", *([b"content-encoding"] if is_ours else [])])
             if any(name in (b"content-length", b"transfer-encoding") for name, _ in headers):
                 given.append((b"content-length", str(len(data)).encode()))
-            if isinstance(asked, Rewritten) and asked.drops_thinking:
+            if asked is not None and asked.drops_thinking:
                 betas = [value for name, value in given if name == b"anthropic-beta" and value]
                 given = [(name, value) for name, value in given if name != b"anthropic-beta"]
                 given.append((b"anthropic-beta", b",".join([*betas, BINDING_BETA.encode()])))
-            return Reply(await self._upstream.send(scope["method"], target, given, data))
+            return await self._upstream.send(scope["method"], path, given, data)
 
         try:
             sent = None if self._shadow else made
@@ -198,21 +202,21 @@ class Passage:
                     if again is not None:
                         await reply.aclose()
                         reply, made = await ask(again), again
-                        if reply.status in (400, 413) and isinstance(again, Rewritten):
-                            self._rewriter.was_not_too_long(again)
+                        if reply.status in (400, 413) and again.record is not None:
+                            self._rewriter.was_not_too_long(again.record)
                 await self._answered(reply, made, send)
             finally:
                 await reply.aclose()
-        except (httpx2.HTTPError, SlowBody, ClientGone) as error:
+        except (httpx2.HTTPError, ClientDisconnect) as error:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
-            if isinstance(made, Rewritten) and not made.record.status:
+            if made is not None and made.record is not None and not made.record.status:
                 self._feed.add(made.record)
             is_there = not isinstance(error, httpx2.ConnectError)
             words = "the provider broke off" if is_there else "the provider cannot be reached"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
-                await reply_error(send, 502, f"{words} ({type(error).__name__})")
+                await _reply_error(send, 502, f"{words} ({type(error).__name__})")
 
-    async def _rewritten(self, scope: Scope, body: Body, headers: Headers) -> Rewritten | LoneMessage | None:
+    async def _rewritten(self, scope: Scope, body: bytes, headers: Headers) -> Rewritten | None:
         """Return the request with a view, or a lone message as it is; None for all else, which goes on as it came."""
         path = scope["path"].removeprefix("/v1")
         dialect = _DIALECTS.get(path)
@@ -220,18 +224,19 @@ class Passage:
             return None
         began = time.perf_counter()
         coding = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1").lower()
-        data: bytes | None = body.data
         if coding.strip() not in ("", "identity"):
-            data = await asyncio.to_thread(unpacked, body.data, coding.strip(), MOST_BYTES)
-        if data is None:
-            self._feed.passed_unchanged += 1
-            words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
-            self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain, or coded as gzip")
-            return None
-        rewritten = await self._guarded(self._rewriter.rewrite(dialect, data, headers, counts=path == _COUNT))
-        if isinstance(rewritten, Rewritten):
+            plain = await asyncio.to_thread(_unpacked, body, coding.strip())
+            if plain is None:
+                self._feed.passed_unchanged += 1
+                words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
+                self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain, or coded as gzip")
+                return None
+            body = plain
+        rewritten = await self._guarded(self._rewriter.rewrite(dialect, body, headers, counts=path == _COUNT))
+        if rewritten is not None and rewritten.record is not None:
             rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
-        self._feed.passed_unchanged += isinstance(rewritten, LoneMessage)
+        elif rewritten is not None:
+            self._feed.passed_unchanged += 1
         return rewritten
 
     async def _guarded(self, work: Awaitable[Made]) -> Made | None:
@@ -239,37 +244,31 @@ class Passage:
         task = asyncio.ensure_future(work)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # of a late one asyncio tells nothing
         try:
-            return await asyncio.wait_for(asyncio.shield(task), _WITHIN)
+            return await asyncio.wait_for(asyncio.shield(task), VIEW_WITHIN)
         except PassUnchanged:
             self._feed.passed_unchanged += 1
         except Exception as error:
             self._feed.failed("a request went on unchanged", error)
         return None
 
-    async def _answered(self, reply: Reply, made: Rewritten | LoneMessage | None, send: Send) -> None:
-        """Pass a reply on, and note what it tells of usage: whatever fails in that holds it up nowhere."""
-        if not isinstance(made, Rewritten):
-            return await reply.pass_on(send, lambda piece: None)
+    async def _answered(self, reply: Reply, made: Rewritten | None, send: Send) -> None:
+        """Pass a reply on, and note what it tells of usage beside it."""
+        record = None if made is None else made.record
+        if record is None:
+            await reply.pass_on(send, lambda piece: None)
+            return
         reader = UsageReader(reply.headers.get("content-type", ""), packed="content-encoding" in reply.headers)
-        record = made.record
         record.status = reply.status
-
-        def beside(work: Callable[..., Made], *given: Any) -> Made | None:
-            try:
-                return work(*given)
-            except Exception as error:
-                self._feed.failed("a reply was not looked at", error)
-                return None
-
-        told = [] if record.least_budget is None else [(_LEAST_BUDGET, str(record.least_budget).encode())]
+        told = []
+        if record.least_budget is not None:  # the tokens that would do for this client
+            told.append((b"x-summarizing-context-least-budget", str(record.least_budget).encode()))
         try:
-            await reply.pass_on(send, lambda piece: beside(reader.feed, piece), told)
+            await reply.pass_on(send, reader.feed, told)
         finally:
-            record.usage = beside(reader.usage)
-            beside(self._feed.add, record)
+            record.usage = reader.usage()
+            self._feed.add(record)
         if record.usage is not None and not self._shadow:
             await self._guarded(self._rewriter.observe(record, record.usage))
-        return None
 
 
 def build_app(
@@ -282,7 +281,7 @@ def build_app(
     inspector: ASGIApp | None = None,
     access: Access,
 ) -> ASGIApp:
-    """The application: `/_status`, the inspector where there is one, and the passage for all else."""
+    """Return the application: `/_status`, the inspector where there is one, and the passage for all else."""
     pages = f"/inspect/{access.folder}"
 
     async def status(request: Request) -> JSONResponse:
@@ -294,23 +293,9 @@ def build_app(
 
     @asynccontextmanager
     async def lifespan(_app: Any) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(out_of_descriptors)
         async with upstream:
             yield
             await rewriter.close()
-        loop.set_exception_handler(None)
-
-    def out_of_descriptors(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Tell once that no connection can be taken. asyncio, which tries again in a second, would tell each time."""
-        error = context.get("exception")
-        if "socket" in context and isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            words = (
-                f"no more connections can be taken for now ({os.strerror(error.errno)}); clients wait. Raise the limit"
-            )
-            feed.notice("descriptors", f"{words} of open files with ulimit -n, or run fewer clients at once")
-        else:
-            loop.default_exception_handler(context)
 
     routes = [Route("/_status", status), *([Mount(pages, inspector)] if inspector is not None else [])]
     own = Starlette(routes=routes, lifespan=lifespan)
@@ -328,7 +313,7 @@ def build_app(
         try:
             scope = guard.admitted(scope)
         except Refused as error:
-            return await reply_error(send, *error.args)
+            return await _reply_error(send, *error.args)
         if scope["path"] == "/_status" or scope["path"].startswith(f"{pages}/"):
             return await own(scope, receive, send)
         return await passage(scope, receive, send_without_scripts)
@@ -336,10 +321,29 @@ def build_app(
     return app
 
 
-async def _cancelled(tasks: Sequence[asyncio.Future[None]]) -> None:
-    """Cancel what is not done, and wait until it has ended."""
-    for task in tasks:
-        if not task.done():
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+async def _joined(body: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield body
+    async for piece in rest:
+        if piece:
+            yield piece
+
+
+def _unpacked(data: bytes, coding: str) -> bytes | None:
+    """Return a body without its coding; None where that is another than gzip or deflate, is broken, or hides more than
+    a hundred times its own size."""
+    if coding in ("gzip", "x-gzip", "deflate"):
+        unpacking = zlib.decompressobj(47)  # either of them
+        with contextlib.suppress(zlib.error):
+            found = unpacking.decompress(data, min(MAX_BYTES, 100 * len(data)))
+            if unpacking.eof and not unpacking.unused_data:
+                return found
+    return None
+
+
+async def _reply_error(send: Send, status: int, words: str) -> None:
+    """Answer with an error of the proxy's own, in the form in which both providers' clients read errors."""
+    error = {"type": "proxy_error", "message": f"summarizing-context proxy: {words}", "code": None, "param": None}
+    body = msgspec.json.encode({"type": "error", "error": error})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,10 +15,9 @@ import msgspec
 
 from summarizing_context.summarizers.prices import PriceTable
 
-_MOST = 500  # records and sessions that are told
-_MOST_NOTICES = 50
+_MAX_TOLD = 500  # records and sessions
 _NEWEST = ("session", "client", "model", "messages", "tokens", "view_tokens")  # of a session's last record
-_MOST_BYTES = 4_000_000  # of a reply, or of one event, that are looked at
+_MAX_BYTES = 4_000_000  # of a reply, or of one event, that are looked at
 
 logger = logging.getLogger("summarizing_context.proxy")
 
@@ -72,7 +70,7 @@ class Feed:
         self._prices = prices
         self._about = about
         self._started = time.time()
-        self._records: deque[Record] = deque(maxlen=_MOST)
+        self._records: deque[Record] = deque(maxlen=_MAX_TOLD)
         self._sessions: dict[str, dict[str, Any]] = {}  # sums over the requests of each, the newest at the end
         self._total = 0
         self.passed_unchanged = 0  # requests that no view can be made for
@@ -88,7 +86,7 @@ class Feed:
 
     def notice(self, about: str, words: str) -> None:
         """Tell once what the proxy had to work around: in the log, and in each status from now on."""
-        if about not in self._notices and len(self._notices) < _MOST_NOTICES:
+        if about not in self._notices and len(self._notices) < 50:
             self._notices[about] = words
             logger.warning(words)
 
@@ -116,7 +114,7 @@ class Feed:
             **{name: before.get(name, 0) + value for name, value in sums.items()},
             "last_at": record.at,
         }
-        if len(self._sessions) > _MOST:
+        if len(self._sessions) > _MAX_TOLD:
             del self._sessions[next(iter(self._sessions))]
 
     def status(self, after: int = 0) -> dict[str, Any]:
@@ -134,8 +132,34 @@ class Feed:
         }
 
 
+class _Details(msgspec.Struct):
+    cached_tokens: int = 0
+
+
+class _Counted(msgspec.Struct):
+    """Figures of any protocol; a later place of the same reply tells only what has changed."""
+
+    input_tokens: int | None = None
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    completion_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    input_tokens_details: _Details | None = None
+
+
+class _Told(msgspec.Struct):
+    usage: _Counted | None = None
+
+
+class _Event(_Told):
+    message: _Told | None = None
+    response: _Told | None = None
+
+
 class UsageReader:
-    """Reads the bytes of one reply as they pass."""
+    """Reads the bytes of one reply as they pass. Raises nothing."""
 
     def __init__(self, content_type: str, *, packed: bool) -> None:
         self._streams = "event-stream" in content_type
@@ -144,51 +168,44 @@ class UsageReader:
         self._usage: Usage | None = None
 
     def feed(self, data: bytes) -> None:
-        """The next bytes of the reply."""
+        """Take the next bytes of the reply."""
         if not self._reads:
             return
         self._kept += data
         if self._streams and b"\n" in data:
-            *lines, rest = bytes(self._kept).split(b"\n")
-            self._kept = bytearray(rest)
+            *lines, self._kept = self._kept.split(b"\n")
             for line in lines:
                 if b'"usage"' in line and line.startswith(b"data:"):
                     self._take(line[5:])
-        if len(self._kept) > _MOST_BYTES:
+        if len(self._kept) > _MAX_BYTES:
             self._reads = False
             self._kept.clear()
 
     def usage(self) -> Usage | None:
-        """What was told, once the reply has ended."""
+        """Return what was told, once the reply has ended."""
         if self._reads and not self._streams:
-            self._take(bytes(self._kept))
+            self._take(self._kept)
         return self._usage
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: bytes | bytearray) -> None:
         try:
-            told = msgspec.json.decode(data)
+            event = msgspec.json.decode(data, type=_Event)
         except msgspec.DecodeError:
             return
-        for holder in (told, *(told.get(name) for name in ("message", "response"))) if isinstance(told, dict) else ():
-            if isinstance(holder, dict) and isinstance(usage := holder.get("usage"), dict):
-                self._usage = _read(usage, self._usage or Usage())
-
-
-def _read(usage: Mapping[str, Any], before: Usage) -> Usage:
-    """The figures of one place; a later place of the same reply tells only what has changed."""
-
-    def count(told: Mapping[str, Any], other: int, *names: str) -> int:
-        values = (told.get(name) for name in names)
-        return next((value for value in values if isinstance(value, int) and value >= 0), other)
-
-    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-    output = count(usage, before.output, "output_tokens", "completion_tokens")
-    if isinstance(details, Mapping) or "prompt_tokens" in usage:  # OpenAI counts what was cached as input too
-        read = count(details or {}, 0, "cached_tokens")
-        return Usage(max(0, count(usage, 0, "prompt_tokens", "input_tokens") - read), read, 0, output)
-    return Usage(
-        count(usage, before.input, "input_tokens"),
-        count(usage, before.cache_read, "cache_read_input_tokens"),
-        count(usage, before.cache_write, "cache_creation_input_tokens"),
-        output,
-    )
+        for holder in (event, event.message, event.response):
+            told = None if holder is None else holder.usage
+            if told is None:
+                continue
+            before = self._usage or Usage()
+            output = next((each for each in (told.output_tokens, told.completion_tokens) if each), before.output)
+            details = told.prompt_tokens_details or told.input_tokens_details
+            if details is not None or told.prompt_tokens is not None:  # OpenAI counts what was cached as input too
+                read = 0 if details is None else details.cached_tokens
+                self._usage = Usage(max(0, (told.prompt_tokens or told.input_tokens or 0) - read), read, 0, output)
+            else:
+                self._usage = Usage(
+                    told.input_tokens or before.input,
+                    told.cache_read_input_tokens or before.cache_read,
+                    told.cache_creation_input_tokens or before.cache_write,
+                    output,
+                )

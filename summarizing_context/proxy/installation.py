@@ -22,12 +22,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 _BEGIN, _END = "# >>> summarizing-context proxy >>>", "# <<< summarizing-context proxy <<<"
 
-_NEW_FILE, _NEW_LINE = " new file", " new line"  # what `enable` had to add besides, for `disable` to take away
-
-_BLOCK = re.compile(
-    rf"^{_BEGIN}({_NEW_FILE}|{_NEW_LINE})?\n.*?^{_END}\n?".encode(),
-    re.MULTILINE | re.DOTALL,
-)
+_BLOCK = re.compile(rf"^{_BEGIN}\n.*?^{_END}\n?".encode(), re.MULTILINE | re.DOTALL)
 
 _UNIT, _LABEL = "summarizing-context-proxy.service", "io.github.summarizing-context.proxy"
 
@@ -129,36 +124,32 @@ def add_token(path: Path) -> tuple[str, Edit | None]:
 
 
 def add_lines(path: Path, lines: Sequence[str], *, is_top: bool = False) -> Edit | None:
-    """The marked block of these lines, at the end of a file; None where it stands there already.
+    """Return the marked block of these lines, behind a line end at the end of a file; None where it stands there.
 
     With `is_top` it stands at the beginning, and the file becomes one that its owner alone may read.
     """
     before = read_file(path)
     held = before or b""
-    found = _only_block(path, held)
-    if found is not None:
-        note = (found[1] or b"").decode()
+    block = "\n".join((_BEGIN, *lines, _END)) + "\n"
+    if found := _only_block(path, held):
+        after = held[: found.start()] + block.encode() + held[found.end() :]
+    elif is_top:
+        after = block.encode() + held
     else:
-        note = _NEW_FILE if before is None else _NEW_LINE if held and not held.endswith(b"\n") and not is_top else ""
-    block = "\n".join((_BEGIN + note, *lines, _END)) + "\n"
-    at = 0 if is_top else len(held)
-    start, stop = (at, at) if found is None else found.span()
-    gap = b"\n" if found is None and note == _NEW_LINE else b""
-    after = held[:start] + gap + block.encode() + held[stop:]
+        after = held + b"\n" * bool(held) + block.encode()
     return None if after == before else Edit(path, before, after, block, is_private=is_top)
 
 
 def remove_lines(path: Path) -> Edit | None:
-    """The file as it was before its marked block was added; None where it has none."""
+    """Return the file as it was before its marked block was added; None where it has none. One that holds nothing else
+    is removed."""
     before = read_file(path)
     if before is None or (found := _only_block(path, before)) is None:
         return None
-    (start, stop), note = found.span(), (found[1] or b"").decode()
-    if note == _NEW_LINE and stop == len(before):
-        start -= 1
-    rest = before[:start] + before[stop:]
-    after = None if note == _NEW_FILE and not rest else rest
-    return Edit(path, before, after, found[0].decode("utf-8", "replace"))
+    start, stop = found.span()
+    if start and (stop == len(before) or before[:start].endswith(b"\n\n")):
+        start -= 1  # the line end in front; lines that came later stay apart from those before
+    return Edit(path, before, before[:start] + before[stop:] or None, found[0].decode("utf-8", "replace"))
 
 
 def service_of(platform: str, home: Path, environ: Mapping[str, str], command: Sequence[str]) -> Service:

@@ -45,8 +45,6 @@ OPENAI = "https://api.openai.com/v1"
 logger = logging.getLogger("summarizing_context.proxy")
 
 _LEAST_BUDGET = 1_000  # tokens
-_BACKLOG = 2_048  # connections that wait to be taken
-_TAKEN_AT_ONCE = 16  # of them; without a descriptor left asyncio tries as often as this in one go, in vain
 STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
 
@@ -109,7 +107,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(_BACKLOG)
+        listening.listen(2_048)
     except BaseException:
         listening.close()
         raise
@@ -126,7 +124,6 @@ class Server(uvicorn.Server):
                 log_level="critical",
                 access_log=False,
                 server_header=False,
-                backlog=_TAKEN_AT_ONCE,
                 date_header=False,
                 proxy_headers=False,
                 lifespan="on",
@@ -140,8 +137,6 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        for listening in sockets or ():
-            listening.listen(_BACKLOG)
         self.ready.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

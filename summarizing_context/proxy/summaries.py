@@ -5,17 +5,26 @@ Credentials are kept in memory only, those of the newest request of a session; t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import httpx2
 import msgspec
 
-from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRateLimited, SummarizerRefused
-from summarizing_context.proxy.upstream import Headers, Target, Upstream
+from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRefused
+from summarizing_context.proxy.upstream import Headers, Upstream
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.sdk import MOST_BYTES, Fault, fenced, most_tokens
+from summarizing_context.summarizers.sdk import (
+    MOST_BYTES,
+    Fault,
+    fenced,
+    made_reply,
+    most_tokens,
+    seconds_to_wait,
+    status_failure,
+    token_count,
+)
 from summarizing_context.summarizers.verification.replies import Refusal
 
 _LENT = (  # headers of a client's request with which its provider is asked for summaries
@@ -24,7 +33,6 @@ _LENT = (  # headers of a client's request with which its provider is asked for 
 )
 
 _PATHS = {"anthropic": b"/v1/messages", "chat": b"/v1/chat/completions", "responses": b"/v1/responses"}
-_FAULTS = {401: Fault.KEY, 403: Fault.KEY, 404: Fault.NOT_FOUND, 529: Fault.OVERLOADED, 503: Fault.OVERLOADED}
 _CUT_OFF = ("max_tokens", "length", "max_output_tokens")
 
 
@@ -55,57 +63,48 @@ class ClientSummarizer:
             body |= {"messages": [{"role": "system", "content": job.instructions}, asked]}
         else:  # some accounts are served only streams
             body |= {"instructions": job.instructions, "input": [asked], "store": False, "stream": True}
-        target = Target("anthropic" if self._dialect == "anthropic" else "openai", _PATHS[self._dialect])
         headers = [*self._lent, (b"content-type", b"application/json")]
         data = bytearray()
         try:
-            answer = await self._upstream.send("POST", target, headers, msgspec.json.encode(body))
+            answer = await self._upstream.send("POST", _PATHS[self._dialect], headers, msgspec.json.encode(body))
             try:
-                async for chunk in answer.aiter_raw():
-                    data += chunk
+                async for piece in answer.pieces():
+                    data += piece
                     if len(data) > MOST_BYTES:
                         raise SummarizerRefused(Refusal.TOO_LARGE)
             finally:
                 await answer.aclose()
         except httpx2.HTTPError:
             raise SummarizerError(Fault.CONNECTION) from None  # its words may hold what was sent
-        if answer.status_code == 429:
-            wait = None
-            with suppress(ValueError):
-                wait = max(0.0, float(answer.headers.get("retry-after") or ""))
-            raise SummarizerRateLimited(Fault.RATE_LIMITED, retry_after=wait)
-        if not 200 <= answer.status_code < 300:
-            raise SummarizerError(_FAULTS.get(answer.status_code, Fault.SERVER))
-        return _reply(bytes(data), answer.headers.get("content-type", ""))
+        if not 200 <= answer.status < 300:
+            raise status_failure(answer.status, seconds_to_wait(answer.headers, time.time()))
+        if "event-stream" in answer.headers.get("content-type", ""):  # its last event tells all of it
+            events = [line[5:] for line in data.split(b"\n") if line.startswith(b"data:") and b'"response"' in line]
+            data = events[-1] if events else data
+        try:
+            reply = msgspec.json.decode(data, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise SummarizerError(Fault.NOT_JSON) from None
 
-
-def _reply(data: bytes, content_type: str) -> SummaryReply:
-    """Return what a reply says, in any of the protocols; of a stream, what its last event tells of it."""
-    if "event-stream" in content_type:
-        events = [line[5:] for line in data.split(b"\n") if line.startswith(b"data:") and b'"response"' in line]
-        data = events[-1] if events else b""
-    try:
-        reply = msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise SummarizerError(Fault.NOT_JSON) from None
-    inner = reply.get("response")
-    reply = inner if isinstance(inner, dict) else reply
-    blocks: list[Any] = list(reply.get("content") or ())
-    choices: list[Mapping[str, Any]] = list(reply.get("choices") or ())
-    for choice in choices:
-        said = (choice.get("message") or {}).get("content")
-        blocks += [{"text": said}] if isinstance(said, str) else said or ()
-    for item in reply.get("output") or ():
-        blocks += item.get("content") or () if item.get("type") == "message" else ()
-    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
-    text = "".join(text for text in texts if isinstance(text, str))
-    reason = reply.get("stop_reason") or (choices[0].get("finish_reason") if choices else None)
-    reason = reason or (reply.get("incomplete_details") or {}).get("reason")
-    if reason in ("refusal", "content_filter"):
-        raise SummarizerRefused(Refusal.DECLINED)
-    if not text.strip() and reason not in _CUT_OFF:
-        raise SummarizerRefused(Refusal.EMPTY)
-    usage = reply.get("usage") or {}
-    read = usage.get("input_tokens", usage.get("prompt_tokens"))
-    written = usage.get("output_tokens", usage.get("completion_tokens"))
-    return SummaryReply(text, read, written, truncated=reason in _CUT_OFF)
+        # what it says, in any of the protocols
+        reply = inner if isinstance(inner := reply.get("response"), dict) else reply
+        blocks: list[Any] = list(reply.get("content") or ())
+        choices: list[Mapping[str, Any]] = list(reply.get("choices") or ())
+        for choice in choices:
+            said = (choice.get("message") or {}).get("content")
+            blocks += [{"text": said}] if isinstance(said, str) else said or ()
+        for item in reply.get("output") or ():
+            blocks += item.get("content") or () if item.get("type") == "message" else ()
+        texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+        reason = reply.get("stop_reason") or (choices[0].get("finish_reason") if choices else None)
+        reason = reason or (reply.get("incomplete_details") or {}).get("reason") or reply.get("status")
+        if reason in ("refusal", "content_filter"):
+            raise SummarizerRefused(Refusal.DECLINED)
+        return made_reply(
+            "".join(text for text in texts if isinstance(text, str)),
+            token_count(reply.get("usage"), "input_tokens", "prompt_tokens"),
+            token_count(reply.get("usage"), "output_tokens", "completion_tokens"),
+            reason=reason,
+            cut_reasons=_CUT_OFF,
+            limit=limit,
+        )

@@ -1,13 +1,18 @@
-"""The way to the providers: addresses, headers that go on, and requests whose replies are streams."""
+"""The way to the providers: addresses, headers that go on, and answers, which are passed on as they come.
+
+An answer is looked at for the error that a request was too long. Such an error comes with a status of its own, or as an
+event of a stream before any content. Only events that tell nothing are held back for it, and for a second at most.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 import httpx2
+from starlette.types import Send
 
 from summarizing_context.errors import SettingsError, briefly
 
@@ -21,10 +26,6 @@ _HOP = frozenset(  # headers between two neighbours; `accept-encoding` is ours, 
 )
 
 TOKEN_HEADER = b"x-summarizing-context-token"
-_TIMEOUT = httpx2.Timeout(None, connect=15.0)  # a model may be silent for minutes; the client knows how long it waits
-_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=15.0)
-
-Kind = Literal["anthropic", "openai"]
 
 _BARE = re.compile(rb"/(?:messages|chat/completions|responses)(?=/|$)")  # as clients ask that leave the version out
 
@@ -32,64 +33,45 @@ _GOOGLES_PATH = re.compile(
     r"^/(?:upload/)?v\d{1,3}(?:alpha|beta|internal)\d{0,3}(?:[/:]|$)|:[a-zA-Z]{0,30}(?:Contents?|Tokens|[pP]redict)$"
 )
 
-_GOOGLES_KEY = re.compile(rb"(?:^|&)key=AIza")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a request goes: which provider, and its path with the query."""
-
-    kind: Kind
-    path: bytes
-
 
 class Upstream:
     """Sends requests to the provider that speaks their protocol. Enter it before use."""
 
     def __init__(self, anthropic: str, openai: str) -> None:
-        self._bases = {"anthropic": _base(anthropic, "--anthropic"), "openai": _base(openai, "--openai")}
-        self._client: httpx2.AsyncClient | None = None
+        self._anthropic, self._openai = _base(anthropic, "--anthropic"), _base(openai, "--openai")
 
     async def __aenter__(self) -> Upstream:
-        self._client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, follow_redirects=False)
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(None, connect=15.0),  # a model may be silent for minutes; the client knows how long
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=15.0),
+            follow_redirects=False,
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.aclose()
+        await self._client.aclose()
 
-    async def send(
-        self, method: str, target: Target, headers: Iterable[tuple[bytes, bytes]], body: bytes | AsyncIterator[bytes]
-    ) -> httpx2.Response:
-        """The provider's answer, its body still on the way; the caller closes it. Raises `httpx2.TransportError`."""
-        assert self._client is not None
-        request = httpx2.Request(
-            method, self._url(target), headers=[*headers, (b"accept-encoding", b"identity")], content=body
-        )
-        return await self._client.send(request, stream=True)
-
-    def _url(self, target: Target) -> httpx2.URL:
-        """The address: never of another host, whatever the path says."""
-        base, path = self._bases[target.kind], b"/" + target.path.removeprefix(b"/")
+    async def send(self, method: str, path: bytes, headers: Headers, body: bytes | AsyncIterator[bytes]) -> Reply:
+        """Return the provider's answer, its body still on the way; the caller closes it. The path, with its query, and
+        the headers tell which provider is asked. Raise `httpx2.TransportError`."""
+        path = b"/" + path.removeprefix(b"/")
+        path = b"/v1" + path if _BARE.match(path.partition(b"?")[0]) else path
+        names = {name for name, _ in headers}
+        is_anthropic = path.startswith(b"/v1/messages") or path.partition(b"?")[0] == b"/v1/complete"
+        is_anthropic = is_anthropic or b"anthropic-version" in names or b"x-api-key" in names
+        base = self._anthropic if is_anthropic else self._openai
         folder = base.raw_path.rstrip(b"/")
-        has_version = bool(folder) if target.kind == "openai" else folder.endswith(b"/v1")
-        if has_version and (path == b"/v1" or path.startswith((b"/v1/", b"/v1?"))):
+        has_version = folder.endswith(b"/v1") if is_anthropic else bool(folder)
+        if has_version and re.match(rb"/v1(?=[/?]|$)", path):
             path = path[3:]  # a base of OpenAI's SDK has it already, and one of the AI SDK's too
-        return base.copy_with(raw_path=folder + path)
-
-
-def target_of(path: bytes, query: bytes, headers: Headers) -> Target:
-    """Where a request of this path goes. Paths that both providers have are told apart by the headers."""
-    names = {name for name, _ in headers}
-    path = b"/v1" + path if _BARE.match(path) else path
-    is_anthropic = path.startswith((b"/v1/messages", b"/v1/complete?")) or path == b"/v1/complete"
-    is_anthropic = is_anthropic or b"anthropic-version" in names or b"x-api-key" in names
-    return Target("anthropic" if is_anthropic else "openai", path + (b"?" + query if query else b""))
+        url = base.copy_with(raw_path=folder + path)  # never of another host, whatever the path says
+        request = httpx2.Request(method, url, headers=[*headers, (b"accept-encoding", b"identity")], content=body)
+        return Reply(await self._client.send(request, stream=True))
 
 
 def refusal(method: str, path: str, query: bytes, headers: Headers) -> tuple[int, str] | None:
-    """Why a request goes to no provider, with the status of the answer; None where it does."""
-    is_googles = _GOOGLES_PATH.search(path) or _GOOGLES_KEY.search(query)
+    """Return why a request goes to no provider, with the status of the answer; None where it does."""
+    is_googles = _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query
     is_anthropics = path.startswith(("/v1/messages", "/messages"))  # whose server, a gateway perhaps, may ask for more
     if is_googles or (not is_anthropics and any(name.startswith(b"x-goog-") for name, _ in headers)):
         return 404, (
@@ -102,12 +84,12 @@ def refusal(method: str, path: str, query: bytes, headers: Headers) -> tuple[int
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]], *, but: Iterable[bytes] = ()) -> Headers:
-    """The headers that go on: not those of one connection, nor those that `but` names."""
+    """Return the headers that go on: not those of one connection, nor those that `but` names."""
     given = [(name.lower(), value) for name, value in headers]
-    named = {part.strip().lower() for name, value in given if name == b"connection" for part in value.split(b",")}
-    names = {name for name, _ in given}
-    false = {b"content-length"} & names if b"transfer-encoding" in names else set[bytes]()  # chunks tell the length
-    left_out = _HOP | named | false | {TOKEN_HEADER} | set(but)
+    left_out = {*_HOP, TOKEN_HEADER, *but}
+    left_out |= {part.strip().lower() for name, value in given if name == b"connection" for part in value.split(b",")}
+    if any(name == b"transfer-encoding" for name, _ in given):  # chunks tell the length
+        left_out.add(b"content-length")
     return [(name, value) for name, value in given if name not in left_out]
 
 
@@ -121,3 +103,86 @@ def _base(text: str, option: str) -> httpx2.URL:
             f"{option}: {briefly(text)} is not an address; write it like https://host, without a password"
         )
     return url
+
+
+_MAX_HELD = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
+_EVENT_ENDS = re.compile(rb"\r?\n\r?\n")
+
+_TELLS_NOTHING = re.compile(
+    rb'(?:event: ?|data: ?\{\s*"type"\s*:\s*")(?:response\.(?:created|in_progress|queued)|ping)\b|:'
+)
+
+_IS_ERROR = re.compile(rb'"error"\s*:\s*[{"]|event: error')
+
+
+class Reply:
+    """One answer of a provider. Close it after use."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        self.status = answer.status_code
+        self.headers = answer.headers
+        self._answer = answer
+        self._chunks = answer.aiter_raw()
+        self._held = bytearray()  # what was read ahead
+        self._reading: asyncio.Future[bytes] | None = None
+
+    async def error(self) -> str | None:
+        """Return an error that comes before any content, as text; None where there is none.
+
+        What was read is passed on all the same. Raise `httpx2.HTTPError`.
+        """
+        if self.status in (400, 413):
+            while len(self._held) <= _MAX_HELD and await self._read_on():
+                pass
+            return self._held.decode("utf-8", "replace")
+        if self.status != 200 or "event-stream" not in self.headers.get("content-type", ""):
+            return None
+        ends = asyncio.get_running_loop().time() + 1.0
+        while len(self._held) <= _MAX_HELD:
+            events = _EVENT_ENDS.split(self._held)[:-1]
+            telling = next((event for event in events if not _TELLS_NOTHING.match(event)), None)
+            if telling is not None:
+                return telling.decode("utf-8", "replace") if _IS_ERROR.search(telling) else None
+            if not await self._read_on(within=ends - asyncio.get_running_loop().time()):
+                break
+        return None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes. Raise `httpx2.HTTPError`."""
+        while self._held or await self._read_on():
+            piece = bytes(self._held)
+            self._held.clear()
+            yield piece
+
+    async def pass_on(self, send: Send, see: Callable[[bytes], None], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        """Send it to the client as it comes, with `more` headers; `see` is shown each piece.
+
+        Raise `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
+        """
+        if not 200 <= self.status < 600:
+            raise httpx2.RemoteProtocolError(f"status {self.status} is not one that can be passed on")
+        headers = [*passed_on(self.headers.raw), *more]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        async for piece in self.pieces():
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            see(piece)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def aclose(self) -> None:
+        """Give the answer up, or its connection back."""
+        if self._reading is not None:
+            self._reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError, httpx2.HTTPError):
+                await self._reading
+        await self._answer.aclose()
+
+    async def _read_on(self, within: float | None = None) -> bool:
+        """Read a piece; False at the end, or where none comes in time: then it is read on later."""
+        self._reading = self._reading or asyncio.ensure_future(anext(self._chunks, b""))
+        await asyncio.wait([self._reading], timeout=None if within is None else max(0.0, within))
+        if not self._reading.done():
+            return False
+        reading, self._reading = self._reading, None
+        piece = reading.result()
+        self._held += piece
+        return bool(piece)

@@ -13,14 +13,14 @@ import os
 import time
 import uuid
 from array import array
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 import anyio.to_thread
 
-from summarizing_context.errors import SettingsError, StoreError, SummarizerError
+from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
@@ -60,9 +60,7 @@ class EmbeddingSearch:
         self._embedder, self._owned = embedder, owned
         self._embed: Callable[[list[str]], Any] = getattr(embedder, "embed", embedder)  # type: ignore[arg-type]
         named = getattr(embedder, "recipe", None)
-        self._is_named = isinstance(named, str)
-        self._recipe = str(named) if self._is_named else f"unnamed {uuid.uuid4().hex}"
-        self._made: dict[Owner, set[int]] = defaultdict(set)  # that nobody can use later on
+        self._recipe = named if isinstance(named, str) else f"unnamed {uuid.uuid4().hex}"
         self._vectors = vectors
         self._redact = redact
         self._timeout = timeout
@@ -76,11 +74,6 @@ class EmbeddingSearch:
     async def close(self) -> None:
         """End what the embedder and the vectors hold open, if that can be ended."""
         self._closed = True
-        try:
-            for owner, numbers in list(self._made.items()):
-                await self._vectors.drop(owner, self._recipe, sorted(numbers))
-        except StoreError as error:  # the next purge removes them
-            logger.warning("vectors that nobody needs could not be removed", exc_info=error)
         for held in (self._embedder if self._owned else None, self._vectors):
             close = getattr(held, "close", None)
             if close is not None:
@@ -128,8 +121,6 @@ class EmbeddingSearch:
             if vectors := await self._embedded([texts[number] for number in some], size):
                 if self._closed:
                     return
-                if not self._is_named:  # noted first: what is cancelled now is kept nevertheless
-                    self._made[owner].update(some)
                 await self._vectors.save(owner, self._recipe, dict(zip(some, vectors, strict=True)))
                 continue
             failures += 1

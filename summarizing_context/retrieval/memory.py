@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeGuard
+from typing import Any
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
 from summarizing_context.messages.search_terms import distinctive_words, likeness, query_terms, stems
@@ -134,39 +134,28 @@ class Memory:
         by_meaning = {f"m{number}": score for number, score in near.items()}
         return sorted(found, key=lambda one: -one.score), by_meaning
 
-    async def choose(self) -> Sequence[str]:
-        """Settle which memories the next activation shows: those near to the newest human message. By words at once;
-        a model that embeds is asked meanwhile, and what it finds is shown by an activation after that."""
+    async def choose(self, *, for_now: bool = False) -> Sequence[str]:
+        """Settle which memories the next activation shows: those near to the newest human message. By words at once; a
+        model that embeds is asked meanwhile, and what it finds is shown by an activation after that. `for_now` asks no
+        model, and the next view chooses again."""
         newest = self._session.log.newest_human
-        if self._is_due(newest):
-            await self.choose_for_now()
+        if self._session.settings.memory_include != "auto" or newest is None or newest == self._answered:
+            return self.chosen
+        entry = self._session.log.entries[newest]
+        parts = entry.read(newest).reading.parts
+        said = "\n".join(text for part in parts if part.kind == "text" for text in part.texts)
+        try:
+            self._offer(await _found_by_words(self._memory_store, said, _OFFERED, self._scope))
+        except StoreError as error:  # a view is due in any case
+            self._store_error = str(error)
+            logger.warning("memories could not be read", exc_info=error)
+        if not for_now:
             self._answered = newest
             if self._embedding_search is not None:
                 if self._looking is not None:
                     self._looking.cancel()
-                data = self._session.log.entries[newest].data
-                self._looking = asyncio.create_task(self._look(self._said(newest), data), name="looking for memories")
+                self._looking = asyncio.create_task(self._look(said, entry.data), name="looking for memories")
         return self.chosen
-
-    async def choose_for_now(self) -> Sequence[str]:
-        """Settle the same by words, and only for now: the next view chooses again."""
-        newest = self._session.log.newest_human
-        if self._is_due(newest):
-            try:
-                self._offer(await _found_by_words(self._memory_store, self._said(newest), _OFFERED, self._scope))
-            except StoreError as error:  # a view is due in any case
-                self._store_error = str(error)
-                logger.warning("memories could not be read", exc_info=error)
-        return self.chosen
-
-    def _is_due(self, newest: int | None) -> TypeGuard[int]:
-        """Whether a human message, the newest, asks for another choice."""
-        included = self._session.settings.memory_include == "auto"
-        return included and newest is not None and newest != self._answered
-
-    def _said(self, index: int) -> str:
-        reading = self._session.log.entries[index].read(index).reading
-        return "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
 
     async def _look(self, said: str, message: bytes) -> None:
         try:

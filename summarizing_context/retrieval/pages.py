@@ -28,8 +28,6 @@ Place = str | int | tuple[int, int] | HeaderNode
 _LINE = 160  # characters of a message's line
 _PARAGRAPH = 80  # tokens of a message's paragraph
 _LABEL = 80  # characters
-_MOST = 10**9  # tokens of a page: more than any log has
-_LEAST = 16  # tokens of the past that a page must have room for
 _LONGEST = 16  # characters of a token, at most, when a piece is measured
 _FORGED = re.compile(rf"(^|[{BREAKS}])(\\*\[messages? \d)")
 _WRITTEN = re.compile(r"(?:messages?)?\s*#?(\d{1,12})(?:\s*(?:\.\.|-|–|:)\s*#?(\d{1,12}))?")
@@ -62,19 +60,14 @@ def fenced_page(blocks: Sequence[str], messages: str, detail: str) -> str:
     return fence("recalled", "\n".join([preface, *blocks]), messages=messages, detail=detail)
 
 
-def read_tokens(max_tokens: object) -> int:
-    """Return a number of tokens that a page may have."""
+def page_room(max_tokens: object, stop: int, detail: str, count: Count) -> tuple[int, int]:
+    """Return the tokens that a page may have, and those that are left for the past; it shows messages before `stop`."""
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise SettingsError(f"max_tokens is {briefly(max_tokens)}; it is a number of tokens, at least 1")
-    return min(max_tokens, _MOST)
-
-
-def page_room(max_tokens: int, frame: str, count: Count) -> int:
-    """Return the tokens left for the past on a page whose empty frame is `frame`."""
-    least = count(frame) + 2 * _LEAST
-    if max_tokens < least:
-        raise SettingsError(f"max_tokens is {max_tokens}; a page needs at least {least}")
-    return max_tokens - count(frame) - 1
+    most, frame = min(max_tokens, 10**9), count(fenced_page([], f"{stop}-{stop}", detail))  # no log has more
+    if most < frame + 32:
+        raise SettingsError(f"max_tokens is {most}; a page needs at least {frame + 32}")
+    return most, most - frame - 1
 
 
 def block_of(part: PagePart, text: str, *, continued: bool = False) -> str:
@@ -126,8 +119,7 @@ class Expander:
             raise SettingsError(f"detail is {briefly(detail)}; it is one of {', '.join(get_args(Detail))}")
         kind = str(detail)
         first = Cursor(kind, within.start, 0, 0, "") if cursor is None else self._read_cursor(cursor, kind, within)
-        most = read_tokens(max_tokens)
-        room = page_room(most, fenced_page([], f"{within.start}-{within.stop - 1}", kind), self._count)
+        most, room = page_room(max_tokens, within.stop - 1, kind, self._count)
         while True:  # a counter may count more for the whole than for its parts: less room, until there is none
             blocks, start, stop, rest = self._filled(first, within.stop, room)
             text = fenced_page(blocks, f"{start}-{stop - 1}", kind)
@@ -141,14 +133,11 @@ class Expander:
         if not isinstance(cursor, str):
             raise SettingsError(f"cursor is {type(cursor).__name__}; it is the next_cursor of a page, or None")
         named = f"cursor {briefly(cursor, 60)}"
-        if (found := _CURSOR.fullmatch(cursor.strip())) is None:
-            raise NodeNotFoundError(f"{named} is the next_cursor of no page; leave it out to begin")
-        read = Cursor(found[1], int(found[2]), int(found[3]), int(found[4]), found[5])
-        if read.detail != detail:
-            raise NodeNotFoundError(f"{named} belongs to detail {read.detail!r}, not {detail!r}")
-        if read.message not in within:
-            bounds = f"{within.start} to {within.stop - 1}"
-            raise NodeNotFoundError(f"{named} stands outside of the messages {bounds} that were asked for")
+        found = _CURSOR.fullmatch(cursor.strip())
+        if found is None or found[1] != detail or int(found[2]) not in within:
+            bounds = f"the messages {within.start} to {within.stop - 1} in detail {detail!r}"
+            raise NodeNotFoundError(f"{named} is the next_cursor of no page of {bounds}; leave it out to begin")
+        read = Cursor(detail, int(found[2]), int(found[3]), int(found[4]), found[5])
         parts = self._parts(read.message) if detail == "full" else []
         is_there = not parts or (read.part < len(parts) and read.offset <= len(parts[read.part].text))
         if read.mark != self._log.entries[read.message].facts.content.hex()[:6] or not is_there:

@@ -7,16 +7,16 @@ for something, so excerpts get more of the page; a long one describes a situatio
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import chain, combinations
+from collections.abc import Callable, Mapping, Sequence, Set
 from math import log, sqrt
 
 import anyio
 
 from summarizing_context.concurrency import Foreground
 from summarizing_context.errors import SettingsError
+from summarizing_context.extraction.tool_calls import read_arguments
 from summarizing_context.extraction.values import exact_values
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
@@ -31,7 +31,6 @@ from summarizing_context.retrieval.pages import (
     fenced_page,
     message_parts,
     page_room,
-    read_tokens,
 )
 from summarizing_context.retrieval.search import Search
 from summarizing_context.stores.base import Match
@@ -42,7 +41,7 @@ _SHORT = 12  # words up to which a query asks for something
 _ASKED, _DESCRIBED = 0.5, 0.06  # share of the page for excerpts
 _LEAST, _LEAST_VALUE = 24, 5  # tokens of an excerpt, and for one more value
 _BYTES = 4_000_000  # of the newest hidden messages that are looked through for values
-_KEPT = 20_000  # messages whose values are remembered: reading those of 2 MB takes a second
+_LONG = 400  # characters of a line, or of an argument, of which parts are shown
 _VALUES = "[exact values by message]"
 
 
@@ -54,16 +53,15 @@ class Recaller:
     ) -> None:
         self._log, self._views, self._count, self._search = log, views, count, search
         self._foreground = foreground
-        self._values: dict[bytes, tuple[list[str], list[str]]] = {}  # by content: said, and used by calls
+        self._values: dict[bytes, tuple[list[str], list[str]]] = {}  # by content, for reading 2 MB takes a second
 
     async def page(self, query: object, max_tokens: object) -> Page:
         """Return the best of what there is, within the tokens."""
         if not isinstance(query, str):
             raise SettingsError(f"a query is a text, not {type(query).__name__}")
-        terms, most = query_terms(query, 64), read_tokens(max_tokens)
-        if not terms:
+        if not (terms := query_terms(query, 64)):
             raise SettingsError("the query holds no words; write what to look for in plain words")
-        room = page_room(most, fenced_page([], f"0-{max(0, len(self._log) - 1)}", "recall"), self._count)
+        most, room = page_room(max_tokens, max(0, len(self._log) - 1), "recall", self._count)
         by_words = await self._search.matches(terms, self._search.own, _MATCHES)
         matches = await self._search.with_meaning(query, by_words, self._search.own, _MATCHES)
         matches = [match for match in matches if match.stop <= len(self._log)]
@@ -159,8 +157,6 @@ class Recaller:
             size += len(hidden[first].data)
         for index, entry in enumerate(hidden[first:], first):
             if (known := self._values.get(entry.facts.content)) is None:
-                if len(self._values) >= _KEPT:
-                    self._values.clear()
                 known = self._values[entry.facts.content] = _values_of(index, entry)
             said, by_calls = known
             used.update(by_calls)
@@ -175,31 +171,21 @@ class Recaller:
             age = len(hidden) - newest[value]
             return value not in used, value not in in_found, age * crowd[value], value
 
-        lines: dict[int, dict[str, list[str]]] = {}  # names by their folder, by message
-        legible: set[str] = set()  # parts of listed paths
+        lines: dict[int, list[str]] = {}  # by message
+        listed = ""
         for value in sorted(newest, key=rank):
-            if value in legible:
+            if f"/{value}/" in listed:  # the path of a listed file, or its name
                 continue
-            index, is_path = newest[value], "/" in value and "://" not in value and not set(value) & set("{},")
-            folder = value[: value.rindex("/") + 1] if is_path else ""
-            line = lines.get(index, {})
-            name = value[len(folder) :] if folder in line else value
-            cost = count(f" {name}") + (count(f"\n{index}:") if not line else 0)
+            index = newest[value]
+            cost = count(f" {value}") + (0 if index in lines else count(f"\n{index}:"))
             if cost > room:
                 if room < _LEAST_VALUE:
                     break
                 continue
             room -= cost
-            lines.setdefault(index, line).setdefault(folder, []).append(value[len(folder) :])
-            steps = value.split("/")
-            legible.update("/".join(steps[start:stop]) for start, stop in combinations(range(len(steps) + 1), 2))
-
-        listed: list[tuple[int, str]] = []
-        for index, line in sorted(lines.items()):  # paths of one folder stand together, as in `src/{app.py,page.py}`
-            texts = list(line.pop("", ()))
-            texts += (folder + (f"{{{','.join(names)}}}" if names[1:] else names[0]) for folder, names in line.items())
-            listed.append((index, f"{index}: {' '.join(texts)}"))
-        return listed
+            listed += f"/{value}/\n"
+            lines.setdefault(index, []).append(value)
+        return [(index, f"{index}: {' '.join(values)}") for index, values in sorted(lines.items())]
 
 
 def _values_of(index: int, entry: Entry) -> tuple[list[str], list[str]]:
@@ -207,24 +193,11 @@ def _values_of(index: int, entry: Entry) -> tuple[list[str], list[str]]:
     said, used = dict[str, None](), dict[str, None]()
     for part in entry.read(index).reading.parts:
         is_call = part.kind == "call"
-        for text in chain.from_iterable(map(_leaves, part.texts)) if is_call else part.texts:
-            is_use = is_call and len(text) <= 400  # a longer argument is content rather than a reference
-            (used if is_use else said).update(dict.fromkeys(exact_values(text)))
+        for text in part.texts:
+            for value in [value for _, value in read_arguments(text, numbers=True)] if is_call else [text]:
+                is_use = is_call and len(value) <= _LONG  # a longer argument is content rather than a reference
+                (used if is_use else said).update(dict.fromkeys(exact_values(value)))
     return list(said), list(used)
-
-
-def _leaves(arguments: str) -> Iterator[str]:
-    """Yield the texts and numbers in the arguments of a call; arguments that are no JSON as they stand."""
-    try:
-        waiting = [json.loads(arguments)]
-    except (ValueError, RecursionError):
-        waiting = [arguments]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict | list):
-            waiting += value.values() if isinstance(value, dict) else value
-        elif value is not None and not isinstance(value, bool):
-            yield str(value)
 
 
 def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) -> str:
@@ -232,7 +205,13 @@ def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count)
     the line before and after where there is room."""
     if len(text) <= 16 * tokens and count(text) <= tokens:
         return text
-    lines = [part for line in text.splitlines() for part in _parts_of_line(line) if part.strip()] or [""]
+    lines: list[str] = []
+    for line in text.splitlines():
+        if len(line) > _LONG:
+            lines += re.findall(r"\S.{0,399}(?!\S)|\S{1,400}", line)  # between words where it can be
+        elif line.strip():
+            lines.append(line)
+    lines = lines or [""]
     worth = [0.0] * len(lines)
     for at, line in enumerate(lines):
         lowered = line.lower()
@@ -256,16 +235,3 @@ def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count)
     if not kept:
         return cut_middle(lines[max(range(len(lines)), key=worth.__getitem__)], tokens * 2, tokens, count)
     return "\n".join(lines[at] if at - 1 in kept or not at else f"… {lines[at]}" for at in sorted(kept))
-
-
-def _parts_of_line(line: str) -> Iterator[str]:
-    """Yield a line; one of more than 400 characters in parts, cut between words."""
-    start = 0
-    while len(line) - start > 400:
-        at = line.rfind(" ", start + 200, start + 400)
-        at = at if at > 0 else start + 400
-        yield line[start:at]
-        start = at
-        while start < len(line) and line[start].isspace():
-            start += 1
-    yield line[start:]

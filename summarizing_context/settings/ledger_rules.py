@@ -1,7 +1,7 @@
 """The table of what tools do: which argument of a call names a path, a command, a URL or an identifier, and what the
 call does to it.
 
-Pure. Rules are tried from the top; a host's own come first. Applying them to calls is `ledger`' work.
+Pure. Rules are tried from the top; a host's own come first. `log.ledger` applies them to calls.
 """
 
 from __future__ import annotations
@@ -16,17 +16,12 @@ from summarizing_context.errors import SettingsError, briefly
 
 RuleKind = Literal["path", "command", "url", "identifier", "plan"]
 
-PATH_KEYS = (
-    *("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name"),
-    *("filePath", "targetFile", "fileName", "paths", "files", "file_paths", "uri"),
-)
-
 COMMAND_KEYS = ("command", "cmd", "script")
-
-_PATHS = "|".join(PATH_KEYS)
-
+_PATHS = (
+    "file_path|path|filename|file|filepath|target_file|notebook_path|file_name|"
+    "filePath|targetFile|fileName|paths|files|file_paths|uri"
+)
 _FROM = "source|source_path|src|old_path|from|from_path|path|file_path"
-
 _TO = "destination|destination_path|dest|dst|new_path|to|to_path|target"
 
 TOOL, ANY = "{tool}", "*"
@@ -92,9 +87,6 @@ RULES: tuple[LedgerRule, ...] = (
     LedgerRule("create|add|book|update|edit|modify|change|set|apply|assign|send", "identifier", "*", TOOL),
     LedgerRule("delete|remove|cancel|close|archive|merge|refund|restart|deploy", "identifier", "*", TOOL),
     LedgerRule("*", "identifier", "*", "used"),
-)
-
-PLAN_RULES: tuple[LedgerRule, ...] = (
     LedgerRule("todo|todo_write|todowrite|todo_read|todoread", "plan", "todos", "planned"),
     LedgerRule("update_plan", "plan", "plan", "planned"),
     LedgerRule("task_create", "plan", "subject", "planned"),
@@ -102,15 +94,23 @@ PLAN_RULES: tuple[LedgerRule, ...] = (
 )
 
 
-class LedgerRules:
-    """The rules that apply to a tool's name; looked up once for each name, as a model may make up any."""
+class ToolRules:
+    """The rules by which the calls of a session are read, a host's own first; looked up once for each tool's name."""
 
     def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
-        self._rules = [(rule, _tools_of(rule)) for rule in (*own, *RULES)]
+        rules = (*own, *RULES)
         self._own = len(own)
-        self.rules_for = lru_cache(4_096)(self._rules_for)
+        self._rules = [(rule, [_words(name) for name in rule.tool.split("|")]) for rule in rules]
+        self._plan_words = {
+            tuple(word.encode() for word in tool)
+            for rule, tools in self._rules
+            if rule.kind == "plan"
+            for tool in tools
+        }
+        self.rules_for = lru_cache(4_096)(self._rules_for)  # a model may make up any name
+        self.plan_keys = lru_cache(4_096)(self._plan_keys)
 
-    def _rules_for(self, tool: str, word: str) -> tuple[LedgerRule, ...]:
+    def _rules_for(self, tool: str, word: str = "") -> list[LedgerRule]:
         """Return rules in the order in which they apply to a call of `tool`; `word` is its one-word `command`.
 
         A host's own rules come first, then those for the first name, for the second, for any.
@@ -118,43 +118,29 @@ class LedgerRules:
         names = [_words(name) for name in (word, tool) if name]
         ranked = []
         for place, (_, tools) in enumerate(self._rules):
-            named = [at for at, name in enumerate(names) if _is_one_of(tools, name)]
-            if named or () in tools:
-                ranked.append((place >= self._own, min(named, default=len(names)), place))
-        return tuple(self._rules[place][0] for *_, place in sorted(ranked))
+            fitting = (at for at, name in enumerate(names) if any(words and _holds(name, words) for words in tools))
+            at = next(fitting, len(names) if () in tools else None)
+            if at is not None:
+                ranked.append((place >= self._own, at, place))
+        return [self._rules[place][0] for *_, place in sorted(ranked)]
 
-
-class PlanTools:
-    """Which tools write or tell a plan, and the arguments that hold it; looked up once for each name."""
-
-    def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
-        self._rules = [(rule.key.split("|"), _tools_of(rule)) for rule in (*own, *PLAN_RULES) if rule.kind == "plan"]
-        self._words = [[word.encode() for word in tool] for tool in {one for _, tools in self._rules for one in tools}]
-        self.keys_of = lru_cache(4_096)(self._keys_of)
-
-    def may_stand_in(self, data: bytes) -> bool:
-        """Return whether the name of such a tool may stand in the bytes of a message: quick, and generous."""
-        holds = data.lower().__contains__
-        return any(all(map(holds, words)) for words in self._words)
-
-    def _keys_of(self, tool: str) -> tuple[str, ...]:
+    def _plan_keys(self, tool: str) -> tuple[str, ...]:
         """Return the arguments of this tool that may hold a plan, the best first; none for one that makes no plans."""
-        fitting = (keys for keys, tools in self._rules if () in tools or _is_one_of(tools, _words(tool)))
-        return tuple(dict.fromkeys(key for keys in fitting for key in keys))
+        rules = (rule for rule in self._rules_for(tool) if rule.kind == "plan")
+        return tuple(dict.fromkeys(key for rule in rules for key in rule.key.split("|")))
+
+    def may_plan(self, data: bytes) -> bool:
+        """Return whether the name of a tool that plans may stand in the bytes of a message: quick, and generous."""
+        holds = data.lower().__contains__
+        return any(all(map(holds, words)) for words in self._plan_words)
 
 
 def _words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name[:200]))
 
 
-def _tools_of(rule: LedgerRule) -> list[tuple[str, ...]]:
-    """Return the words of each name that a rule is for; none of `*`."""
-    return [_words(name) for name in rule.tool.split("|")]
-
-
-def _is_one_of(tools: Sequence[tuple[str, ...]], name: tuple[str, ...]) -> bool:
-    """Return whether a name holds the words of one of the tools one after another."""
-    return any(words and any(name[at : at + len(words)] == words for at in range(len(name))) for words in tools)
+def _holds(name: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    return any(name[at : at + len(words)] == words for at in range(len(name)))
 
 
 def check_rules(rules: object) -> tuple[LedgerRule, ...]:

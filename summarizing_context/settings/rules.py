@@ -9,9 +9,9 @@ from __future__ import annotations
 import difflib
 import json
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -32,14 +32,6 @@ _IN_GROUP = {  # the names in it, and what the settings call them
     "vector_store": "vector_store",
     "similarity_threshold": "similarity_threshold",
 }
-
-REMOVED = (  # settings of before
-    *("band", "cache_read_price", "cache_write_price", "group_share", "header_share", "header_target"),
-    *("instructions_share", "job_timeout", "keep_plan", "keep_share", "memory_max_tokens"),
-    *("memory_wait", "merge_max_tokens", "message_share", "min_free", "pin_share"),
-)
-
-WHY_REMOVED = "it was removed, and what was its default holds; leave it out"
 
 
 class Refused(Exception):
@@ -62,7 +54,6 @@ class Setting:
     what is kept or raises `Refused`, `words`, the only values of a text, and `aliases` of these.
     """
 
-    name: str
     default: Any
     secret: bool
     hint: Any  # for msgspec
@@ -105,11 +96,8 @@ class Setting:
             return text.strip()
         try:
             if self.kind is bool:
-                said = ("0", "false", "no", "off", "1", "true", "yes", "on").index(word)
-                return said >= 4
-            if self.kind is tuple:
-                return json.loads(text)
-            return self.kind(text)
+                return ("0", "false", "no", "off", "1", "true", "yes", "on").index(word) >= 4
+            return json.loads(text) if self.kind is tuple else self.kind(text)
         except (ValueError, RecursionError):
             return text
 
@@ -146,65 +134,49 @@ def declared(cls: type) -> dict[str, Setting]:
             allowed = f"a number from {meta.ge:,g} to {meta.le:,g}"
         else:
             allowed = str(meta.title)
-        found[one.name] = Setting(
-            name=one.name,
-            default=one.default,
-            secret=not one.repr,
-            hint=hints[one.name],
-            kind=kind,
-            words=words,
-            optional=optional,
-            allowed=allowed + (", or none" if optional else ""),
-            description=one.metadata.get("description", ""),
-            extra=extra,
-        )
+        allowed += ", or none" if optional else ""
+        described, hint = one.metadata.get("description", ""), hints[one.name]
+        found[one.name] = Setting(one.default, not one.repr, hint, kind, words, optional, allowed, described, extra)
     return _declared.setdefault(cls, found)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Settings from one place, under the names that the place uses."""
+class Given(NamedTuple):
+    """A value from one place, and how problems name its setting there."""
 
-    values: Mapping[Any, Any]
-    label: Callable[[str], str] = str  # how a problem names one of them
-    problems: Sequence[str] = ()  # that were seen when it was read
+    value: Any
+    label: str
 
 
-def accepted(known: Mapping[str, Setting], sources: Iterable[Source]) -> dict[str, Any]:
-    """Return the given settings as they are to be kept, a later source over an earlier one.
+Source = tuple[
+    Mapping[Any, Given], list[str]
+]  # what one place says, by the settings' own names; problems of reading it
+
+
+def accepted(cls: type, *sources: Source) -> dict[str, Any]:
+    """Return the given settings of a class as they are to be kept, a later source over an earlier one.
 
     Raise `SettingsError` with all problems.
     """
-    # what is given, by the settings' own names: the source, its key, and how a problem names that
+    known = declared(cls)
+    given: dict[Any, Given] = {}
     problems: list[str] = []
-    given: dict[str, tuple[Source, Any, str]] = {}
-    for source in sources:
-        problems += source.problems
-        named: dict[str, tuple[Source, Any, str]] = {}
-        for key in source.values:
-            is_name = isinstance(key, str)
-            name = KEY_ALIASES.get(key, key) if is_name else f"({shown(key)})"
-            label = source.label(shown_name(key)) if is_name else shown(key)
-            if name in named:
-                problems.append(f"{label} is given twice, as {named[name][2]} too; leave one out")
-            named[name] = source, key, label
-        given |= named
+    for found, wrong in sources:
+        given |= found
+        problems += wrong
 
     # each by itself
     values = {name: setting.default for name, setting in known.items()}
     kept: dict[str, Any] = {}
-    for name, (source, key, label) in given.items():
-        value = source.values[key]
-        if not isinstance(key, str):
+    for name, (value, label) in given.items():
+        if not isinstance(name, str):
             problems.append(f"unknown setting {label}: a name is a string")
         elif name not in known:
-            near = difflib.get_close_matches(key[:100], [*known, *KEY_ALIASES, WHOLE, GROUP], n=1, cutoff=0.4)
+            near = difflib.get_close_matches(name[:100], [*known, *KEY_ALIASES, WHOLE, GROUP], n=1, cutoff=0.4)
             hint = "the configuration page lists all settings"
-            if key in REMOVED:
-                hint = WHY_REMOVED
-            elif near:  # called as its source would call it
-                beside = label.endswith(key)
-                hint = f"did you mean {label.removesuffix(key) + near[0] if beside else source.label(near[0])}?"
+            if near:  # called as its source would call it
+                last = shown_name(name)
+                place = label[: -len(last) or None]
+                hint = f"did you mean {place}{near[0] if label.endswith(last) else near[0].upper()}?"
             problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
         else:
             try:
@@ -217,7 +189,7 @@ def accepted(known: Mapping[str, Setting], sources: Iterable[Source]) -> dict[st
 
     # those that belong together; a refused one is not blamed twice
     def described(name: str) -> str:
-        return f"{given[name][2]} = {values[name]}" if name in given else f"{name} = {values[name]} (the default)"
+        return f"{given[name].label} = {values[name]}" if name in given else f"{name} = {values[name]} (the default)"
 
     for lower, upper, is_fine, must in _relations(values) if "high_water" in known else ():
         if not is_fine and not (given.keys() - kept.keys()) & {lower, upper}:
@@ -242,61 +214,58 @@ def _relations(values: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]
 
 def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
     """Return the settings of a mapping that may hold groups, by their own names; `where` is the place that holds it."""
-    values: dict[Any, Any] = {}
-    called: dict[str, str] = {}  # by those that stand in a group
-    implied: dict[str, Any] = {}  # by a group that is there
+    given: dict[Any, Given] = {}
+    implied: dict[Any, Given] = {}  # by a group that is there
     problems: list[str] = []
 
-    def put(path: str, name: Any, value: Any) -> None:
-        if name in values and called.get(name, name) != path:
-            problems.append(f"{where}{path} is given twice, as {called.get(name, name)} too; leave one out")
-        values[name] = value
-        if isinstance(name, str) and path != name:
-            called[name] = path
+    def put(name: Any, value: Any, label: str) -> None:
+        name = KEY_ALIASES.get(name, name) if isinstance(name, str) else name
+        if name in given:
+            problems.append(f"{label} is given twice, as {given[name].label} too; leave one out")
+        given[name] = Given(value, label)
+
+    def read(group: Mapping[Any, Any], inside: str) -> None:
+        for key, value in group.items():
+            label = f"{inside}{shown_name(key)}" if isinstance(key, str) else f"{inside}{shown(key)}"
+            if key not in (WHOLE, GROUP):
+                put(key, value, label)
+            elif key == WHOLE and inside != where:
+                problems.append(f"{label} stands inside of itself; leave one of them out")
+            elif not isinstance(value, Mapping):
+                problems.append(f"{label} = {shown(value)} is refused; allowed: a group of settings")
+            elif key == WHOLE:
+                read(value, f"{label}.")
+            else:
+                read_memories(value, f"{label}.")
 
     def read_memories(group: Mapping[Any, Any], inside: str) -> None:
         enabled = group.get("enabled")
         for key, value in group.items():
+            label = f"{inside}{shown_name(key) if isinstance(key, str) else shown(key)}"
             if key == "enabled" and not isinstance(value, bool):
-                problems.append(f"{where}{inside}{key} = {shown(value)} is refused; allowed: true or false")
+                problems.append(f"{label} = {shown(value)} is refused; allowed: true or false")
             elif key == "enabled":
-                put(f"{inside}{key}", _IN_GROUP[key], "auto" if value else "off")
+                put(_IN_GROUP[key], "auto" if value else "off", label)
             elif key == "vector_store" and value == "chroma" and enabled is False:
                 pass  # nothing is kept: no extra is needed
             elif key in _IN_GROUP:
-                put(f"{inside}{key}", _IN_GROUP[key], value)
+                put(_IN_GROUP[key], value, label)
             else:
                 near = difflib.get_close_matches(str(key)[:100], _IN_GROUP, n=1, cutoff=0.4)
                 hint = f"did you mean {inside}{near[0]}?" if near else f"there are {', '.join(_IN_GROUP)}"
-                name = shown_name(key) if isinstance(key, str) else shown(key)
-                problems.append(f"{where}unknown setting {inside}{name}{_unless_text(value)}; {hint}")
+                problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
         if enabled is True:
-            implied.setdefault("memory_extract", True)
-        if enabled is not False and group.get("embedding_model") is not None:
-            implied.setdefault("embedding", "openai")  # as the names that are in use tell
+            implied["memory_extract"] = Given(True, f"{inside}enabled")
+        if enabled is not False and group.get("embedding_model") is not None:  # as the names that are in use tell
+            implied["embedding"] = Given("openai", f"{inside}embedding_model")
 
-    def read(given: Mapping[Any, Any], inside: str) -> None:
-        for key, value in given.items():
-            path = f"{inside}{key}" if isinstance(key, str) else inside
-            if key not in (WHOLE, GROUP):
-                put(path, key, value)
-            elif key == WHOLE and inside:
-                problems.append(f"{where}{path} stands inside of itself; leave one of them out")
-            elif not isinstance(value, Mapping):
-                problems.append(f"{where}{path} = {shown(value)} is refused; allowed: a group of settings")
-            else:
-                (read if key == WHOLE else read_memories)(value, f"{path}.")
-
-    read(mapping, "")
-    return Source(implied | values, label=lambda name: f"{where}{called.get(name, name)}", problems=problems)
-
-
-_SHOWN_CHARACTERS = 60  # of a refused value or name
+    read(mapping, where)
+    return implied | given, problems
 
 
 def shown_name(name: str) -> str:
     """Return a name that somebody gave as a message shows it: short and printable."""
-    cut = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}…"
+    cut = name if len(name) <= 60 else f"{name[:60]}…"
     return "".join(one if one.isprintable() else "\ufffd" for one in cut)
 
 
@@ -308,7 +277,7 @@ def shown(value: Any) -> str:
         return f"<{type(value).__name__}>"
     if "://" in text and any(mark in text for mark in "@?"):  # an address that may carry a password or a key
         return f"<{type(value).__name__}, not shown>"
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({type(value).__name__})"
+    return text if len(text) <= 60 else f"{text[:60]}… ({type(value).__name__})"
 
 
 def _unless_text(value: Any) -> str:

@@ -26,12 +26,13 @@ from summarizing_context.settings.rules import (
     KEY_ALIASES,
     SUMMARIES_PER_SEGMENT,
     DefaultNumber,
+    Given,
     Refused,
-    Setting,
     Source,
     accepted,
     declared,
     flattened,
+    shown_name,
 )
 
 ENV_PREFIX = "SUMMARIZING_CONTEXT_"
@@ -73,12 +74,14 @@ def _read_ledger_rules(value: Any) -> tuple[LedgerRule, ...]:
 
 
 _MOST = 1_000_000_000  # of anything that is counted
-_DAY = 86_400.0  # seconds
 
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
 Positive = Annotated[int, Meta(ge=1, le=_MOST)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 ClosedShare = Annotated[float, Meta(ge=0, le=1)]
+FewTimes = Annotated[int, Meta(ge=1, le=1_000)]
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+Duration = Annotated[float, Meta(gt=0, lt=365 * 86_400)]  # in seconds
 SessionId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,200}\Z", title="1-200 characters of A-Za-z0-9._:-")]
 ProjectTag = Annotated[str, Meta(pattern=r"(?s)\A.{1,200}\Z", title="1-200 characters")]
 ModelName = Annotated[str, Meta(pattern=r"(?s)\A\S.{0,199}\Z", title="1-200 characters")]
@@ -110,7 +113,7 @@ def _all_checked(cls: type[S]) -> type[S]:
     def checked(self: S, /, *positional: Any, **given: Any) -> None:
         if positional:
             raise SettingsError("settings are given by name, as in Settings(store='run.db', session_id='s1')")
-        keep(self, **accepted(declared(cls), [_mapping(given)]))
+        keep(self, **accepted(cls, _mapping(given)))
 
     cls.__init__ = checked  # type: ignore[assignment]
     return cls
@@ -154,35 +157,27 @@ class Settings:
     max_tokens: Positive = _setting(
         DefaultNumber(100_000), "Budget if a request names none. If you set it, it also caps a provider's window."
     )
-    reserved_output: Count | None = _setting(
-        None, "Part of a provider's window for the answer. With none, the provider states it."
-    )
+    reserved_output: Count | None = _setting(None, "Part of a provider's window for the answer; else the provider's.")
     safety_margin: Count = _setting(1_000, "Part of a provider's window that stays free.")
 
     # when a view changes, and what it holds
     high_water: Share = _setting(0.92, "Share at which an activation starts.")
     low_water: Share = _setting(0.08, "Share that the raw tail takes after an activation.")
-    keep_human_messages: bool = _setting(
-        False, "Keep what humans wrote verbatim, the newest first, in at most a fifth."
-    )
-    ledger_share: Annotated[float, Meta(ge=0, le=0.5)] = _setting(
-        0.06, "Largest share of the ledger in the view. 0 shows no ledger."
-    )
+    keep_human_messages: bool = _setting(False, "Keep what humans wrote verbatim, newest first, in at most a fifth.")
+    ledger_share: Annotated[float, Meta(ge=0, le=0.5)] = _setting(0.06, "Largest share of the ledger. 0 shows none.")
     ledger_rules: ToolTable = _setting(
         (),
         "What your own tools do, for the ledger and the plan: tables of `tool`, `kind`, `key` and `operation`. JSON "
         "in the environment.",
     )
-    importance_threshold: ClosedShare = _setting(
-        0.6, "Importance from which the strategy `importance` keeps a group verbatim."
-    )
+    importance_threshold: ClosedShare = _setting(0.6, "From this importance on `importance` keeps a group verbatim.")
     start_at: ClosedShare = _setting(0.5, "Share of the high water at which background summaries begin.")
     max_messages: Positive | None = _setting(None, "Largest number of messages in a view. Groups stay whole.")
     summarize_threshold: Positive | None = _setting(
         None, "Number of messages in the log at which the worker begins, also before `start_at`."
     )
     keep_recent: Positive | None = _setting(None, "Number of newest messages that stay raw where they fit.")
-    idle_after: Annotated[float, Meta(gt=0, lt=365 * _DAY)] | None = _setting(
+    idle_after: Duration | None = _setting(
         300.0, "Seconds without a request after which the prompt cache counts as cold. With none, never."
     )
     header_role: Literal["user", "system", "developer"] = _setting("user", "Role of the header message.")
@@ -203,22 +198,18 @@ class Settings:
     workers: Literal["own", "pool", "both"] = _setting(
         "own", "Who makes the summaries: this process, the pool of workers on the PostgreSQL store, or both."
     )
-    concurrency: Annotated[int, Meta(ge=1, le=1_000)] = _setting(8, "Summaries in progress at the same time.")
-    call_timeout: Annotated[float, Meta(gt=0, lt=_DAY)] = _setting(60.0, "Seconds for one call.")
-    attempts: Annotated[int, Meta(ge=1, le=100)] = _setting(3, "Calls for one summary.")
-    breaker_failures: Annotated[int, Meta(ge=1, le=1_000)] = _setting(4, "Failed calls in a row that open the breaker.")
-    breaker_cooldown: Annotated[float, Meta(ge=0, le=_DAY)] = _setting(
-        30.0, "Seconds until the open breaker lets one call through."
-    )
+    concurrency: FewTimes = _setting(8, "Summaries in progress at the same time.")
+    call_timeout: Duration = _setting(60.0, "Seconds for one call.")
+    attempts: FewTimes = _setting(3, "Calls for one summary.")
+    breaker_failures: FewTimes = _setting(4, "Failed calls in a row that open the breaker.")
+    breaker_cooldown: Seconds = _setting(30.0, "Seconds until the open breaker lets one call through.")
     max_calls_per_hour: Count | None = _setting(
         DefaultNumber(CALLS_PER_HOUR), "Largest number of calls in an hour. A pool's worker has none unless it is set."
     )
     max_input_tokens_per_hour: Count | None = _setting(None, "Largest number of input tokens in an hour.")
     max_calls_per_session: Count | None = _setting(None, "Largest number of calls in a session.")
     max_input_tokens_per_session: Count | None = _setting(None, "Largest number of input tokens in a session.")
-    max_wait: Annotated[float, Meta(ge=0, le=3_600)] = _setting(
-        0.0, "Seconds that an activation may wait for missing summaries."
-    )
+    max_wait: Seconds = _setting(0.0, "Seconds that an activation may wait for missing summaries.")
 
     # counting tokens
     token_counter: Literal["auto", "tiktoken", "estimate"] = _setting(
@@ -243,9 +234,7 @@ class Settings:
         "How near a hit by meaning, or a memory, must be. With none: 0.7. By words, one of four counts as 0.71, two "
         "as 0.84.",
     )
-    memory_include: Literal["off", "auto"] = _setting(
-        "off", "`auto` adds memories near the newest human message to the view."
-    )
+    memory_include: Literal["off", "auto"] = _setting("off", "`auto` shows memories near the newest human message.")
     memory_extract: bool = _setting(False, "Learn memories at checkpoints, at summaries and on leaving.")
 
     # checkpoints
@@ -259,22 +248,22 @@ class Settings:
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
         """Return settings from names and values of the right types, such as a host's configuration."""
-        return cls(**accepted(declared(cls), [_mapping(mapping)]))
+        return cls(**accepted(cls, _mapping(mapping)))
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], table: str = TOML_TABLE) -> Self:
         """Return settings from one table of a TOML file; a dotted name reaches an inner table."""
-        return cls(**accepted(declared(cls), [_file(path, tomllib.load, str(table))]))
+        return cls(**accepted(cls, _file(path, tomllib.load, str(table))))
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str], table: str | None = None) -> Self:
         """Return settings from a JSON file, all of it or one table; they may stand inside `context_management`."""
-        return cls(**accepted(declared(cls), [_file(path, json.load, table)]))
+        return cls(**accepted(cls, _file(path, json.load, table)))
 
     @classmethod
     def from_env(cls, prefix: str = ENV_PREFIX, environ: Mapping[str, str] | None = None) -> Self:
         """Return settings from the environment: `<prefix><NAME>`; an unknown variable with the prefix is refused."""
-        return cls(**accepted(declared(cls), [_environment(declared(cls), prefix, environ)]))
+        return cls(**accepted(cls, _environment(cls, prefix, environ)))
 
     @classmethod
     def load(
@@ -288,12 +277,12 @@ class Settings:
         **arguments: Any,
     ) -> Self:
         """Return settings from all places: argument over environment over file, TOML or `.json`, over default."""
-        sources = [_environment(declared(cls), prefix, environ), _mapping(arguments)]
+        sources = [_environment(cls, prefix, environ), _mapping(arguments)]
         if file is not None and str(file).lower().endswith(".json"):
             sources.insert(0, _file(file, json.load, table))
         elif file is not None:
             sources.insert(0, _file(file, tomllib.load, TOML_TABLE if table is None else table))
-        return cls(**accepted(declared(cls), sources))
+        return cls(**accepted(cls, *sources))
 
 
 def without_default_cap(settings: Settings) -> Settings:
@@ -311,16 +300,17 @@ def _mapping(mapping: Mapping[str, Any]) -> Source:
     return flattened(mapping)
 
 
-def _environment(known: Mapping[str, Setting], prefix: str, environ: Mapping[str, str] | None) -> Source:
+def _environment(cls: type, prefix: str, environ: Mapping[str, str] | None) -> Source:
     if not isinstance(prefix, str) or not prefix:
         raise SettingsError("the prefix of environment variables must be a string, and not empty")
-    values = {}
+    known, given = declared(cls), {}
     for variable, text in (os.environ if environ is None else environ).items():
-        name = variable.removeprefix(prefix)
-        if variable.startswith(prefix) and name not in TOKENS:
-            setting = known.get(KEY_ALIASES.get(name.lower(), name.lower()))
-            values[name.lower()] = text if setting is None else setting.parse(text)
-    return Source(values, label=lambda key: f"environment variable {prefix}{key.upper()}")
+        key = variable.removeprefix(prefix)
+        if variable.startswith(prefix) and key not in TOKENS:
+            name = KEY_ALIASES.get(key.lower(), key.lower())
+            value = known[name].parse(text) if name in known else text
+            given[name] = Given(value, f"environment variable {prefix}{shown_name(key.upper())}")
+    return given, []
 
 
 def _file(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any], table: str | None) -> Source:

@@ -1,6 +1,6 @@
 """Where logs, summaries, checkpoints, memories and vectors are kept.
 
-`base` holds the protocols that a store satisfies; `sqlite` and `postgres` are stores, `relational` is what both share.
+`base` holds the protocols that a store satisfies; `sqlite` is a store, `relational` what stores on databases share.
 Another one is written against `base` and goes through `tests/contract`.
 """
 

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 Committed = Callable[[], None]  # called on the event loop once a write is durable, before its awaitable resolves
+HitKind = Literal["message", "summary", "memory"]
+Owner = Literal["memory", "row"]  # what a vector belongs to: a memory, or a row of the index
 
 
 class SummaryKey(NamedTuple):
@@ -58,11 +60,11 @@ class KeptSummary(NamedTuple):
 
 
 class StoredFailure(NamedTuple):
-    """What went wrong when summaries were made."""
+    """What went wrong when summaries were made, without text of messages."""
 
     failed: int = 0  # summaries that were given up, to be tried again later
-    error: str | None = None  # the last error, without text of messages
-    at: str | None = None  # when it happened; ISO 8601, UTC
+    error: str | None = None  # the last one
+    at: str | None = None  # ISO 8601, UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,8 @@ class SessionInfo:
     output_tokens: int = 0
     budget: int | None = None  # tokens, of its last request
     writer_host: str | None = None  # its machine, where the store serves several
-    failed: int = 0  # times that a summary was given up, to be tried again later
-    last_error: str | None = None  # of making summaries, without text of messages
+    failed: int = 0  # this and the rest as in `StoredFailure`
+    last_error: str | None = None
     last_error_at: str | None = None
 
 
@@ -123,40 +125,33 @@ class StoredActivation(NamedTuple):
 class Store(Protocol):
     """Keeps logs, summaries and activation states; many sessions in one place.
 
-    Every method raises `StoreError` or one of its subclasses, never the driver's own errors.
-    All writes are queued in call order and are durable when the awaitable returns. No call holds the event loop up, and
-    one from another event loop raises `WrongEventLoopError`.
+    Every method raises `StoreError` or one of its subclasses, never the driver's own errors. All writes are queued in
+    call order and are durable when the awaitable returns. No call holds the event loop up, and one from another event
+    loop raises `WrongEventLoopError`.
     """
 
     name: str  # where it is, for statistics
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
-        """Become the session's only writer, creating the session if needed; `SessionInUseError` if it has one.
-
-        Given up by `close`, and by the death of the process.
-        """
+        """Become the session's only writer until `close` or the death of the process; create the session if needed.
+        Raises `SessionInUseError` where it has a writer."""
 
     async def load(self, session_id: str) -> StoredSession | None:
         """Return the session as committed, or None if there is none."""
 
     def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Committed) -> Awaitable[None]:
-        """Queue entries at the end of the log, at once and in call order.
-
-        `committed` is called in the order of the calls, also when nobody awaits any longer; it is not called when the
-        write failed.
-        """
+        """Queue entries at the end of the log, at once and in call order. `committed` is called in the order of the
+        calls, also when the caller was cancelled; it is not called when the write failed."""
 
     async def replace(self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Committed) -> None:
-        """Make the log its own first `keep` entries followed by `entries`, and forget the activation states.
-
-        The old log stays readable to the store (undo, fork) until `purge`.
-        """
+        """Make the log its own first `keep` entries followed by `entries`, and forget the activation states. The old
+        log stays readable to the store (undo, fork) until `purge`."""
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
     ) -> None:
-        """Keep the newest state of a provider key; of each session the four newest keys remain. Along with it, what
-        the activation was: all of them stay listed, and of the newest 64 the states before."""
+        """Keep the newest state of a provider key; of each session the four newest keys remain. `made` says what the
+        activation was: all of them stay listed, and of the newest 64 the states before."""
 
     async def list_activations(self, session_id: str) -> list[StoredActivation]:
         """Return all that a session has kept, oldest first. They do not go along with forks."""
@@ -165,21 +160,17 @@ class Store(Protocol):
         """Return the provider's state until an activation; None where it is not kept, or not any longer."""
 
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
-        """Keep what a session has pinned by calls, in the place of what it had. It goes along with checkpoints and
-        forks; `load` brings it."""
+        """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
 
     async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
-        """Keep the standing rules of messages that are in the log, each with its place, unless they are kept already.
-
-        `append` and `replace` write them too; `load` brings them.
-        """
+        """Keep the standing rules of messages that are in the log, each with its place, unless they are kept already,
+        by this or with an entry."""
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         """Keep the budget of the session's last request, in tokens. A fork begins with it."""
 
     async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
-        """Keep the last error of making summaries in the place of the one before, and add to the number of failed
-        ones. `load` and `sessions` bring both."""
+        """Keep the last error of making summaries, and add to the number of those that failed."""
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
@@ -199,9 +190,7 @@ class Store(Protocol):
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session, and what only it used; False if unknown. The last bytes of its text go with `purge`.
-
-        `SessionInUseError` while another writer has it.
-        """
+        Raises `SessionInUseError` while another writer has it."""
 
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; return the bytes freed."""
@@ -252,10 +241,10 @@ ProviderViews = Sequence[StoredProviderView]
 
 
 class CheckpointStore(Protocol):
-    """Checkpoints of all sessions. Those that name one raise `CheckpointNotFoundError` where there is none.
+    """Checkpoints of all sessions. An id may also be a name: then the newest checkpoint of that name is meant.
 
-    An id may also be a name: then the newest checkpoint of that name is meant. What changes the log returns None, with
-    nothing done, if the log was replaced since `place`.
+    Methods that take one raise `CheckpointNotFoundError` where there is none. Those that take a place return None, with
+    nothing done, if the log was replaced since.
     """
 
     async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
@@ -267,8 +256,8 @@ class CheckpointStore(Protocol):
     async def restore(
         self, session_id: str, id: str, place: Place, views: ProviderViews, committed: Committed
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present, whole log, unless there is an equal one, then make the log and the
-        activation states those of `id`. Return the checkpoint of the present."""
+        """Make a checkpoint of the present, unless there is an equal one, and return it; then make the log, the pins
+        and the activation states those of `id`."""
 
     async def replace(
         self,
@@ -298,9 +287,6 @@ class Scope(NamedTuple):
     nearest: str | None  # session that is named where several share what is found
     only_session: str | None = None
     project: str | None = None
-
-
-HitKind = Literal["message", "summary", "memory"]
 
 
 class Match(NamedTuple):
@@ -371,7 +357,7 @@ class NewMemory(NamedTuple):
 
 
 class KeptMemory(NamedTuple):
-    """What became of one."""
+    """What became of a new memory."""
 
     id: str
     change: Literal["known", "stored", "replaced"]
@@ -397,7 +383,7 @@ class MemoryStore(Protocol):
         again: bool = False,
     ) -> list[KeptMemory]:
         """Keep what was read of a log, remove what no longer holds, and note what was read; all or nothing. What is
-        marked as read already is learnt only with `again`: somebody has said it once more."""
+        marked as read already is learnt only with `again`, as where it is said once more."""
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
         """Return those of the marks that were noted in this scope."""
@@ -413,9 +399,6 @@ class MemoryStore(Protocol):
 
     async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
         """Return those in scope that hold any of the terms, the most relevant first."""
-
-
-Owner = Literal["memory", "row"]  # what a vector belongs to: a memory, or a row of the index
 
 
 class VectorStore(Protocol):
@@ -437,7 +420,7 @@ class VectorStore(Protocol):
         """Keep vectors; as long as the process lives where nothing may be written."""
 
     async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
-        """Forget the vectors of a recipe that nobody will use again."""
+        """Forget vectors of a recipe."""
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """Return the cosine of each vector there is with the query; those of another length are left out."""
@@ -449,8 +432,8 @@ class VectorStore(Protocol):
 class SessionStore(Store, Protocol):
     """A store with all its parts: what a context takes, once it is open. `tests/contract` opens it by `async def open`.
 
-    A store for many hosts may have `claims`, or None where nothing may be written: `async with claims.held(key,
-    seconds)` holds a summary's key, for so many seconds at most, while this host asks a model for it.
+    A store for many hosts may have `claims`: `async with claims.held(key, seconds)` holds a summary's key, for so many
+    seconds at most, while this host asks a model for it. It is None where nothing may be written.
     """
 
     @property

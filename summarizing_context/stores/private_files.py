@@ -61,13 +61,10 @@ def token_file(name: str) -> Path:
     return Path.home() / ".config" / "summarizing-context" / name
 
 
-_SHORTEST = 16  # characters of a token
-
-
 def checked_token(token: str) -> str:
     """Return a token that may stand in an address. Raises `SettingsError` for others."""
-    if len(token) < _SHORTEST or not token.isascii() or not token.isalnum():
-        raise SettingsError(f"the token has to be {_SHORTEST} or more letters and digits")
+    if len(token) < 16 or not token.isascii() or not token.isalnum():
+        raise SettingsError("the token has to be 16 or more letters and digits")
     return token
 
 

@@ -16,22 +16,25 @@ from typing import Any
 from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.provider_window import field_of, read_provider
-from summarizing_context.summarizers.sdk import KINDS, Fault, fenced, made_reply, most_tokens, recipe_name, token_count
+from summarizing_context.summarizers.sdk import (
+    Fault,
+    failure_of,
+    fenced,
+    made_reply,
+    most_tokens,
+    recipe_name,
+    token_count,
+)
 from summarizing_context.summarizers.verification.replies import Refusal
 
 in_summary: ContextVar[bool] = ContextVar("in_summary", default=False)  # so that a meter can tell our calls apart
 _CANCEL_CHECK = 1.0  # seconds after which to ask again whether the host is still being cancelled
-_CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded")
 _FAULTS = {  # by the class of the provider's error: its words may hold the text of messages
-    "RateLimitError": Fault.RATE_LIMITED,
-    "QuotaExceededError": Fault.RATE_LIMITED,
-    "LLMTimeoutError": Fault.TIMEOUT,
-    "TimeoutError": Fault.TIMEOUT,
-    "AuthenticationError": Fault.KEY,
-    "AccessDeniedError": Fault.KEY,
+    **dict.fromkeys(("RateLimitError", "QuotaExceededError"), Fault.RATE_LIMITED),
+    **dict.fromkeys(("LLMTimeoutError", "TimeoutError"), Fault.TIMEOUT),
+    **dict.fromkeys(("AuthenticationError", "AccessDeniedError"), Fault.KEY),
+    **dict.fromkeys(("ContextLengthError", "InvalidRequestError"), Fault.REQUEST),
     "NotFoundError": Fault.NOT_FOUND,
-    "ContextLengthError": Fault.REQUEST,
-    "InvalidRequestError": Fault.REQUEST,
     "ProviderUnavailableError": Fault.OVERLOADED,
     "NetworkError": Fault.CONNECTION,
     "AbortError": Fault.CANCELLED,
@@ -97,16 +100,22 @@ class HostSummarizer:
         self._calls.add(call)
         failure: SummarizerError
         try:
-            response = await call
+            return _read_response(await call, limit)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             failure = SummarizerError(Fault.CANCELLED)
+        except SummarizerError as error:
+            failure = error
         except Exception as error:
-            failure = _failure_of(error)
-        else:
-            return read_response(response, limit)
+            kinds = [kind.__name__ for kind in type(error).__mro__]
+            fault = next((_FAULTS[kind] for kind in kinds if kind in _FAULTS), Fault.SERVER)
+            wait: Any = getattr(error, "retry_after", None) if fault is Fault.RATE_LIMITED else None
+            is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
+            failure = failure_of(fault, float(wait) if is_number else None)
+            if "ContentFilterError" in kinds:
+                failure = SummarizerRefused(Refusal.DECLINED)
         finally:
             was_cancelled = call in self._cancelled or self.is_cancelled()
             self._calls.discard(call)
@@ -126,7 +135,7 @@ class HostSummarizer:
             call.cancel()
 
 
-def read_response(response: Any, limit: int) -> SummaryReply:
+def _read_response(response: Any, limit: int) -> SummaryReply:
     """Return the summary in a provider's answer, whose output was limited to `limit` tokens."""
     blocks, reason = field_of(response, "content"), field_of(response, "finish_reason")
     if isinstance(blocks, str):
@@ -146,18 +155,6 @@ def read_response(response: Any, limit: int) -> SummaryReply:
         token_count(usage, "input_tokens", "cache_write_tokens"),
         output_tokens,
         reason=reason if isinstance(reason, str) and reason else ("" if output_tokens else "end"),  # or is not told
-        cut_reasons=_CUT_OFF,
+        cut_reasons=("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded"),
         limit=limit,
     )
-
-
-def _failure_of(error: Exception) -> SummarizerError:
-    if isinstance(error, SummarizerError):
-        return error
-    kinds = [kind.__name__ for kind in type(error).__mro__]
-    if "ContentFilterError" in kinds:
-        return SummarizerRefused(Refusal.DECLINED)
-    fault = next((_FAULTS[kind] for kind in kinds if kind in _FAULTS), Fault.SERVER)
-    wait: Any = getattr(error, "retry_after", None) if fault is Fault.RATE_LIMITED else None
-    is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
-    return KINDS.get(fault, SummarizerError)(fault, retry_after=float(wait) if is_number else None)

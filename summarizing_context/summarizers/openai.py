@@ -87,8 +87,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
         declines = any(part.get("type") == "refusal" for part in parts)
         if reason == "content_filter" or message.get("refusal") or declines:
             raise SummarizerRefused(Refusal.DECLINED)
-        is_text = content is None or isinstance(content, str | list)
-        if message.get("tool_calls") or message.get("function_call") or not is_text:
+        if message.get("tool_calls") or message.get("function_call") or not isinstance(content, str | list | None):
             raise SummarizerRefused(Refusal.NOT_TEXT)
         return made_reply(
             "".join(text for part in parts if isinstance(text := part.get("text"), str)),

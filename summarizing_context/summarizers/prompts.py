@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -44,19 +43,14 @@ class Prompt:
 
     def render(self, **values: str | int) -> str:
         """Return the text with every placeholder filled in, once: what a value contains is left as it is."""
-        told = (
-            ("no value for", self.placeholders - values.keys()),
-            ("no place for", values.keys() - self.placeholders),
-        )
-        if problems := " and ".join(f"{what} {_listed(names)}" for what, names in told if names):
-            raise PromptError(f"prompt {self.name}/v{self.version} has {problems}")
+        if problem := self.placeholders ^ values.keys():
+            raise PromptError(f"prompt {self.name}/v{self.version}: {_listed(problem)} is wanted or given, not both")
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self.text)
 
     def render_for_rank(self, rank: int, **values: str | int) -> str:
         """Return the text for a summary of this rank; a prompt without focuses is the same for all ranks."""
-        if not self.focuses:
-            return self.render(**values)
-        return self.render(**values, focus=self.focuses[min(max(rank, 1), len(self.focuses)) - 1])
+        focus = {"focus": self.focuses[min(max(rank, 1), len(self.focuses)) - 1]} if self.focuses else {}
+        return self.render(**values, **focus)
 
 
 def prompts_root() -> Traversable:
@@ -82,12 +76,11 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
         content = file.read_text(encoding="utf-8")
     except (OSError, ValueError, KeyError) as error:
         raise PromptError(f"prompt {name} cannot be read from {file}: {error}") from error
-    opening, found, rest = content.partition("---\n")
-    front, closed, text = rest.partition("\n---\n")
-    if opening or not found or not closed or not text.strip():
+    parts = re.fullmatch(r"---\n(.*?)\n---\n(.*)", content, re.DOTALL)
+    if parts is None or not parts[2].strip():
         raise PromptError(f"prompt {name}: a file is front matter between two lines `---`, then its text")
     facts: dict[str, str] = {}
-    for line in front.splitlines():
+    for line in parts[1].splitlines():
         key, _, value = line.partition(":")
         if not value.strip() or key in facts or not _KEY.fullmatch(key):
             raise PromptError(
@@ -101,7 +94,7 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
     focuses = {key: facts[key] for key in sorted(facts) if key.startswith("focus_")}
     if list(focuses) != [f"focus_{rank}" for rank in range(1, len(focuses) + 1)]:
         raise PromptError(f"prompt {name}: focuses are numbered from 1 without a gap")
-    prompt = Prompt(matched[1], int(matched[2]), facts["purpose"], text.strip(), tuple(focuses.values()))
+    prompt = Prompt(matched[1], int(matched[2]), facts["purpose"], parts[2].strip(), tuple(focuses.values()))
     declared = {each.strip() for each in facts["placeholders"].split(",")}
     if declared != prompt.placeholders or ("focus" in declared) != bool(focuses):
         raise PromptError(
@@ -112,21 +105,11 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
 
 
 def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:
-    """Return the newest version of a prompt, such as `segment`. The shipped ones are read once a process."""
-    return _latest_shipped(purpose) if root is None and isinstance(purpose, str) else _latest(purpose, root)
-
-
-@cache
-def _latest_shipped(purpose: str) -> Prompt:
-    return _latest(purpose, None)
-
-
-def _latest(purpose: str, root: Traversable | None) -> Prompt:
+    """Return the newest version of a prompt, such as `segment`."""
     if versions := [name for name in names(root) if name.startswith(f"{purpose}/")]:
         return load(versions[-1], root=root)
-    if root is not None:
-        raise PromptError(f"there is no version of the prompt {purpose!r} in {root}; the first is {purpose}/v1.md")
-    raise PromptError(f"there is no prompt {purpose!r}; `summarizing-context prompts list` names those there are")
+    there = f"in {root}" if root is not None else "; `summarizing-context prompts list` names those there are"
+    raise PromptError(f"there is no prompt {purpose!r}{there}")
 
 
 def in_use(purpose: str, folder: str | Path | None) -> Prompt:

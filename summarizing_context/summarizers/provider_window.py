@@ -11,11 +11,6 @@ from summarizing_context.log.message_log import BoundThinking
 
 logger = logging.getLogger(__name__)
 
-_BINDING = re.compile(
-    r"claude-(?:(?:fable|mythos)-5[.-][1-9]|(?:opus|sonnet|haiku)-5[.-][5-9]|[a-z]+-(?:[6-9]|[1-9]\d))(?!\d)", re.I
-)
-
-
 BINDING_BETA = "thinking-binding-controls-2026-08-01"  # of the header `anthropic-beta`
 
 
@@ -24,7 +19,8 @@ def binds_thinking(model: str) -> bool:
 
     As of November 2026: Claude Fable and Mythos 5.1 and 5.2, and Opus, Sonnet and Haiku 5.5. Later ones are taken to.
     """
-    return bool(_BINDING.search(model))
+    later = r"(?:fable|mythos)-5[.-][1-9]|(?:opus|sonnet|haiku)-5[.-][5-9]|[a-z]+-(?:[6-9]|[1-9]\d)"
+    return re.search(rf"claude-(?:{later})(?!\d)", model, re.IGNORECASE) is not None
 
 
 def bound_thinking(model: str, thinking: Any = None, *, may_ask: bool = False) -> BoundThinking:
@@ -71,8 +67,20 @@ def read_provider(provider: Any) -> ProviderWindow:
     """
     if provider is None:
         return NO_PROVIDER
+    answers: list[Any] = []
+    for method in ("get_info", "get_model_info"):
+        try:
+            found = getattr(provider, method, None)
+            answer = found() if callable(found) else None
+        except Exception as error:
+            details = {"method": method, "cause": type(error).__name__}
+            logger.warning("a provider does not tell its window", extra=details)
+            answer = None
+        if isinstance(answer, Coroutine):
+            answer.close()
+        answers.append(None if hasattr(answer, "__await__") else answer)
     try:
-        info, model = _ask(provider, "get_info"), _ask(provider, "get_model_info")
+        info, model = answers
         defaults = field_of(info, "defaults")
         defaults = defaults if isinstance(defaults, Mapping) else {}
         window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
@@ -85,19 +93,6 @@ def read_provider(provider: Any) -> ProviderWindow:
     except Exception as error:
         logger.warning("a provider does not tell its window", extra={"cause": type(error).__name__})
         return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)
-
-
-def _ask(provider: Any, method: str) -> Any:
-    """Return what a method answers; None where there is none, where it fails, or where it is to be awaited."""
-    try:
-        found = getattr(provider, method, None)
-        answer = found() if callable(found) else None
-    except Exception as error:
-        logger.warning("a provider does not tell its window", extra={"method": method, "cause": type(error).__name__})
-        return None
-    if isinstance(answer, Coroutine):
-        answer.close()
-    return None if hasattr(answer, "__await__") else answer
 
 
 def field_of(holder: Any, name: str) -> Any:

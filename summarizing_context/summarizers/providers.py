@@ -9,7 +9,6 @@ from typing import Protocol
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import SettingsError
-from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer, SummaryReply
@@ -48,15 +47,15 @@ def make_caller(
     The extractive ones are made in the thread `background`.
     """
     if given is None and settings.summarizer == "extractive":
-        return ExtractiveSummarizer(count=estimate_text, thread=background)
+        return ExtractiveSummarizer(thread=background)
     told = {limit.name: getattr(settings, limit.name) for limit in fields(Limits) if limit.name != "job_timeout"}
     limits = Limits(job_timeout=3 * settings.call_timeout, **told)
     if given is None:
         model = make_model(settings, read_only=read_only)
-        return ResilientSummarizer(model, limits=limits, clock=clock, count=estimate_text, close=model.close)
+        return ResilientSummarizer(model, limits=limits, clock=clock, close=model.close)
     if isinstance(given, HostSummarizer):
-        return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text, held=given.held)
-    return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text)
+        return ResilientSummarizer(given, limits=limits, clock=clock, held=given.held)
+    return ResilientSummarizer(given, limits=limits, clock=clock)
 
 
 def address_of(settings: Settings) -> str:

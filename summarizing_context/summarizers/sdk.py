@@ -91,18 +91,15 @@ class SdkSummarizer(ABC):
         timeout: float = 60.0,  # seconds without a sign of life
         now: Callable[[], float] = time.time,
     ) -> None:
-        name, usual = self.provider, self.key_variables[0]
+        needs = f"summarizer = {self.provider!r} needs a"
         if not isinstance(model, str) or not model.strip():
-            raise SettingsError(
-                f"summarizer = {name!r} needs a model and there is none; set model, for example model = "
-                f"{self.example!r}"
-            )
+            raise SettingsError(f"{needs} model and there is none; set model, for example model = {self.example!r}")
+        usual = self.key_variables[0]
         keys = [(usual, api_key), *((variable, os.environ.get(variable)) for variable in self.key_variables)]
         variable, key = next(((variable, key) for variable, key in keys if key), (usual, ""))
         if not key:
             raise SettingsError(
-                f"summarizer = {name!r} needs a key and there is none; set api_key or the environment variable "
-                f"{usual} ({self.key_hint})"
+                f"{needs} key and there is none; set api_key or the environment variable {usual} ({self.key_hint})"
             )
         try:
             self.options: dict[str, Any] = json.loads(_canonical(dict(options or {})))
@@ -110,13 +107,13 @@ class SdkSummarizer(ABC):
             raise SettingsError(
                 "options must be a mapping of JSON values; they are added to each request as they are"
             ) from None
-        address = base_url or os.environ.get(f"{name.upper()}_BASE_URL") or self.official
+        address = base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL") or self.official
         found = urlsplit(address)
         self.model = model
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
         server = None if address.rstrip("/") == self.official else address
-        self.recipe = recipe_name(name, model, server=server, options=self.options)
+        self.recipe = recipe_name(self.provider, model, server=server, options=self.options)
         self.connection = Connection(partial(self.connect, address, variable, key, timeout), now=now)
 
     @abstractmethod
@@ -167,12 +164,12 @@ class Connection:
                     self._client = None if self._closed else client
             if self._closed:
                 raise SummarizerError(Fault.CLOSED)
+            body = bytearray()
             async with send(self._client) as response:
                 if response.headers.get("content-encoding", "identity").lower() != "identity":
                     raise SummarizerError(Fault.PACKED)
                 if "json" not in response.headers.get("content-type", "json").lower():
                     raise SummarizerError(Fault.NOT_JSON)
-                body = bytearray()
                 async for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > self._max_bytes:
@@ -183,8 +180,17 @@ class Connection:
             raise SummarizerError(Fault.NOT_JSON)
         except SummarizerError as error:
             failure = error
-        except Exception as error:
-            failure = _failure_of(error, self._now())
+        except Exception as error:  # known by name: the SDKs, and two generations of their HTTP library, name alike
+            kinds = {kind.__name__ for kind in type(error).__mro__}
+            status = getattr(error, "status_code", None)
+            if isinstance(status, int):
+                headers = getattr(getattr(error, "response", None), "headers", {})
+                failure = status_failure(status, seconds_to_wait(headers, self._now()))
+            elif kinds & {"APITimeoutError", "TimeoutException"}:
+                failure = SummarizerTimeout(Fault.TIMEOUT)
+            else:
+                was_sent = kinds & {"APIConnectionError", "TransportError"}
+                failure = SummarizerError(Fault.CONNECTION if was_sent else Fault.CALL)
         raise failure  # out here, so that it does not carry the SDK's error along
 
     async def close(self) -> None:
@@ -250,9 +256,8 @@ def made_reply(
 
     One that does not say why it ended was cut off, unless its usage disproves it.
     """
-    is_cut = output_tokens is None or output_tokens >= limit
-    if isinstance(reason, str) and reason:
-        is_cut = reason in cut_reasons
+    is_told = isinstance(reason, str) and reason
+    is_cut = reason in cut_reasons if is_told else output_tokens is None or output_tokens >= limit
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
     return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached_tokens)
@@ -275,50 +280,30 @@ def _is_count(figure: object) -> TypeGuard[int]:
     return isinstance(figure, int) and not isinstance(figure, bool) and figure >= 0
 
 
-_FAULTS = {
-    401: Fault.KEY,
-    403: Fault.KEY,
-    404: Fault.NOT_FOUND,
-    408: Fault.TIMEOUT,
-    429: Fault.RATE_LIMITED,
-    503: Fault.OVERLOADED,
-    504: Fault.TIMEOUT,
-    529: Fault.OVERLOADED,
-}
-KINDS = {Fault.RATE_LIMITED: SummarizerRateLimited, Fault.TIMEOUT: SummarizerTimeout}
-
-
 def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
     """Return what an answer with this HTTP status means."""
+    faults = {401: Fault.KEY, 403: Fault.KEY, 404: Fault.NOT_FOUND, 429: Fault.RATE_LIMITED}
+    faults |= {408: Fault.TIMEOUT, 504: Fault.TIMEOUT, 503: Fault.OVERLOADED, 529: Fault.OVERLOADED}
     other = Fault.REDIRECT if status < 400 else Fault.REQUEST if status < 500 else Fault.SERVER
-    fault = _FAULTS.get(status, other)
-    failure = KINDS.get(fault, SummarizerError)(fault, retry_after=retry_after)
+    failure = failure_of(faults.get(status, other), retry_after)
     failure.__cause__ = HttpStatus(status)
     return failure
+
+
+def failure_of(fault: Fault, retry_after: float | None = None) -> SummarizerError:
+    """Return the error that says what went wrong, of the kind that it has."""
+    kinds = {Fault.RATE_LIMITED: SummarizerRateLimited, Fault.TIMEOUT: SummarizerTimeout}
+    return kinds.get(fault, SummarizerError)(fault, retry_after=retry_after)
 
 
 def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
     """Return what a `Retry-After` header asks for, in seconds or as an HTTP date; `now` in seconds since 1970. None
     where it says nothing sound."""
     for name, unit in (("retry-after-ms", 1_000), ("retry-after", 1)):
-        said = headers.get(name, "")
         with suppress(ValueError):
-            if said.isascii() and 0 <= (found := float(said)) < math.inf:
+            if 0 <= (found := float(headers.get(name, ""))) < math.inf:
                 return found / unit
     with suppress(ValueError, TypeError, OverflowError, IndexError):
         date = parsedate_to_datetime(headers.get("retry-after", ""))
         return max((date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp() - now, 0.0)
     return None
-
-
-def _failure_of(error: Exception, now: float) -> SummarizerError:
-    """Return what an SDK's error means. Known by name: the SDKs, and two generations of their HTTP library, name
-    alike."""
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
-        headers = getattr(getattr(error, "response", None), "headers", {})
-        return status_failure(status, seconds_to_wait(headers, now))
-    if kinds & {"APITimeoutError", "TimeoutException"}:
-        return SummarizerTimeout(Fault.TIMEOUT)
-    return SummarizerError(Fault.CONNECTION if kinds & {"APIConnectionError", "TransportError"} else Fault.CALL)

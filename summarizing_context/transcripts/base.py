@@ -83,7 +83,6 @@ class Draft:
     lines: list[int] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     compactions: list[Compaction] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)  # what was skipped as damaged, as `file:line: why`
     open_calls: list[tuple[object, str]] = field(default_factory=list)  # name and id, where names answer them
     made_calls: int = 0
     reply: Message | None = None  # that of the assistant which takes further calls
@@ -125,6 +124,11 @@ class Content:
     value: Any = None
     is_document: bool = False
     unreadable: Sequence[str] = ()  # lines that are no JSON objects, as `file:line: why`
+    faults: list[str] = field(default_factory=list)  # records that were skipped as damaged, in the same way
+
+    def fault(self, line: int, what: str) -> None:
+        """Note that a record was skipped as damaged."""
+        self.faults.append(f"{self.path}:{line or 1}: {what}")
 
     @property
     def stem(self) -> str:

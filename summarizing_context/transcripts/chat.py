@@ -1,4 +1,4 @@
-"""Lists of messages in the shape of a provider, one a line or as one value, and dumps of LangChain."""
+"""Lists of messages in the shape of a provider, one a line or as one value; dumps of LangChain; events of Copilot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, Fields, Row, fields, listed, tool_call
+from summarizing_context.transcripts.base import Compaction, Content, Draft, Fields, Row, fields, listed, tool_call
 
 _LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 _CHUNK = "MessageChunk"
@@ -27,10 +27,10 @@ def read_messages(content: Content) -> Iterator[Draft]:
 def read_finetune(content: Content) -> Iterator[Draft]:
     """Yield a session for each line."""
     for number, (line, value) in enumerate(content.rows, start=1):
-        draft, where = Draft(f"{content.stem}:{line or number}"), f"{content.path}:{line or 1}"
+        draft = Draft(f"{content.stem}:{line or number}")
         if not isinstance(value.get("messages"), list):
-            draft.unreadable.append(f"{where}: a line without a list `messages`; each needs one")
-        _add_all(draft, [(line, message) for message in listed(value.get("messages"))], where)
+            content.fault(line, "a line without a list `messages`; each needs one")
+        _add_all(content, draft, [(line, message) for message in listed(value.get("messages"))])
         draft.skipped.update(f"key:{key}" for key in value if key not in ("messages", "system"))
         yield draft
 
@@ -44,15 +44,15 @@ def read_list(content: Content) -> Iterator[Draft]:
     request = fields(content.value)
     if request.get("system"):
         draft.add({"role": "system", "content": request["system"]})
-    _add_all(draft, content.records("messages"), f"{content.path}:1")
+    _add_all(content, draft, content.records("messages"))
     draft.skipped.update(f"key:{key}" for key in request if key not in ("messages", "system"))
     yield draft
 
 
-def _add_all(draft: Draft, messages: Any, where: str) -> None:
+def _add_all(content: Content, draft: Draft, messages: Sequence[tuple[int, Any]]) -> None:
     for index, (line, message) in enumerate(messages):
         if not message or not isinstance(message, dict):
-            draft.unreadable.append(f"{where}: message {index + 1} is not an object; each needs a role and a content")
+            content.fault(line, f"message {index + 1} is not an object; each needs a role and a content")
         else:
             draft.add({key: item for key, item in message.items() if not key.startswith("_")}, line)
 
@@ -70,7 +70,7 @@ def read_langchain(content: Content) -> Iterator[Draft]:
         dump = langchain_fields(value)
         if dump is None:
             what = "a record" if line else f"record {index + 1}"
-            draft.unreadable.append(f"{content.path}:{line or 1}: {what} is not a message of LangChain; it has no type")
+            content.fault(line, f"{what} is not a message of LangChain; it has no type")
             continue
         kind = dump["type"]
         role = dump.get("role") if kind == "chat" else _LANGCHAIN_ROLES.get(kind)
@@ -109,3 +109,43 @@ def langchain_fields(value: Fields) -> Fields | None:
         return Fields({**value.at("data"), "type": kind})
     is_dumped = (kind in _LANGCHAIN_ROLES or kind == "remove") and "role" not in value
     return Fields({**value, "type": kind}) if (is_dumped or kind == "chat") and "content" in value else None
+
+
+def read_copilot(content: Content) -> Iterator[Draft]:
+    """Yield the session of a file, and each of its child agents after it. What the user took back is no message."""
+    starts = [value.at("data") for _, value in content.rows if value.get("type") == "session.start"]
+    main = Draft(str((starts[0] if starts else Fields()).get("sessionId") or content.stem))
+    drafts = {"": main}
+    names = [value.text("id") for _, value in content.rows]
+    gone: set[str] = set()
+    for at, (_, value) in enumerate(content.rows):
+        data = value.at("data")
+        first = data.text("upToEventId")
+        if value.get("type") == "session.snapshot_rewind" and "eventIds" in data:
+            gone |= {name for name in listed(data.get("eventIds")) if isinstance(name, str)}
+        elif value.get("type") == "session.snapshot_rewind" and first in names[:at]:
+            gone |= {*names[names.index(first) : at]}  # older versions named only the first event
+    for line, value in content.rows:
+        agent, kind, data = str(value.get("agentId") or ""), value.text("type"), value.at("data")
+        draft = drafts.setdefault(agent, Draft(f"{main.session_id}:{agent}"))
+        if value.text("id") in gone - {""}:
+            draft.skip("rewound")
+        elif kind == "system.message":
+            draft.say(str(data.get("role") or "system"), data.text("content"), line=line)
+        elif kind == "user.message":
+            marks = {"isSidechain": True} if agent else {"source": "hook"} if data.get("source") else None
+            draft.say("user", data.text("content"), line=line, marks=marks)
+        elif kind == "assistant.message":
+            asked = data.each("toolRequests")
+            calls = [tool_call(call.get("toolCallId"), call.get("name"), call.get("arguments")) for call in asked]
+            draft.say("assistant", data.text("content"), calls, line)
+        elif kind == "tool.execution_complete":
+            said = data.at("result").get("content") or data.at("error").get("message")
+            draft.answer(data.get("toolCallId"), str(said or ""), line)
+        elif kind == "session.compaction_complete" and data.get("success"):
+            sizes = data.count("preCompactionTokens"), data.count("postCompactionTokens")
+            trigger = data.text("trigger") or None
+            draft.compactions.append(Compaction(len(draft.messages), trigger, *sizes, data.text("summaryContent")))
+        else:
+            draft.skip(kind)
+    yield from drafts.values()

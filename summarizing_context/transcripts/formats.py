@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts import chat, copilot, gemini, parts, responses, trees
+from summarizing_context.transcripts import chat, parts, responses, trees
 from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Fields, Transcript, fields
 from summarizing_context.transcripts.files import STDIN, is_spoken, load
 
@@ -15,15 +15,15 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "qwen-code": trees.read_qwen_code,  # first, as some of its rows look like Claude Code's
     "claude-code": trees.read_claude_code,
     "codex": responses.read_codex,
-    "gemini-cli": gemini.read_gemini_cli,
-    "copilot": copilot.read_copilot,
+    "gemini-cli": parts.read_gemini_cli,
+    "copilot": chat.read_copilot,
     "stream-json": trees.read_stream_json,
     "pi": trees.read_pi,
     "opencode": parts.read_opencode_list,  # or a database
     "ai-sdk": parts.read_ai_sdk,
     "openai-finetune": chat.read_finetune,
     "openai-responses": responses.read_responses,
-    "gemini": gemini.read_gemini,
+    "gemini": parts.read_gemini,
     "langchain": chat.read_langchain,
     "anthropic": chat.read_list,
     "openai-chat": chat.read_list,
@@ -118,34 +118,30 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
     Raise `TranscriptError`, which begins with `file:line`, for what cannot be read, and for an unknown `format`.
     """
     path = Path(path)
-    unreadable: Sequence[str] = ()
     if path != STDIN and path.exists() and not (path.is_file() or path.is_dir()):
         raise TranscriptError(f"{path}:1: is a pipe or a device, which may never end; name a file, or - for a pipe")
     if format != AUTO and format not in FORMATS:
         raise TranscriptError(f"{path}: there is no format {format!r}; known are {AUTO}, {', '.join(sorted(FORMATS))}")
     if format in (AUTO, "opencode") and (path.name.endswith(".db") or parts.find_tables(path) is not None):
-        name, drafts = "opencode", list(parts.read_opencode(path))
+        content = Content(path, ())
+        name, drafts = "opencode", list(parts.read_opencode(content))
     else:
         content = load(path)
         name = format if format in FORMATS else _detect(content)
         if name not in FORMATS:
             what = name or f"lines with {', '.join([*content.rows[0].value][:5])}"
             raise TranscriptError(f"{path}:1: unknown format: {what}; name the client's own log, or a list of messages")
-        drafts, unreadable = list(FORMATS[name](content)), content.unreadable
+        drafts = list(FORMATS[name](content))
         if content.is_document and not any(draft.messages or draft.skipped or draft.compactions for draft in drafts):
             raise TranscriptError(f"{path}:1: holds no message of the format {name}; take --format {AUTO}")
 
-    damaged = [told for draft in drafts for told in draft.unreadable]
-    if len(damaged) > sum(len(draft.messages) for draft in drafts):
-        raise TranscriptError(damaged[0])
-    spoken = next((draft for draft in drafts if draft.messages), None)
+    if len(content.faults) > sum(len(draft.messages) for draft in drafts):
+        raise TranscriptError(content.faults[0])
+    told = next((draft for draft in drafts if draft.messages), next(iter(drafts), None))  # names what was damaged
     for draft in drafts:
-        if spoken and not draft.messages:  # reports leave this session out: the first with a message tells of it
-            spoken.unreadable += draft.unreadable
-            draft.unreadable = []
-    for draft in drafts:
-        draft.skip("unreadable line", count=len(unreadable))
-        draft.skip("unreadable record", count=len(draft.unreadable))
+        if draft is told:
+            draft.skip("unreadable line", count=len(content.unreadable))
+            draft.skip("unreadable record", count=len(content.faults))
         yield Transcript(
             draft.session_id,
             name,
@@ -154,9 +150,8 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
             tuple(draft.lines) if len(draft.lines) == len(draft.messages) else (),
             tuple(draft.compactions),
             path,
-            (*unreadable, *draft.unreadable),
+            (*content.unreadable, *content.faults) if draft is told else (),
         )
-        unreadable = ()  # they are told once
 
 
 def read_session(path: Path, session_id: str = "", *, format: str = AUTO) -> Transcript:

@@ -1,4 +1,4 @@
-"""Messages that are lists of parts, of all clients: OpenCode's database and lists, the AI SDK."""
+"""Messages that are lists of parts, of all clients: contents of Gemini, its CLI, the AI SDK, OpenCode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Compaction, Content, Draft, Fields, fields, listed, text_of, tool_call
+from summarizing_context.transcripts.base import (
+    Compaction,
+    Content,
+    Draft,
+    Fields,
+    Row,
+    fields,
+    listed,
+    text_of,
+    tool_call,
+)
 
 OPENCODE_TABLES = frozenset({"session", "message", "part"})
 _ROLES = {"model": "assistant", "function": "user"}  # of Gemini
@@ -109,6 +119,66 @@ def said_by_tool(value: object) -> Any:
     return text_of(blocks) if all(fields(block).get("type") == "text" for block in blocks) else blocks
 
 
+def read_gemini(content: Content) -> Iterator[Draft]:
+    """Yield the contents as one session. Calls without ids are answered in their order."""
+    draft = Draft(content.stem)
+    request = fields(content.value)
+    for key in ("systemInstruction", "system_instruction"):
+        if text := text_of(request.at(key).get("parts") or request.get(key)):
+            draft.say("system", text)
+    for index, (line, value) in enumerate(content.records("contents", "history")):
+        if isinstance(value.get("parts"), list):
+            add_parts(draft, str(value.get("role") or "user"), value["parts"], line)
+        else:
+            what = "a content" if line else f"content {index + 1}"
+            content.fault(line, f"{what} without a list of parts; each needs one")
+    yield draft
+
+
+def read_gemini_cli(content: Content) -> Iterator[Draft]:
+    """Yield the one session of a chat, as its records leave it: they set messages, change them, or take them back."""
+    rows = [Row(0, fields(content.value))] if isinstance(content.value, dict) else content.rows
+    draft = Draft(next((str(value["sessionId"]) for _, value in rows if "sessionId" in value), content.stem))
+    kept: dict[str, tuple[int, Fields]] = {}  # by the message's id, each with its line
+    for line, value in rows:
+        changes = value.at("$set") or value
+        if isinstance(changes.get("messages"), list):
+            whole = [fields(message) for message in changes["messages"]]
+            kept = {str(each.get("id")): kept.get(str(each.get("id")), (line, each)) for each in whole}
+        elif isinstance(back := value.get("$rewindTo"), str):
+            names = list(kept)
+            gone = names[names.index(back) :] if back in names else names
+            draft.skip("rewound", count=len(gone))
+            kept = {name: one for name, one in kept.items() if name not in gone}
+        elif "id" in value:
+            kept[str(value["id"])] = (kept.get(str(value["id"]), (line, value))[0], value)
+        elif not {"$set", "sessionId"} & {*value}:
+            draft.skip("record", value.get("type"))
+
+    answered = set[str]()
+    for line, value in kept.values():
+        kind, given, calls = value.get("type"), value.get("content"), value.each("toolCalls")
+        if kind not in ("user", "gemini"):
+            draft.skip("message", kind)
+            continue
+        draft.skip("part:thought", count=len(listed(value.get("thoughts"))))
+        said = [Fields(text=given)] if isinstance(given, str) else _parts(given)
+        said = [part for part in said if part.at("functionResponse").text("id") not in answered]
+        said += [Fields(functionCall={name: call.get(name) for name in ("id", "name", "args")}) for call in calls]
+        add_parts(draft, "model" if kind == "gemini" else "user", said, line)
+        if kind == "user" and text_of(given).startswith("<session_context>"):  # a row that the client writes by itself
+            draft.messages[-1]["metadata"] = {"source": "hook"}
+        # A result stands with its call, and mostly once more in a row of its own.
+        results = [part for call in calls for part in _parts(call.get("result")) if part.at("functionResponse")]
+        answered |= {part.at("functionResponse").text("id") for part in results} - {""}
+        add_parts(draft, "user", results, line)
+    yield draft
+
+
+def _parts(value: object) -> list[Fields]:
+    return [fields(part) for part in (value if isinstance(value, list) else [value]) if part is not None]
+
+
 def read_ai_sdk(content: Content) -> Iterator[Draft]:
     """Yield the one session."""
     draft = Draft(fields(content.value).text("id") or content.stem)
@@ -120,8 +190,7 @@ def read_ai_sdk(content: Content) -> Iterator[Draft]:
         if value.text("role"):
             add_parts(draft, value.text("role"), said, line)
         else:
-            where = f"{content.path}:{line or 1}: message {index + 1}"
-            draft.unreadable.append(f"{where} is not a message of the AI SDK; it has no role")
+            content.fault(line, f"message {index + 1} is not a message of the AI SDK; it has no role")
     yield draft
 
 
@@ -133,8 +202,7 @@ def read_opencode_list(content: Content) -> Iterator[Draft]:
     draft = Draft(next(filter(None, names)))
     for index, (line, value) in enumerate(records):
         if "info" not in value:
-            what = f"{content.path}:{line or 1}: record {index + 1}"
-            draft.unreadable.append(f"{what} is not a message of OpenCode; it has no info")
+            content.fault(line, f"record {index + 1} is not a message of OpenCode; it has no info")
     _add_opencode(
         draft, session, [(line, value.at("info"), value.each("parts")) for line, value in records if "info" in value]
     )
@@ -164,8 +232,9 @@ def find_tables(path: Path) -> set[str] | None:
         return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
 
 
-def read_opencode(path: Path) -> Iterator[Draft]:
+def read_opencode(content: Content) -> Iterator[Draft]:
     """Yield every session of OpenCode's database, oldest first; those of child agents are sessions of their own."""
+    path = content.path
     if not path.exists():
         raise TranscriptError(f"{path}:1: cannot be read (no such file); check the path")
     tables = find_tables(path) or set()
@@ -174,6 +243,14 @@ def read_opencode(path: Path) -> Iterator[Draft]:
     if not tables >= OPENCODE_TABLES:
         needed = ", ".join(sorted(OPENCODE_TABLES))
         raise TranscriptError(f"{path}:1: not a database of OpenCode; it needs the tables {needed}")
+
+    def read_record(data: Any, what: str, name: object = None) -> Fields | None:
+        try:
+            return Fields(fields(json.loads(data)), id=name)
+        except (TypeError, ValueError, RecursionError):
+            content.fault(0, f"{what} is not JSON; repair or delete it")
+            return None
+
     with _opened(path) as database:
         columns = {name for _, name, *_ in database.execute("PRAGMA table_info(session)")}
         revert = "CAST(revert AS BLOB)" if "revert" in columns else "NULL"  # as bytes, which need not be UTF-8
@@ -183,26 +260,16 @@ def read_opencode(path: Path) -> Iterator[Draft]:
         for name, parent, back in database.execute(query).fetchall():
             draft = Draft(str(name))
             session = Fields({"parentID": parent} if parent else {})
-            if back and (told := _object(back, f"{path}:1: what was reverted in session {name}", draft)):
+            if back and (told := read_record(back, f"what was reverted in session {name}")):
                 session["revert"] = told
             messages: list[tuple[int, Fields, list[Fields]]] = []
             for made, data in database.execute(messages_of, (name,)).fetchall():
-                message = _object(data, f"{path}:1: the record {made}", draft, made)
-                rows = database.execute(parts_of, (made,)).fetchall() if message is not None else []
-                parts = [_object(part, f"{path}:1: the record {one}", draft, one) for one, part in rows]
-                if message is not None:
+                if (message := read_record(data, f"the record {made}", made)) is not None:
+                    rows = database.execute(parts_of, (made,)).fetchall()
+                    parts = [read_record(part, f"the record {one}", one) for one, part in rows]
                     messages.append((0, message, [part for part in parts if part is not None]))
             _add_opencode(draft, session, messages)
             yield draft
-
-
-def _object(data: Any, what: str, draft: Draft, name: object = None) -> Fields | None:
-    """Return the object that a record holds, with its name; None for a damaged one, which the draft then tells."""
-    try:
-        return Fields(fields(json.loads(data)), id=name)
-    except (TypeError, ValueError, RecursionError):
-        draft.unreadable.append(f"{what} is not JSON; repair or delete it")
-        return None
 
 
 def _add_opencode(draft: Draft, session: Fields, messages: Sequence[tuple[int, Fields, list[Fields]]]) -> None:

@@ -90,7 +90,7 @@ def read_responses(content: Content) -> Iterator[Draft]:
         if item:
             _add_item(draft, item, line)
         else:
-            draft.unreadable.append(f"{content.path}:1: item {index + 1} is not an object; each needs a type")
+            content.fault(0, f"item {index + 1} is not an object; each needs a type")
     yield draft
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from summarizing_context.extraction.ledger import LOOKS, Ledger, Touch
 from summarizing_context.log.kept_texts import Instructions, PlanItems
+from summarizing_context.log.ledger import LOOKS, Ledger, Touch
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import NO_RULES, StandingRules
 from summarizing_context.messages.fences import fence

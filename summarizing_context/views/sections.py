@@ -47,6 +47,8 @@ Place = Literal["before", "header", "after"]  # messages before the header, its 
 
 _INSTRUCTIONS = 0.10  # share of the room for instruction files
 
+_UNREAD = 40_000  # tokens that an activation may read for the ledger; more is read ahead in the background
+
 _MEMORIES = 1_000  # tokens of a block of memories, at most
 
 _HUMANS = 2  # times the pin share, that human messages may take where all are kept
@@ -251,7 +253,7 @@ def ledger(draft: Draft) -> Iterable[str]:
     cap = 0 if room.squeeze or room.gives_way or sources.truncates else int(sources.settings.ledger_share * room.shared)
     if sources.ledger is not None and cap:
         known = [node.text for node in draft.summaries.shown]
-        yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.style.count)
+        yield ledger_block(sources.ledger.current(_UNREAD), draft.cut.stop, known, cap, sources.style.count)
 
 
 def kept_messages(draft: Draft) -> Iterable[TailItem]:

@@ -32,6 +32,7 @@ from summarizing_context.worker.summary_cache import SummaryCache
 
 _STOP_WITHIN = 1.5  # seconds
 _ASKED_AT_ONCE = 32  # of a pool of workers, by one session
+_LAG, _PIECE = 1_000, 8_000  # tokens unread in the ledger from which on it is read ahead, and read in one go
 _MOST_UNSAVED = 256  # summaries kept in memory while the store fails
 
 logger = logging.getLogger(__name__)
@@ -104,15 +105,13 @@ class Worker:
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
-        self._activates_soon = False  # a view is near its high water
         self._side_tasks = (  # work that summaries do not wait for: whether there is some, and one piece of it
-            _SideTask(self._reads_on, self._read_ahead),
             _SideTask(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
             _SideTask(lambda: self._unsaved_failure is not None, self._save_failure),
+            _SideTask(self._ledger_lags, self._read_ahead),
         )
         self._running_side_tasks: set[_SideTask] = set()
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
-        self._has_logged_unreadable = False  # in the log, that reading for the ledger has failed
         self._trouble: str | None = None  # why no model is asked, until one has answered
         self._unsaved_failure: StoredFailure | None = None  # that the store is to keep
         self.failed = 0
@@ -136,7 +135,6 @@ class Worker:
         if start_tokens is not None:
             self.start_tokens = start_tokens
         if is_near is not None:
-            self._activates_soon = is_near
             self._summaries.foresee(is_near)
         if self._stopped or not self._has_work():
             return
@@ -210,23 +208,21 @@ class Worker:
             self._running_side_tasks.discard(work)
             self._awake.set()
 
+    def _ledger_lags(self) -> bool:
+        return self._ledger is not None and self._ledger.lag > _LAG and self._past_start()
+
     async def _read_ahead(self) -> None:
-        """Read a piece of the log for the ledger. A fault in it must not end the worker."""
+        """Read a piece of the log for the ledger. A fault in it must not end the worker: then views tell it."""
         if (ledger := self._ledger) is None:
             return
         try:
-            unread = ledger.ahead()
-            found, failure = await self._background.run(partial(unread.read, self._background.yield_now))
+            unread = ledger.unread(_PIECE)
+            touches = await self._background.run(partial(ledger.read, unread))
             await self._foreground.thawed()
-            with self._foreground.call():  # summaries give way: of a large step there is much to note
-                ledger.take(unread, found)
+            ledger.take(unread, touches)
         except Exception as error:
-            self._ledger, failure = None, error  # it would fail for ever: from now on views read what they need
-        if failure is not None:
-            self.last_error = type(failure).__name__
-            if not self._has_logged_unreadable:
-                self._has_logged_unreadable = True
-                logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
+            self._ledger, self.last_error = None, type(error).__name__
+            logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
 
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
@@ -265,10 +261,6 @@ class Worker:
         if self._summaries.is_requested or self._log.tokens[-1] > self.start_tokens:
             return True
         return self._start_messages is not None and len(self._log) >= self._start_messages
-
-    def _reads_on(self) -> bool:
-        """Whether the ledger is to be read ahead of need."""
-        return self._ledger is not None and self._ledger.lags(soon=self._activates_soon) and self._past_start()
 
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:

@@ -86,7 +86,6 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
         ({"persistence": {"path": 5}}, "persistence.path = 5 is refused"),
         ({"hooks": "later"}, "hooks = 'later' is refused; allowed: one of background, await"),
         ({"preserve_system": "no"}, "preserve_system = 'no' is refused"),
-        ({"header_target": 0.3}, "unknown option header_target = 0.3; it was removed"),
         ({"recall_tool": "yes"}, "recall_tool = 'yes' is refused"),
         ({"summary_provider": "acme"}, "summary_provider needs summarizer = 'host'"),
         (

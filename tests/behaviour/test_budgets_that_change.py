@@ -48,15 +48,6 @@ async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for() 
         assert reason(context) == "budget_raised"
 
 
-async def test_messages_after_a_small_request_are_shown_by_the_room_of_their_own() -> None:
-    async with open_context(settings()) as context:
-        await filled(context, 3)
-        await view(context, 300)
-        for number in range(3, 100):
-            await context.add_message(said(number, 100))
-            assert (await view(context, 100_000))[-1] == said(number, 100)
-
-
 @pytest.mark.parametrize("smaller", [(300, 4_000), (500, 50_000)])
 async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(
     smaller: tuple[int, ...], tmp_path: Path
@@ -88,35 +79,6 @@ async def test_a_little_larger_budget_is_an_activation_where_the_newest_message_
         assert (await view(context, 10_000))[-1] != said(4, 4_300)
         assert ((await view(context, 14_000))[-1], reason(context)) == (said(4, 4_300), "budget_raised")
         assert ((await view(context, 10_000))[-1], reason(context)) == (said(4, 4_300), None)
-
-
-async def test_a_budget_that_wobbles_breaks_nothing() -> None:
-    async with open_context(settings()) as context:
-        await filled(context, 300, budget=10_000)
-        await context.compact()
-        activations, before = context.statistics().activations, await view(context, 10_000)
-        for step in range(40):
-            await context.add_message(said(step, 1))
-            after = await view(context, 10_000 + 75 * (-1) ** step * step)  # up to a third less, and more
-            assert prefix_problems(before, after) == []
-            before = after
-        assert context.statistics().activations == activations
-
-
-async def test_a_view_goes_on_while_its_budget_moves_by_small_steps() -> None:
-    """As one does that is learnt from what a provider counts."""
-    async with open_context(settings()) as context:
-        await filled(context, 120, budget=8_000)
-        before, activations = await view(context, 8_000), context.statistics().activations
-        assert activations > 0
-        for budget in (9_000, 10_500, 12_000, 14_000, 16_000):
-            await context.add_message(said(len(context), 10))
-            after = await view(context, budget)
-            assert (prefix_problems(before, after), reason(context)) == ([], None)
-            before = after
-        for budget in (20_000, 26_000, 34_000, 44_000):
-            await view(context, budget)
-        assert await view(context, 44_000) == await context.get_messages(), "far from where it began all is shown again"
 
 
 async def newest_of_a_fresh_session(log: list[Message], budget: int) -> Message:
@@ -178,37 +140,3 @@ async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: py
         caplog.clear()
         await context.get_messages_for_request(token_budget=least, tools=tools)
         assert not caplog.records
-
-
-@pytest.mark.parametrize("blocks", [300, 3_000])
-async def test_a_result_of_many_text_blocks_shows_as_much_as_one_of_one_text(blocks: int) -> None:
-    texts = [{"type": "text", "text": f"line {number} of the listing"} for number in range(blocks)]
-    call = {"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
-    calling = {"role": "assistant", "content": "", "tool_calls": [call]}
-    using = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "ls", "input": {}}]}
-    result = {"type": "tool_result", "tool_use_id": "c", "content": texts}
-    told = []
-    for shape in (
-        [calling, {"role": "tool", "tool_call_id": "c", "content": "\n".join(str(one["text"]) for one in texts)}],
-        [calling, {"role": "tool", "tool_call_id": "c", "content": texts}],
-        [using, {"role": "user", "content": [result]}],
-    ):
-        async with open_context(settings(max_tokens=3_000)) as context:
-            await context.set_messages([said(0, 1), *shape])
-            await context.get_messages_for_request()
-            assert context.last_view is not None
-            told.append(context.last_view.tokens)
-    assert 0.8 * told[0] < min(told)
-    assert max(told) < 1.3 * told[0]
-
-
-async def test_a_view_that_was_dropped_for_others_is_told_when_it_begins_differently() -> None:
-    async with open_context(settings(max_tokens=8_000)) as context:
-        await filled(context, 40, budget=8_000)
-        await context.compact()
-        covered = await view(context, 8_000)
-        for budget in (16_000, 32_000, 64_000, 128_000):
-            await view(context, budget)
-        again = await view(context, 8_000)
-        assert prefix_problems(covered, again)
-        assert reason(context) is not None

@@ -158,15 +158,6 @@ async def test_checkpoints_are_made_at_intervals():
         assert len(await context.list_checkpoints()) >= 4
 
 
-async def test_ephemeral_messages_are_no_part_of_a_checkpoint():
-    async with open_context(small(), count_tokens=count) as context:
-        await fill(context, LOG[:5])
-        await context.add_message({"role": "user", "content": "passing", "ephemeral": True})
-        mark = await context.checkpoint()
-        await context.restore(mark)
-        assert await context.get_messages() == LOG[:5]
-
-
 async def test_a_checkpoint_is_listed_found_by_its_name_and_forgotten():
     async with open_context(small(), count_tokens=count) as context:
         await fill(context, LOG[:5])
@@ -183,37 +174,6 @@ async def test_a_checkpoint_is_listed_found_by_its_name_and_forgotten():
         await context.delete_checkpoint(first)
         with pytest.raises(CheckpointNotFoundError):
             await context.restore(first)
-
-
-async def test_restore_and_appends_at_once_lose_nothing(tmp_path: Path):
-    async with open_context(small(store=tmp_path / "a.db"), count_tokens=count) as context:
-        await fill(context, LOG[:40])
-        mark = await context.checkpoint()
-        added = asyncio.gather(*(context.add_message(user(f"n{i}")) for i in range(30)))
-        back = await context.restore(mark)
-        await added
-        now = await context.get_messages()
-        assert now[:40] == LOG[:40]
-        await context.restore(back)
-        before = await context.get_messages()
-        assert before[:40] == LOG[:40]
-        assert sorted(m["content"] for m in now[40:] + before[40:]) == sorted(f"n{i}" for i in range(30))
-
-
-@pytest.mark.parametrize("turns", range(6))
-async def test_a_checkpoint_beside_a_cancelled_replacement_belongs_to_one_log(turns: int):
-    async with open_context(small(), count_tokens=count) as context:
-        await fill(context, LOG[:100])
-        replacing = asyncio.create_task(context.set_messages(LOG[200:290]))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        replacing.cancel()
-        await asyncio.gather(replacing, return_exceptions=True)
-        mark = await context.checkpoint()
-        log, view = await context.get_messages(), await context.get_messages_for_request()
-        await context.restore(mark)
-        assert await context.get_messages() == log
-        assert await context.get_messages_for_request() == view
 
 
 WRONG: list[tuple[Callable[[SummarizingContext], Any], type[Exception]]] = [

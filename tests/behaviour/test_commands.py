@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from summarizing_context import CommandResult, ContextClosedError, Settings, SummarizingContext, open_context
-from tests.laws.builders import call, count, result, session, user
+from summarizing_context import CommandResult, Settings, SummarizingContext, open_context
+from tests.laws.builders import count, session, user
 from tests.laws.judge import SMALL
 
 LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
@@ -90,47 +89,3 @@ async def test_what_is_wrong_with_a_command_is_told_not_raised(text: Any, says: 
         assert not result.ok
         assert says in result.text
         assert result.data["error"]
-
-
-async def test_what_may_not_be_written_is_told_and_a_closed_context_is_an_error(tmp_path: Any) -> None:
-    settings = Settings(store=tmp_path / "run.db")
-    async with open_context(settings) as context:
-        await context.add_message(user("Hello"))
-    async with open_context(settings, read_only=True) as context:
-        assert not (await run(context, "checkpoint")).ok
-        assert (await run(context, "status")).ok
-    with pytest.raises(ContextClosedError):
-        await context.handle_command("status")
-
-
-HOSTILE = (
-    "\x1b]52;c;cm0gLXJmIH4=\x07",
-    "\x1b[2J",
-    "\x9b31m",
-    "\x1b]8;;http://x\x07",
-    "\u202e",
-    "\x00\x08",
-    "\r",
-    "\u2028",
-)
-
-
-@pytest.mark.parametrize("seed", range(3))
-async def test_no_command_tells_a_terminal_what_to_do(seed: int) -> None:
-    rng = random.Random(seed)
-
-    def text(words: str) -> str:
-        return " ".join(f"{word}{rng.choice(HOSTILE)}" for word in (*words.split(), rng.choice(HOSTILE)))
-
-    async with open_context(Settings(max_tokens=2_000, token_counter="estimate")) as context:
-        await context.add_message(user(text("Never push findme to main.")))
-        for at in range(20):
-            await context.add_message(call("openai", (f"c{at}", text("bash"), {"command": text("make findme")})))
-            await context.add_message(result("openai", f"c{at}", text("Error: findme /src/a.py failed " * 20)))
-        await context.wait_idle()
-        await context.get_messages_for_request()
-        names = (await context.handle_command("/context help")).data["commands"]
-        asked = [f"{name} {more}" for name in names for more in ("", "findme", "0", "0-9 full", text("findme"))]
-        for command in [*asked, "pins", "checkpoints", text("nothing"), "/context " + text("search findme")]:
-            said = (await context.handle_command(command)).text
-            assert all(char.isprintable() or char == "\n" for char in said), command

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,21 +79,6 @@ async def test_compressing_never_makes_a_view_larger(seed: int, budget: int, ask
                 assert report.activated or (report.raw, report.kept) == (0, 0)
 
 
-async def test_compressing_leaves_only_the_newest_group_raw_however_little_that_is():
-    log = work(turns=30)
-    for budget in (1_500, 4_000, 100_000):
-        async with open_context(small(max_tokens=budget), count_tokens=count) as context:
-            await fill(context, log)
-            report = await context.compress(1.0)
-            view = await context.get_messages_for_request()
-            assert report.activated
-            raw = [message for message in view if message in log]
-            assert raw[-1] == log[-1]
-            assert (report.raw, report.kept) == (1, len(raw) - 1)
-            assert report.kept == 2  # the first request and the latest one, which are pinned
-            assert not (await context.compress(1.0)).activated  # there is no more to cover
-
-
 async def test_the_command_says_what_stays_and_why_or_that_nothing_was_done():
     async with open_context(small(max_tokens=20_000), count_tokens=count) as context:
         await fill(context, work())
@@ -121,39 +105,3 @@ async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share()
         kept = [message for message in view if message in covered and message["role"] in ("assistant", "tool")]
         assert 0 < sum(4 + sum(map(count, message_text_parts(message))) for message in kept) <= 800
         assert context.statistics().activations > 1
-
-
-async def test_only_the_newest_messages_stay_raw_when_asked():
-    async with open_context(small(max_tokens=8_000), count_tokens=count) as context:
-        judge = Judge(context, budget=8_000)
-        await judge.add(*(log := work()))
-        report = await context.summarize()
-        assert report.activated
-        view = await judge.view()
-        assert view[-10:] == log[-10:]
-        assert log[-11] not in view
-        assert not (await context.summarize()).activated  # no more are raw
-        assert (await context.summarize(keep_recent=3)).activated
-        assert log[-5] not in await judge.view()
-
-
-class Provider:
-    name = "acme"
-
-    def get_model_info(self) -> dict[str, Any]:
-        return {"id": "big", "context_window": 2_000, "max_output_tokens": 1}
-
-
-async def test_a_reopened_session_is_summarized_for_the_provider_of_its_last_request(tmp_path: Path):
-    settings = Settings(**SMALL, store=tmp_path / "run.db", safety_margin=0)
-    async with open_context(settings, count_tokens=count) as context:
-        await fill(context, work())
-        await context.get_messages_for_request(provider=Provider())
-    async with open_context(settings, count_tokens=count) as context:
-        assert context.budget().max_tokens == 1_999
-        report = await context.summarize(2)
-    assert report.activated
-    for read_only in (True, False):  # who only looks need not name the provider
-        async with open_context(settings, count_tokens=count, read_only=read_only) as context:
-            await context.get_messages_for_request(provider=None if read_only else Provider())
-            assert context.last_view.tokens == report.tokens_after

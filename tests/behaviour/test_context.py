@@ -160,29 +160,6 @@ async def test_another_event_loop_is_told_so():
             await anyio.to_thread.run_sync(lambda: asyncio.run(context.get_messages()))
 
 
-def test_outside_of_asyncio_opening_says_so():
-    async def main() -> None:
-        async with opened(small()):
-            raise AssertionError("opened")
-
-    def opened_by_a_stranger() -> str:
-        """What happens under a loop that is not asyncio's: such as trio, it only steps the coroutine."""
-        stranger = main()
-        with pytest.raises(WrongEventLoopError) as raised:
-            stranger.send(None)
-        return str(raised.value)
-
-    async def with_a_guest() -> str:
-        """Trio as a guest of asyncio: stepped in a callback of the loop, which is no task of it."""
-        told = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_soon(lambda: told.set_result(opened_by_a_stranger()))
-        return await told
-
-    for told in (opened_by_a_stranger(), asyncio.run(with_a_guest())):
-        assert "asyncio only" in told
-        assert "asyncio.run" in told
-
-
 # bad input
 
 

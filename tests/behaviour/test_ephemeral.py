@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from summarizing_context import Settings, open_context
-from tests.laws.builders import Message, call, count, result, system, user
+from tests.laws.builders import Message, call, count, result, user
 from tests.laws.checkers import tool_safe_problems
 
 pytestmark = pytest.mark.anyio
@@ -13,15 +13,6 @@ pytestmark = pytest.mark.anyio
 
 def reminder(number: int) -> Message:
     return {**user(f"reminder {number}: keep to the plan that we made"), "ephemeral": True}
-
-
-async def test_system_rows_that_come_behind_them_are_told_as_an_activation():
-    async with open_context(Settings(max_tokens=300), count_tokens=count) as context:
-        await context.add_message(reminder(1))
-        assert await context.get_messages_for_request() == [reminder(1)]
-        await context.add_message(system("Be brief."))
-        assert await context.get_messages_for_request() == [system("Be brief."), reminder(1)]
-        assert context.last_view.activation.reason == "system_changed"
 
 
 async def test_the_newest_of_very_many_is_shown_where_nothing_else_is():
@@ -49,16 +40,3 @@ async def test_the_newest_is_in_view_behind_a_call_in_flight_whose_result_comes_
         await context.add_message(result("openai", "c", "found"))
         assert tool_safe_problems(await context.get_messages_for_request()) == []
         assert context.statistics().repairs["stand_in_result"] == 2
-
-
-async def test_very_many_at_the_beginning_give_way_to_a_call_in_flight():
-    ids = [f"a{n}" for n in range(12)]
-    async with open_context(Settings(max_tokens=80), count_tokens=count) as context:
-        for number in range(40):
-            await context.add_message(reminder(number))
-        await context.add_message(call("openai", *((id, "read", {"path": id}) for id in ids)))
-        view = await context.get_messages_for_request()
-        assert view[-1]["role"] == "assistant"
-        await context.add_message(result("openai", "a0", "done"))
-        assert tool_safe_problems(await context.get_messages_for_request()) == []
-        assert context.last_view.tokens <= 80

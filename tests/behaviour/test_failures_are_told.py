@@ -231,33 +231,3 @@ async def test_a_reached_cap_is_warned_of_once_and_views_go_on(
     assert "max_calls_per_hour = 5" in warning
     assert "reached" in told.text
     assert "max_calls_per_hour = 5" in elsewhere
-
-
-async def test_a_refused_segment_does_not_end_the_merges_of_a_session(tmp_path: Path) -> None:
-    """Merges take an extract of it, under a key of its own; no session is given that extract as a model's summary."""
-
-    def reply(job: SummaryJob) -> str:
-        return "" if job.kind == "segment" and "[4]" in job.content else good(job)
-
-    async def merges_of(model: Model, session: str, store: str = "run.db") -> int:
-        now = [0.0]
-        settings = Settings(**SMALL, store=tmp_path / store, session_id=session)
-        async with open_context(settings, summarizer=model, clock=lambda: now[0]) as context:
-            for at in range(160):
-                now[0] += 60  # seconds, twice the pause after a refused reply
-                await context.add_message(said(at))
-                await context.get_messages_for_request()
-                await context.wait_idle(5)
-            shown = [node for node in context.explain() if node.rank > 0]
-            assert any(node.made_by == "model" and node.start <= 4 < node.stop for node in shown)
-        return len({job.range_hash for job in model.jobs if job.kind == "rollup"})
-
-    flawed = Model(reply)
-    merges = await merges_of(flawed, "flawed")
-    extracts = [job for job in flawed.jobs if job.kind == "rollup" and job.rank == 1 and job.start <= 4]
-    assert extracts
-    assert all("looked at part" in job.content for job in extracts), "the extract is among the children"
-    assert merges >= await merges_of(Model(good), "reference", "reference.db") > 4
-    well = Model(good)
-    await merges_of(well, "well")
-    assert [job for job in well.jobs if job.kind == "segment" and "[4]" in job.content], "the extract is no summary"

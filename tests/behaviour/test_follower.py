@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,21 +114,6 @@ async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(
                 history = edited(history, edits[number], number)
 
 
-async def test_ten_turns_activate_once_followed_or_set() -> None:
-    async with open_context(small()) as ours, open_context(small()) as each:
-        history = talk(20)
-        for number in range(10):
-            await ours.follow(history)
-            await each.set_messages(history)
-            before = ours.last_view.messages if ours.last_view else []
-            now, anew = await view_of(ours), await view_of(each)
-            assert now[: len(before)] == before
-            assert anew[-1] == now[-1] == history[-1]
-            history = [*history, assistant(f"Said {number}.")]
-        assert ours.statistics().activations == each.statistics().activations == 1
-        assert await ours.get_messages() == await each.get_messages()
-
-
 async def test_moved_cache_marks_and_a_single_text_block_are_no_difference() -> None:
     async with open_context(small()) as context:
         block = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
@@ -151,27 +135,6 @@ async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any) -> None:
             assert await context.get_messages() == talk(2)
 
 
-async def test_keys_of_any_characters_are_told_apart() -> None:
-    async with open_context(small()) as context:
-        known: list[str] = []
-        for key in ("1", "12", '"', "", "\ud800", "é", ",", '1","12'):
-            known.append(key)
-            history = [user(f"message {at}") for at in range(len(known))]
-            assert await context.follow(history, keys=known) == FollowReport(1, len(known) - 1, None)
-        for at, other in ((0, "11"), (3, "x"), (7, "1"), (4, "\udfff")):
-            keys = [*known[:at], other, *known[at + 1 :]]
-            assert (await context.follow(history, keys=keys)).replaced_from == at
-            assert (await context.follow(history, keys=known)).replaced_from == at
-
-
-async def test_a_prompt_given_apart_leads_the_log() -> None:
-    async with open_context(small()) as context:
-        for keys in (None, ["1"]):
-            await context.follow([user("a")], keys=keys, system="Be brief.")
-            assert await context.get_messages() == [system("Be brief."), user("a")]
-        assert (await context.follow([user("a")], keys=["1"], system="Be long.")).replaced_from == 0
-
-
 async def test_two_at_once_and_a_cancelled_one_add_nothing_twice() -> None:
     async with open_context(small()) as context:
         reports = await asyncio.gather(context.follow(talk(2)), context.follow(talk(2)))
@@ -184,34 +147,3 @@ async def test_two_at_once_and_a_cancelled_one_add_nothing_twice() -> None:
             await asyncio.gather(task, return_exceptions=True)
             await context.follow(talk(3 + turns))
             assert await context.get_messages() == talk(3 + turns)
-
-
-async def test_a_reopened_session_goes_on_and_keeps_critical_rows_and_pins(tmp_path: Path) -> None:
-    kept = small(store=str(tmp_path / "s.db"), session_id="s")
-    history = [*talk(6), {**user("Keep this."), "metadata": {"critical": True}}, *talk(6, "z")[2:]]
-    async with open_context(kept) as context:
-        await context.follow(history)
-        pin = await context.pin(7)
-        await context.get_messages_for_request()
-    async with open_context(kept) as context:
-        assert await context.follow([*history, user("New.")], keys=list(map(str, range(len(history) + 1)))) == (
-            1,
-            len(history),
-            None,
-        )
-        assert [one.id for one in context.pins()] == [pin]
-        await context.follow([*history[:-1], user("Other.")])
-        assert [one.id for one in context.pins()] == [pin]
-        assert "Keep this." in str(await view_of(context))
-
-
-async def test_ephemeral_rows_keep_their_places_and_are_followed_like_others() -> None:
-    passing = {**user("Now it is noon."), "metadata": {"ephemeral": True}}
-    async with open_context(small()) as context:
-        assert await context.follow([passing]) == FollowReport(1, 0, None)
-        grown = [passing, user("a"), passing, assistant("b")]
-        assert await context.follow(grown) == FollowReport(3, 1, None)
-        assert await context.get_messages() == grown
-        assert await context.follow(grown) == FollowReport(0, 4, None)
-        assert await context.follow([user("a"), assistant("b")]) == FollowReport(2, 0, 0)
-        assert await context.get_messages() == [user("a"), assistant("b")]

@@ -48,7 +48,6 @@ INVENTED = [
     "es dauerte 2.198 ms am Ende",
     "ポートは７７７７です",
     "all of it was done on 2031-07-19",
-    "all of it was done on April 9, 2026",
     "the run began at 15:45 as planned",
     "the ticket for it is HAT-4711",
     "the commit for it is 3f2a9c2",

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
-from tests.behaviour.test_bound_thinking import thoughts
 from tests.laws.builders import assistant, system, user
 
 pytestmark = pytest.mark.anyio
@@ -100,21 +99,6 @@ async def test_the_view_stays_up_to_the_difference(edit: Any, how: str):
         assert view[-1] == edited[-1]
 
 
-async def test_a_reminder_that_moves_with_each_request_costs_no_activation_of_its_own():
-    async with open_context(small()) as context, open_context(small()) as plain:
-        history = [system("Be brief."), user("Begin.")]
-        for number in range(40):
-            history += step(number)
-            await context.follow(with_reminder(history))
-            await plain.follow(history)
-            for one in (context, plain):
-                await one.wait_idle()
-                await one.get_messages_for_request()
-        assert plain.statistics().activations > 2
-        assert context.statistics().activations <= plain.statistics().activations + 1
-        assert "log_replaced" not in context.statistics().activations_by_reason
-
-
 STRATEGIES = pytest.mark.parametrize("strategy", ["hierarchical", "truncate"])
 
 
@@ -126,40 +110,6 @@ async def test_a_difference_in_what_the_view_covers_is_an_activation(strategy: s
         await context.follow([*history[:at], user("Something else."), *history[at + 1 :]])
         await context.get_messages_for_request()
         assert context.last_view.activation.reason == "log_replaced"
-
-
-async def test_a_rule_that_holds_again_is_shown_again():
-    """A covered rule was ended by a message that is taken back: the view is made anew, with the rule in it."""
-    async with open_context(small()) as context:
-        history: list[Any] = [user("Begin."), *step(0), *step(1, said="Always use port 9090.")]
-        for number in range(2, 19):
-            history += step(number, said="Always use port 8080." if number == 18 else "")
-            await context.follow(history)
-            await context.wait_idle()
-            await context.get_messages_for_request()
-        ended = {rule.quote: rule.ended_by for rule in context.standing_rules()}
-        assert ended["Always use port 9090."] is not None
-        start = next(at for at, row in enumerate(history) if "8080" in str(row["content"]))
-        assert 5 < covered(context) <= start
-        await context.follow([*history[:start], *step(20)])
-        view = await context.get_messages_for_request()
-        assert context.last_view.activation.reason == "log_replaced"
-        assert "9090" in str(view)
-
-
-async def test_thinking_that_was_signed_before_an_activation_stays_out_of_its_new_places():
-    async with open_context(small()) as context:
-        history = await grown(context)
-        await context.follow(turn_put_in(history))
-        await context.get_messages_for_request()
-        for number in range(50, 60):
-            history = [*turn_put_in(history), *step(number)]
-            await context.follow(history)
-            await context.wait_idle()
-            view = await context.get_messages_for_request()
-            newest = max(at for at, row in enumerate(view) if "Go on with" in str(row["content"]))
-            assert thoughts(view[newest:])
-        assert await context.get_messages() == history
 
 
 async def test_a_kept_view_outlives_the_process(tmp_path: Path):

@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.behaviour.strict import Row, refusals, results_of
 from tests.docs import documents
 from tests.docs.checkout import ROOT
+from tests.laws.builders import Message as Row
+from tests.laws.checkers import refusals
+from tests.laws.shapes import answered_ids
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs are forked")
 
@@ -44,7 +46,7 @@ class Provider:
                 return 400, {"error": {"message": "; ".join(problems), "type": "invalid_request_error"}}
             asked = max(at for at, row in enumerate(rows) if row["role"] == "user")
             message: Row = {"role": "assistant", "content": "It reads a file."}
-            if body.get("tools") and not any(map(results_of, rows[asked:])):
+            if body.get("tools") and not any(map(answered_ids, rows[asked:])):
                 message = {"role": "assistant", "content": None, "tool_calls": [self.call(), self.call()]}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         return 200, {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}

@@ -59,7 +59,7 @@ async def test_the_ledger_is_exact_after_any_number_of_activations():
         assert [fact.value for fact in context.ledger() if fact.kind == "constraint"] == ["Never touch vendor."]
 
 
-async def test_reading_ahead_and_reopening_change_nothing(tmp_path: Path):
+async def test_reopening_changes_nothing(tmp_path: Path):
     log, _ = work(2, 120)
     async with open_context(small(store=tmp_path / "a.db", start_at=0.0), count_tokens=count) as context:
         for message in log:

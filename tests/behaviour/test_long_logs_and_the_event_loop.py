@@ -61,23 +61,3 @@ async def test_restoring_a_long_log_holds_nobody_up(tmp_path: Path):
         await context.clear()
         assert await largest_share(context.restore(there)) < MOST
         assert await contents(context) == [message["content"] for message in history()]
-
-
-async def test_what_is_added_while_a_long_log_is_restored_comes_behind_it_or_goes_with_the_old_log(tmp_path: Path):
-    async with open_context(settings(tmp_path / "run.db")) as context:
-        await context.set_messages(history())
-        there = await context.checkpoint("there")
-        await context.clear()
-        restoring = asyncio.ensure_future(context.restore(there))
-        added = 0
-        while not restoring.done():
-            await context.add_message({"role": "user", "content": f"added {added}"})
-            added += 1
-        before = await restoring
-        known = await contents(context)
-        behind = sum(str(text).startswith("added") for text in known)
-        assert known == [message["content"] for message in history()] + known[LENGTH:]
-        with_the_old = next(one.seq for one in await context.list_checkpoints() if one.id == before)
-        assert (len(known), with_the_old + behind) == (LENGTH + behind, added)
-    async with open_context(settings(tmp_path / "run.db")) as again:
-        assert await contents(again) == known

@@ -1,11 +1,10 @@
-"""Many sessions on one file, in one process and in two: all adds are kept, whoever opens or closes meanwhile."""
+"""Many sessions on one file in one process: all adds are kept, whoever opens or closes meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sqlite3
-import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -14,12 +13,6 @@ from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 
 PATIENCE = 300  # seconds, for what takes a few
-
-OTHER_PROCESS = """
-import asyncio, sys
-from tests.behaviour.test_many_sessions_on_one_file import fill
-asyncio.run(fill(sys.argv[1], sys.argv[2], 30, 15))
-"""
 
 
 def settings(store: object, session: str) -> Settings:
@@ -64,37 +57,6 @@ async def test_sessions_of_one_file_and_loop_share_one_thread_however_the_file_i
     ):
         assert threading.active_count() == before + 1
     assert threading.active_count() == before
-
-
-def test_event_loops_in_several_threads_use_one_file(tmp_path: Path):
-    errors: list[BaseException] = []
-
-    def run(prefix: str) -> None:
-        try:
-            asyncio.run(fill(tmp_path / "run.db", prefix, 5, 10))
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=[f"t{number}-"]) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert errors == []
-    assert set(asyncio.run(lengths(tmp_path / "run.db")).values()) == {10}
-
-
-async def test_two_processes_with_many_sessions_each_lose_nothing(tmp_path: Path):
-    store = tmp_path / "run.db"
-    other = await asyncio.create_subprocess_exec(sys.executable, "-c", OTHER_PROCESS, str(store), "theirs")
-    try:
-        await asyncio.wait_for(asyncio.gather(fill(store, "ours", 30, 15), other.wait()), PATIENCE)
-    finally:
-        if other.returncode is None:
-            other.kill()
-            await other.wait()
-    assert other.returncode == 0
-    assert list((await lengths(store)).values()) == [15] * 60
 
 
 async def test_an_add_waits_while_another_process_has_the_file_locked_for_longer_than_seconds(tmp_path: Path):

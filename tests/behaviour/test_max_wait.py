@@ -63,21 +63,3 @@ async def test_every_activation_waits_until_no_stand_in_is_shown(ask: Ask, messa
         figures = context.statistics()
         assert (figures.activations, figures.stand_ins, figures.stand_ins_total) == (1, 0, 0)
         assert "model" in {node.made_by for node in context.explain()}
-
-
-@pytest.mark.parametrize(("ask", "messages", "settings"), ACTIVATIONS.values(), ids=ACTIVATIONS)
-async def test_by_default_none_waits_and_stand_ins_are_counted(ask: Ask, messages: int, settings: dict[str, Any]):
-    async with filled(messages, max_wait=0, **settings) as (context, _):
-        await ask(context)
-        figures = context.statistics()
-        assert figures.stand_ins_total == figures.stand_ins > 0
-
-
-async def test_what_needs_no_summary_does_not_wait_for_an_activation_that_does():
-    async with filled(40, max_messages=20) as (context, _):
-        waiting = asyncio.ensure_future(context.get_messages_for_request())
-        await turns()
-        await context.clear()
-        assert not waiting.done()
-        waiting.cancel()
-        assert await context.get_messages_for_request() == []

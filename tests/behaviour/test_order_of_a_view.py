@@ -30,15 +30,3 @@ async def test_the_first_request_stands_before_the_summaries_and_the_newest_mess
     assert longer == [*view, {"role": "assistant", "content": "Nothing there either."}]
     assert last is not None
     assert last.stable_prefix_messages == len(view)
-
-
-async def test_equal_messages_are_shown_as_they_came_and_once_where_they_are_covered() -> None:
-    go = {"role": "user", "content": "Light the lamp."}
-    async with open_context(Settings(max_tokens=2_500, token_counter="estimate")) as context:
-        await context.set_messages([go] * 26)
-        assert await context.get_messages_for_request() == [go] * 26
-        for step in range(60):
-            await context.add_message({"role": "assistant", "content": f"Step {step}: " + "nothing found " * 20})
-        view = await context.get_messages_for_request()
-    assert view[0] == go
-    assert view.count(go) == 1

@@ -16,7 +16,7 @@ from summarizing_context import (
     open_context,
 )
 from tests.laws.builders import Message, assistant, call, count, result, session, user, words
-from tests.laws.judge import SMALL, Judge
+from tests.laws.judge import SMALL
 
 LOG = session(7, 200, size=30)
 TAG = "<standing_rules>"
@@ -64,23 +64,6 @@ async def test_a_pinned_message_and_a_pinned_text_stay_until_they_are_unpinned()
             await context.unpin("p1")
 
 
-async def test_a_pin_changes_the_view_in_one_activation_and_keeps_all_laws():
-    async with open_context(small(), count_tokens=count) as context:
-        judge = Judge(context, budget=1_000)
-        await judge.add(*LOG[:80])
-        first = await judge.view()
-        await context.pin(next(at for at in range(4, 40) if LOG[at]["role"] == "user"))
-        await context.pin("Be brief.")
-        view = await judge.view()
-        assert view[: len(first)] != first
-        assert (context.last_view.activation.reason, context.last_view.activation.activated) == ("explicit", True)
-        await judge.view()
-        assert context.last_view.activation is None
-        await context.pin(len(LOG[:80]) - 1)  # in the tail as it is
-        await judge.view()
-        assert context.last_view.activation is None
-
-
 async def test_pins_survive_reopening_with_the_bytes_of_the_view(tmp_path: Path):
     settings = small(store=tmp_path / "a.db")
     async with open_context(settings, count_tokens=count) as context:
@@ -117,37 +100,6 @@ async def test_pins_go_along_with_checkpoints_and_forks(tmp_path: Path):
         assert [pin.text for pin in context.pins()] == ["one"]
         view = await context.get_messages_for_request()  # calls that were open get a stand-in behind it
         assert view[: len(then)] == then
-
-
-async def test_another_log_keeps_the_pins_whose_message_it_has(tmp_path: Path):
-    settings = small(store=tmp_path / "a.db")
-    async with open_context(settings) as context:
-        for message in LOG[:30]:
-            await context.add_message(message)
-        for what in (2, 20, "Be brief."):
-            await context.pin(what)
-        await context.set_messages([user("new first"), *LOG[:10]])
-        assert [(pin.index, pin.text) for pin in context.pins()] == [(3, None), (None, "Be brief.")]
-        await context.clear()
-        assert context.pins() == []
-    async with open_context(settings) as context:
-        assert context.pins() == []
-
-
-async def test_a_cleared_log_shows_no_pinned_text_any_more_nor_does_what_comes_then(tmp_path: Path):
-    settings = small(store=tmp_path / "a.db")
-    async with open_context(settings) as context:
-        await context.add_message(user("hello"))
-        await context.pin("Be brief.")
-        assert "Be brief." in str(await context.get_messages_for_request())
-        await context.clear()
-        assert (context.pins(), await context.get_messages_for_request()) == ([], [])
-        assert context.last_view is not None
-        assert context.last_view.activation is not None
-        await context.add_message(user("hello again"))
-        assert await context.get_messages_for_request() == [user("hello again")]
-    async with open_context(settings) as context:
-        assert await context.get_messages_for_request() == [user("hello again")]
 
 
 RULES = ("Never push to main.", "Always answer in French.", "Do not touch the vendor folder.")

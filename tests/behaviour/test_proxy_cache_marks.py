@@ -88,11 +88,10 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
     assert sum(record["changed"] for record in told["records"]) > 60
 
 
-async def test_a_view_is_marked_at_its_end_and_lawful_marks_of_the_client_stay():
+async def test_a_view_is_marked_at_its_header_and_its_end_beside_the_marks_of_the_prompt():
     fake = Fake()
     body = a_session(random.Random(1), steps=12)
     body["system"][-1]["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
-    body["messages"][1]["content"][0]["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
     body["messages"][-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
     async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
         async with httpx2.AsyncClient(trust_env=False, timeout=120) as client:
@@ -101,4 +100,4 @@ async def test_a_view_is_marked_at_its_end_and_lawful_marks_of_the_client_stay()
     sent = fake.seen[0]["body"]
     assert sent["system"] == body["system"]
     assert sent["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
-    assert marks_of(sent) == ["1h", "1h", "1h", "5m"]
+    assert marks_of(sent) == ["1h", "5m", "5m"]

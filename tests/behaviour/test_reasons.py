@@ -1,13 +1,10 @@
-"""Why a view begins differently: a test for each reason that a context gives; and usage that cannot be true."""
+"""Why a view begins differently: a test for each reason that a context gives."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from tests.laws.builders import session
@@ -21,14 +18,6 @@ class Clock:
 
     def now(self) -> float:
         return self.time
-
-
-class Provider:
-    def __init__(self, window: int, name: str = "house") -> None:
-        self.name, self.window = name, window
-
-    def get_model_info(self) -> dict[str, Any]:
-        return {"id": "m", "context_window": self.window}
 
 
 @asynccontextmanager
@@ -88,25 +77,3 @@ async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
             assert before.activations == context.statistics().activations - (told is not None)
             reasons.add(told)
     assert reasons >= {None, "high_water", "idle", "explicit", "restored"}, "the first begins with a memory"
-
-
-async def test_a_reopened_session_without_a_state_of_its_own_is_told(tmp_path: Path):
-    async with filled(store=tmp_path / "run.db"):
-        pass
-    async with filled(store=tmp_path / "run.db") as context:
-        assert await reason(context) is None
-        assert await reason(context, provider=Provider(BUDGET, "another")) == "provider_changed"
-    async with filled(store=tmp_path / "run.db", segment_target=390) as context:  # other cuts: no state fits
-        assert await reason(context) == "restored"
-        assert await reason(context) is None
-
-
-@pytest.mark.parametrize("silly", [1, 10**9, 10**30])
-async def test_usage_that_cannot_be_about_the_view_changes_no_budget(silly: int):
-    async with filled(max_tokens=100_000) as context:
-        await context.get_messages_for_request(provider=Provider(6_000))
-        before = context.last_view.tokens
-        await context.observe_usage(silly)
-        await context.get_messages_for_request(provider=Provider(6_000))
-        assert context.last_view.tokens == before
-        assert context.last_view.activation is None

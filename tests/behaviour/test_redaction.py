@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import random
 import re
 import threading
@@ -159,28 +158,6 @@ async def test_no_part_of_a_secret_leaves_by_any_way(seed: int):
     assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 20
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_no_part_of_a_secret_of_a_large_message_of_any_shape_leaves_or_is_logged(
-    seed: int, caplog: pytest.LogCaptureFixture
-):
-    pytest.importorskip("numpy")
-    dice, outside = random.Random(seed), Outside()
-    text = planted(dice, dice.randrange(200_000, 2_000_000), dice.randrange(2, 300))
-    settings = Settings(max_tokens=16_000, token_counter="estimate", start_at=0.0, summarize_thinking=True)
-    options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": Taking()}
-    with caplog.at_level(logging.DEBUG):
-        async with open_context(settings, **options) as context:
-            for message in (user("look"), *shaped(dice, text, 0), user("and now?"), assistant("seen")):
-                await context.add_message(message)
-            await context.get_messages_for_request()
-            await context.wait_idle()
-            await context.search("the build failed")
-            outside.heard += [*(node.text for node in context.summaries()), str(context.statistics()), caplog.text]
-    assert {"segment", "embedding"} <= set(outside.kinds)
-    assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 0
-    assert [text for text in outside.heard if MATERIAL.search(text)] == []
-
-
 SECRET_RULES = [
     f"Never print the key:\n{KEY}\nAlways keep it where it is.",
     f"Always deploy with {BEARER}. Never tell anybody.",
@@ -224,27 +201,6 @@ async def test_redact_never_runs_on_the_event_loop():
         await context.wait_idle()
     assert redact.threads
     assert threading.get_ident() not in redact.threads
-
-
-async def test_a_slow_function_holds_up_neither_the_loop_nor_the_end_of_a_session():
-    began, go_on = threading.Event(), threading.Event()
-
-    def slow(text: str) -> str:
-        if text != "a text":
-            began.set()
-            assert go_on.wait(60)
-        return text
-
-    outside = Outside()
-    try:
-        async with open_context(Settings(**SMALL), summarizer=outside, redact=slow) as context:
-            for message in log(random.Random(1), [60_000] * 2):
-                await context.add_message(message)
-            await anyio.to_thread.run_sync(began.wait)
-            assert await context.get_messages_for_request()
-        assert outside.kinds == []
-    finally:
-        go_on.set()
 
 
 @pytest.mark.parametrize("failure", [ValueError(KEY), 5])

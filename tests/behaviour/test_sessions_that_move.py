@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.testing import ScriptedSummarizer
 from tests import postgres_server
-
-Place = Callable[[str], str]
 
 
 @pytest.fixture(params=["sqlite to sqlite", "sqlite to postgres", "postgres to sqlite"])
@@ -132,15 +129,3 @@ def test_what_is_no_whole_export_is_refused_with_its_line(
     path.write_text(spoil(path.read_text()))
     assert main(["sessions", "import", str(path), "--store", str(tmp_path / "b.db")]) == 2
     assert "all.jsonl:1: this is no whole session" in " ".join(capsys.readouterr().err.split())
-
-
-def test_a_message_that_was_changed_in_the_file_is_read_anew(tmp_path: Path):
-    source, target, path = str(tmp_path / "a.db"), str(tmp_path / "b.db"), tmp_path / "all.jsonl"
-    anyio.run(filled, source, 2)
-    assert main(["sessions", "export", "s1", "--store", source, "--out", str(path)]) == 0
-    document = json.loads(path.read_text())
-    document["messages"][1][0]["content"] = "Something shorter."
-    path.write_text(json.dumps(document))
-    assert main(["sessions", "import", str(path), "--store", target]) == 0
-    shown, _ = anyio.run(view, target)
-    assert "Something shorter." in str(shown)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from summarizing_context import (
-    BudgetError,
     Settings,
     SettingsError,
     SummarizingContext,
@@ -70,47 +68,6 @@ async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: s
             assert view.fixed_tokens >= beside
             assert view.tokens + view.fixed_tokens <= 4_000
         assert context.statistics().activations > 0
-
-
-async def test_other_tools_change_no_view_unless_they_take_the_room_that_it_needs() -> None:
-    async with open_context(SMALL, count_tokens=count) as context:
-        await talk(context, 0, 28)
-        last: list[Any] = []
-        for number in (2, 0, 5, 3, 4):
-            view = await context.get_messages_for_request(tools=tools(number))
-            assert view[: len(last)] == last
-            last = view
-        assert context.statistics().activations == 0
-        await context.get_messages_for_request(tools=tools(35))
-        assert dict(context.statistics().activations_by_reason) == {"budget_lowered": 1}
-
-
-async def test_what_is_asked_between_requests_goes_by_the_tools_of_the_last_one() -> None:
-    async with open_context(SMALL, count_tokens=count) as context:
-        await talk(context, 0, 22)
-        await context.get_messages_for_request()
-        assert not await context.should_compact()
-        bare = context.budget().used_tokens
-        await context.get_messages_for_request(tools=tools(20))
-        beside = context.last_view.fixed_tokens
-        assert context.budget().used_tokens == bare + beside
-        await talk(context, 25, 12)
-        assert await context.should_compact()
-        report = await context.compact()
-        assert report.activated
-        assert report.tokens_after > beside
-        assert not await context.should_compact()
-
-
-async def test_tools_without_room_are_named_and_counted() -> None:
-    async with open_context(SMALL, count_tokens=count) as context:
-        await context.add_message({"role": "user", "content": "hello"})
-        with pytest.raises(BudgetError, match=r"no leading system rows, \d+ tokens of tools") as caught:
-            await context.get_messages_for_request(500, tools=tools(30))
-        assert caught.value.required_tokens == 40 + sum(
-            count(json.dumps(tool, sort_keys=True, separators=(",", ":"))) for tool in tools(30)
-        )
-        assert await context.get_messages_for_request(500)
 
 
 async def test_what_a_provider_reports_is_held_against_all_that_was_sent() -> None:

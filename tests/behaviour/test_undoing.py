@@ -14,7 +14,7 @@ import pytest
 from summarizing_context import Settings, SummarizingContext, UndoError, open_context
 from summarizing_context.cli import main
 from summarizing_context.errors import ContextClosedError, StoreReadOnlyError
-from tests.laws.builders import assistant, count, session, user, words
+from tests.laws.builders import count, session, user, words
 from tests.laws.checkers import goes_on
 from tests.laws.judge import SMALL
 from tests.laws.summarizers import Counting
@@ -87,47 +87,8 @@ async def test_an_undo_brings_back_the_view_of_before() -> None:
         assert context.statistics().activations_by_reason == {"high_water": 3, "restored": 1}
 
 
-async def test_the_view_of_before_stays_until_it_needs_another_activation() -> None:
-    async with opened() as context:
-        before, _, message = await until_activated(context, 8)
-        await context.undo_activation()
-        assert not await context.should_compact()
-        view, grown = [*before, message], 0
-        for number in range(60):
-            await context.add_message(user(f"Go on with {number}. " + words_of(number)))
-            await context.wait_idle()
-            longer = await context.get_messages_for_request()
-            if len(context.activations()) > 2:
-                break
-            assert longer[: len(view)] == view
-            view, grown = longer, grown + 1
-        assert grown > 3
-        assert len(context.activations()) == 3, "the next need covers the past again"
-        assert not context.activations()[-1].is_undone
-
-
 def words_of(seed: int) -> str:
     return words(random.Random(seed), 12)
-
-
-async def test_several_are_undone_one_after_the_other_and_then_none_is_left() -> None:
-    async with opened() as context:
-        await context.add_message(user("Begin. " + words_of(1)))
-        for number in range(30):
-            await context.add_message(assistant(words_of(number)))
-            await context.add_message(user(words_of(99 + number)))
-        whole = await context.get_messages_for_request()
-        await context.summarize(30)
-        some = await context.get_messages_for_request()
-        await context.summarize(10)
-        await context.undo_activation()
-        assert await context.get_messages_for_request() == some
-        await context.undo_activation()
-        assert await context.get_messages_for_request() == whole
-        with pytest.raises(UndoError, match="no activation to undo"):
-            await context.undo_activation()
-        report = await context.compact()
-        assert report.activated
 
 
 async def test_an_undo_outlives_the_process(tmp_path: Path) -> None:
@@ -186,20 +147,3 @@ async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path)
 async def undo_times(context: SummarizingContext, times: int) -> None:
     for _ in range(times):
         await context.undo_activation()
-
-
-async def test_the_slash_commands_list_and_undo() -> None:
-    async with opened() as context:
-        assert "No activations yet" in (await context.handle_command("/context activations")).text
-        await until_activated(context, 12)
-        listed = await context.handle_command("/context activations")
-        assert "nearly full" in listed.text
-        assert listed.data["activations"][0]["number"] == 1
-        undone = await context.handle_command("/context undo")
-        assert undone.ok
-        assert undone.data["undid"] == 1
-        told = (await context.handle_command("/context activations")).text
-        assert "undo of 1" in told
-        assert "nearly full, undone" in told
-        refused = await context.handle_command("/context undo")
-        assert not refused.ok

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from collections.abc import Callable
 from typing import Any
@@ -128,23 +127,6 @@ async def test_of_keys_that_are_neighbours_no_part_leaves_the_process(shape: str
     heard = await told(SHAPES[shape](FIRST, SECOND, THIRD))
     assert not [text for text in heard if PART.search(text)]
     assert any("[key]" in text for text in heard)
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_of_keys_cut_anywhere_beside_whole_ones_no_part_leaves_the_process(seed: int):
-    """As a stream leaves them: the rest of a key begins the next block, and another key follows it."""
-    dice = random.Random(seed)
-    sent: Messages = []
-    for _ in range(30):
-        pieces: list[str] = []
-        for key in dice.choices((FIRST, SECOND, THIRD), k=dice.randrange(2, 5)):
-            cut = dice.choice((len(key), dice.randrange(3, len(key))))
-            pieces += [piece for piece in (key[:cut], key[cut:]) if piece]
-            pieces += dice.choice(([], [], [" and then "], ["", ""]))
-        words = dice.choice(("", "as I said "))
-        sent += texts(*[words + pieces[0], *pieces[1:]])
-    heard = await told(sent)
-    assert not [text for text in heard if PART.search(text)]
 
 
 async def test_what_is_no_key_is_sent_as_it_is_beside_keys():

@@ -94,7 +94,7 @@ def test_a_recording_is_replayed_with_tables_and_reports(run: Runner, checkout: 
     assert ran.status == 0
     assert max(map(len, ran.out.splitlines()[:-1])) <= 80
     assert "For 2 of 3 views the answers belong to exactly this view." in ran.out
-    assert "No answers are recorded for (1): heating tail." in ran.out
+    assert "Others: heating tail: not read." in ran.out
     report = json.loads((checkout / "eval-report" / "report.json").read_text())
     assert report["arms"]["ours"]["score"]["points"] == 4
     assert [shown["question"]["id"] for shown in report["questions"]] == ["q1", "q2", "q3", "q4", "q5"]

@@ -83,7 +83,7 @@ def test_ctrl_c_in_an_import_shows_what_is_in_the_store_and_a_second_run_goes_on
             signal.raise_signal(signal.SIGINT)
         return read(path, format=format)
 
-    monkeypatch.setattr("summarizing_context.transcripts.read", stopped)
+    monkeypatch.setattr("summarizing_context.evaluation.retention.read", stopped)
     store = tmp_path / "logs.db"
     ran = run("import", tmp_path, "--store", store, "--json", "-")
     assert (ran.status, [row["session_id"] for row in ran.document["sessions"]]) == (130, ["a"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from functools import partial
 from pathlib import Path
@@ -11,12 +10,8 @@ from urllib.parse import quote
 import anyio
 import pytest
 from cli.commands import Runner, says
-from hypothesis import given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
 
 from summarizing_context.assembly import open_context
-from summarizing_context.cli import output
 from summarizing_context.settings.values import Settings
 from tests.laws.builders import call, result
 
@@ -28,9 +23,6 @@ ESCAPES = (
     "\x1b]8;;http://evil.example\x07",
     "\u202e\u2066\x00\x08\r",
 )
-HOSTILE = st.lists(st.sampled_from((*MARKUP, *ESCAPES, "shop", "\n", "\t", "\u200b")), min_size=1, max_size=6).map(
-    "".join
-)
 OURS = re.compile(r"\x1b\[[0-9;]*m")  # colours that the tables themselves use
 BLINKING = re.compile(r"\x1b\[(?:\d+;)*5(?:;\d+)*m")
 ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066]")
@@ -39,24 +31,6 @@ ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066]")
 def assert_inert(shown: str) -> None:
     assert not BLINKING.search(shown)
     assert not ACTED_UPON.search(OURS.sub("", shown))
-
-
-@given(st.lists(HOSTILE, min_size=1, max_size=3), st.booleans())
-@examples(max_examples=150, deadline=None)
-def test_every_way_of_printing_shows_markup_and_escapes_as_text(texts, to_terminal):
-    console = output.screen()
-    console.file, console._force_terminal = io.StringIO(), to_terminal
-    made = output.table(f"Title {texts[0]}", texts[-1], "#" + texts[0], wide=texts[-1])
-    made.add_row(*(texts * 2)[:2])
-    console.print(made)
-    console.print(output.facts(texts[0], [(text, text, text) for text in texts]))
-    for text in texts:
-        console.print(text)
-        console.print(text, style="dim", soft_wrap=True)
-    shown = console.file.getvalue()
-    assert_inert(shown)
-    for mark in (mark for mark in MARKUP if texts[0] == mark):
-        assert mark in shown
 
 
 @pytest.fixture(scope="module")

@@ -55,8 +55,8 @@ prompts render segment {log} --format codxe                   | codex
 prompts render focus {log}                                    | --topic
 prompts render segment --session s1                           | --store
 prompts list --prompts {none}                                 | is not a folder
-prompts check --prompts {mine}                                | holds no prompt
-eval run                                                      | nothing is named
+prompts check --prompts {mine}                                | is not a folder that holds a prompt
+eval run                                                      | give one of
 eval run --cases x.jsonl --dataset locomo y                   | give one of
 eval run --cases {none}                                       | no such file
 eval run --cases one.jsonl two.jsonl                          | give one of

@@ -36,7 +36,7 @@ class Backend(Protocol):
 
 def make_postgres_store(path: str | Path, **options: Any) -> OpenableStore:
     """A store in a schema of its own for each path, on the server that the fixture `backend` has started."""
-    from summarizing_context.stores.postgres.store import PostgresStore
+    from summarizing_context.contrib.postgres.store import PostgresStore
 
     return PostgresStore(postgres_server.address_for(path), **options)
 

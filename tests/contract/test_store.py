@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SessionInUseError, StoreError, WrongEventLoopError
-from summarizing_context.stores.base import Place, Store, StoredEntry, StoredFailure, StoredSession
+from summarizing_context.stores.base import Place, Store, StoredEntry
 from tests.contract.store_builders import (
     entries,
     entry,
@@ -23,19 +23,12 @@ from tests.contract.store_builders import (
     numbered,
     opened,
     summary,
-    texts,
 )
 
 pytestmark = pytest.mark.usefixtures("backend")
 
 
 # Sessions and logs
-
-
-async def test_a_claim_creates_an_empty_session_of_its_project(where):
-    async with opened(where) as store:
-        await store.claim("s", project="p")
-        assert await store.load("s") == StoredSession("s", "p", [], [])
 
 
 async def test_entries_come_back_in_order_and_byte_for_byte(where):
@@ -53,16 +46,6 @@ async def test_logs_of_sessions_are_apart(where):
         await asyncio.gather(*(store.append(name, entries(name + str(i)), nothing) for i in range(3) for name in "ab"))
         assert await log_of(store, "a") == ["a0", "a1", "a2"]
         assert await log_of(store, "b") == ["b0", "b1", "b2"]
-
-
-async def test_a_session_must_be_claimed_before_it_is_written_to(where):
-    async with opened(where) as store:
-        with pytest.raises(StoreError, match="claim it first"):
-            await store.append("s", [entry("x")], nothing)
-        with pytest.raises(StoreError, match="claim it first"):
-            await store.replace("s", 0, [], nothing)
-        with pytest.raises(StoreError, match="claim it first"):
-            await store.save_activation("s", "p", b"")
 
 
 async def test_a_session_has_one_writer(where):
@@ -94,20 +77,6 @@ async def test_sessions_are_listed_with_the_newest_change_first(where):
 # Queueing, callbacks and cancellation
 
 
-async def test_many_tasks_see_the_order_of_the_log_in_their_callbacks(where):
-    called: list[str] = []
-
-    async def add(store: Store, name: str) -> None:
-        for i in range(20):
-            text = f"{name}-{i}"
-            await store.append("s", [entry(text)], lambda text=text: called.append(text))
-
-    async with opened(where, "s") as store:
-        await asyncio.gather(*(add(store, str(n)) for n in range(64)))
-        assert len(called) == 64 * 20
-        assert await log_of(store) == called
-
-
 async def test_a_refused_entry_fails_alone_and_without_a_callback(where):
     called: list[str] = []
     good, bad = entry("good"), StoredEntry(["not", "bytes"], b"")  # type: ignore[arg-type]
@@ -130,18 +99,6 @@ async def test_an_error_does_not_repeat_what_was_to_be_kept(where):
                 await store.append("s", [StoredEntry(b"", b""), StoredEntry(bad, b"")], nothing)  # type: ignore[arg-type]
             assert "secret" not in f"{raised.value} {raised.value.__cause__!r}"
         assert await log_of(store) == []
-
-
-async def test_a_callback_that_raises_spoils_nothing_for_others(where):
-    def broken() -> None:
-        raise RuntimeError("the caller's own fault")
-
-    async with opened(where, "s") as store:
-        first, second = store.append("s", [entry("a")], broken), store.append("s", [entry("b")], nothing)
-        with pytest.raises(RuntimeError, match="own fault"):
-            await first
-        await second
-        assert await log_of(store) == ["a", "b"]
 
 
 @pytest.mark.parametrize("turns", range(4))
@@ -167,32 +124,7 @@ async def test_a_cancelled_write_has_happened_in_both_places_or_in_neither(where
         assert called == (["done"] if happened else [])
 
 
-@pytest.mark.parametrize("turns", range(4))
-async def test_a_cancelled_save_keeps_a_whole_summary_or_none(where, turns):
-    async with opened(where, "s") as store:
-        task = asyncio.get_running_loop().create_task(store.save_summary("s", key(1), summary("whole")))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        found = await store.find_summaries("other", [key(1)])
-        assert found == ({key(1): summary("whole")} if turns else {})
-        assert (await store.sessions())[0].summaries == len(found)
-
-
 # Replacing
-
-
-async def test_replace_keeps_a_prefix_and_forgets_the_activation_states(where):
-    async with opened(where, "s") as store:
-        await store.append("s", entries("a", "b", "c"), nothing)
-        await store.save_activation("s", "p", b"state")
-        await store.replace("s", 2, entries("x", "y"), nothing)
-        loaded = await store.load("s")
-        assert texts(loaded) == ["a", "b", "x", "y"]
-        assert loaded.activations == []
-        await store.append("s", entries("z"), nothing)
-        assert await log_of(store) == ["a", "b", "x", "y", "z"]
 
 
 steps = st.lists(st.tuples(st.none() | st.integers(0, 30), st.integers(0, 4)), max_size=25)
@@ -244,17 +176,6 @@ async def test_the_budget_of_the_last_request_is_listed_with_its_session_and_a_f
             "t": None,
             "fork": 16_000,
         }
-
-
-async def test_the_last_failure_is_kept_with_its_time_and_failed_summaries_add_up(where):
-    async with opened(where, "s", "t") as store:
-        await store.save_failure("s", StoredFailure(2, "no route", "2026-11-27T01:00:00+00:00"))
-        await store.save_failure("s", StoredFailure(1, "a wrong key", "2026-11-27T02:00:00+00:00"))
-        assert (await store.load("s")).failure == (3, "a wrong key", "2026-11-27T02:00:00+00:00")
-        listed = {
-            info.session_id: (info.failed, info.last_error, info.last_error_at) for info in await store.sessions()
-        }
-        assert listed == {"s": (3, "a wrong key", "2026-11-27T02:00:00+00:00"), "t": (0, None, None)}
 
 
 async def test_the_first_summary_of_a_key_wins_and_is_returned(where):

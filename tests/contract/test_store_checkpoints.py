@@ -6,7 +6,7 @@ import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError
 from summarizing_context.stores.base import Place, StoredProviderView
-from tests.contract.store_builders import bytes_beside, entries, log_of, nothing, numbered, opened, sql, texts
+from tests.contract.store_builders import bytes_beside, entries, log_of, nothing, numbered, opened, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
 SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
@@ -74,21 +74,3 @@ async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(tmp_pat
         assert not any(b"SECRET" in data for data in bytes_beside(path).values())
         with pytest.raises(CheckpointNotFoundError):
             await store.checkpoints.load("s", made.id)
-
-
-async def test_a_checkpoint_of_a_fork_keeps_its_log_when_the_origin_is_deleted(tmp_path):
-    path = tmp_path / "run.db"
-    async with opened(path, "s") as store:
-        await store.append("s", numbered(6), nothing)
-        first = await store.checkpoints.save("s", None, Place(0, 4), SHOWN)
-        await store.checkpoints.fork("s", first.id, "fork")
-        await store.claim("fork")
-        kept = await store.checkpoints.save("fork", None, Place(0, 3), SHOWN)
-        await store.replace("fork", 1, entries("own"), nothing)
-        await store.delete_session("s")
-        assert texts(await store.checkpoints.load("fork", kept.id)) == ["m0", "m1", "m2"]
-        assert await store.checkpoints.listed("s") == []
-        await store.delete_session("fork")
-    with sql(path) as connection:
-        for table in ("entries", "branches", "checkpoints"):
-            assert connection.execute(f"select count(*) from {table}").fetchone() == (0,)

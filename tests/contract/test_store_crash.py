@@ -15,9 +15,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from summarizing_context.contrib.postgres.address import read_address
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession, SummaryKey
-from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.contract import store_builders
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
@@ -136,8 +136,9 @@ def states(session: StoredSession) -> list[int]:
     after_acks(1, 10, 333),
     in_write(50_000, 70_001, 123_456, 300_000, 4_200_000),
     postgres=[
-        in_statement("select commit_appends", 17),
-        answered("select commit_appends", 2),
+        in_statement("insert into entries", 17),
+        answered("update sessions", 2),
+        answered("commit", 9),
         after_acks(100),
     ],
 )
@@ -260,8 +261,8 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
     in_statement("commit", 9),
     in_write(300_000),
     postgres=[
-        in_statement("select commit_appends", 2),
-        in_statement("with recursive needed", 2),  # while purging
+        in_statement("insert into words", 2),
+        in_statement("with cut", 2),  # while purging
         answered("commit", 9),
     ],
 )

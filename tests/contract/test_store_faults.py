@@ -1,15 +1,9 @@
-"""Files that are damaged, foreign, newer, locked, full or not writable: a typed error, and nothing lost."""
+"""Files that are damaged, foreign, newer or full, and those only read: a typed error, and nothing lost."""
 
 from __future__ import annotations
 
 import os
-import resource
 import stat
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -19,11 +13,9 @@ from summarizing_context.errors import (
     StoreCorruptError,
     StoreError,
     StoreFullError,
-    StoreLockedError,
     StoreReadOnlyError,
     StoreVersionError,
 )
-from summarizing_context.stores.base import Scope, StoredEntry
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import (
     bytes_beside,
@@ -36,8 +28,6 @@ from tests.contract.store_builders import (
     sql,
     summary,
 )
-
-CHILD = Path(__file__).with_name("store_child.py")
 
 
 @pytest.fixture
@@ -143,25 +133,6 @@ async def test_a_file_of_another_version_is_refused_with_the_advice_what_to_do(p
 # Locked
 
 
-async def test_a_locked_file_fails_the_write_and_nothing_else(path):
-    called: list[str] = []
-    async with opened(path, "s", busy_timeout=0.05) as store:
-        with sql(path) as other:
-            other.execute("begin immediate")
-            waiting = [store.append("s", entries(text), lambda: called.append("early")) for text in "abc"]
-            for one in waiting:
-                with pytest.raises(StoreLockedError, match="locked; end it or try again"):
-                    await one
-            assert await log_of(store) == []
-            with pytest.raises(StoreLockedError):
-                await store.claim("t")
-            other.execute("rollback")
-        await store.append("s", entries("d"), lambda: called.append("done"))
-        await store.claim("t")
-        assert await log_of(store) == ["d"]
-    assert called == ["done"]
-
-
 async def test_closing_does_not_wait_for_a_locked_file(path):
     store = SqliteStore(path, busy_timeout=60.0)
     await store.open()
@@ -192,28 +163,6 @@ async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(
     assert called == [0, 2, 3]
 
 
-async def test_a_file_that_may_not_grow_is_as_a_full_disk_and_all_in_it_is_found(path):
-    async with opened(path, "s") as store:
-        await store.append("s", [StoredEntry(b'{"role":"user","content":"a tulip"}', b"")], nothing)
-        with no_file_beyond(100_000), pytest.raises(StoreFullError, match="a quota or a limit"):
-            await store.append("s", entries("z" * 200_000), nothing)
-        await store.append("s", [StoredEntry(b'{"role":"user","content":"another tulip"}', b"")], nothing)
-        with no_file_beyond(1):
-            assert len(await store.index.find(["tulip"], Scope("s", "s"), 5)) == 2
-        assert len(await log_of(store)) == 2
-
-
-@contextmanager
-def no_file_beyond(size: int) -> Iterator[None]:
-    """As with a quota: no file may grow beyond so many bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 # Reading only, and not writable
 
 
@@ -240,63 +189,6 @@ async def test_reading_only_shows_all_and_refuses_every_write(path):
             with pytest.raises(StoreReadOnlyError, match="read_only"):
                 await write()
     assert bytes_beside(path) == before
-
-
-async def test_readers_see_what_a_writer_adds_later(path):
-    await written(path)
-    async with opened(path, read_only=True) as reader:
-        async with opened(path, "s") as writer:
-            await writer.append("s", entries("later"), nothing)
-            assert await log_of(reader) == ["m0", "m1", "m2", "later"]
-            assert (await reader.sessions())[0].writer_pid == os.getpid()
-        assert await log_of(reader) == ["m0", "m1", "m2", "later"]
-        assert (await reader.sessions())[0].writer_pid is None
-    assert os.listdir(path.parent) == ["run.db"]
-
-
-@contextmanager
-def refusing_writes(*paths: Path) -> Iterator[None]:
-    """Take the right to write away from everyone but root."""
-    modes = [(path, stat.S_IMODE(path.stat().st_mode)) for path in paths]
-    for path, mode in modes:
-        path.chmod((mode | 0o555 if path.is_dir() else mode | 0o444) & ~0o222)
-    try:
-        yield
-    finally:
-        for path, mode in modes:
-            path.chmod(mode)
-
-
-@pytest.mark.skipif(not hasattr(os, "setuid"), reason="needs users")
-@pytest.mark.parametrize("which", ["file", "folder", "missing"])
-async def test_what_may_not_be_written_is_refused_at_opening(path, which, open_to_all):
-    path = open_to_all / "run.db"
-    if which != "missing":
-        await written(path)
-        path.chmod(0o666)
-    with refusing_writes(path if which == "file" else open_to_all):
-        before = bytes_beside(path)
-        outcome = as_somebody("open", path)
-        assert outcome.startswith("StoreReadOnlyError"), outcome
-        assert "permissions" in outcome
-        if which != "missing":
-            assert as_somebody("read", path) == "m0 m1 m2"
-        assert bytes_beside(path) == before
-
-
-@pytest.fixture
-def open_to_all() -> Iterator[Path]:
-    """A folder that any user may reach; the usual temporary folders are private."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o777)
-        yield folder
-
-
-def as_somebody(*arguments: object) -> str:
-    """What the child says when it does this without root's rights."""
-    command = [sys.executable, str(CHILD), "unprivileged", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.strip()
 
 
 # Privacy of files

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, StoreError, open_context
-from tests.contract.store_builders import make_store
+from summarizing_context import SessionInUseError, Settings, SettingsError, StoreError, open_context
+from tests.contract.store_builders import make_store, opened
 from tests.laws.builders import assistant, user
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -53,6 +53,22 @@ async def test_a_given_store_is_closed_also_when_the_context_does_not_open():
                 pass
         with pytest.raises(StoreError, match="closed"):
             await store.sessions()
+
+
+async def test_a_given_store_is_closed_once(tmp_path: Path):
+    closed = []
+
+    async def close() -> None:
+        closed.append(store)
+        await type(store).close(store)
+
+    async with opened(tmp_path / "run.db", "s"):
+        store = await open_store(tmp_path / "run.db")
+        store.close = close
+        with pytest.raises(SessionInUseError):
+            async with open_context(SETTINGS, store=store):
+                pass
+    assert closed == [store]
 
 
 async def test_a_path_in_place_of_a_store_is_refused():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.stores.base import Match, Place, Scope, SessionStore, StoredEntry
-from tests.contract.store_builders import bytes_beside, check_index, key, nothing, opened, summary
+from tests.contract.store_builders import check_index, key, nothing, opened, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -95,58 +95,11 @@ async def test_summaries_are_found_with_the_messages_they_stand_for(path):
         assert await found(store, "tulip") == []
 
 
-async def test_half_a_character_in_a_summary_is_no_hindrance(path):
-    async with opened(path, "s") as store:
-        await store.append("s", say("rose"), nothing)
-        await store.save_summary("s", key(1), summary("a tulip \ud83c here"), {key(1): (0, 1)})
-        assert [match.kind for match in await found(store, "tulip")] == ["summary"]
-    async with opened(path, "s") as store:
-        await store.delete_session("s")
-        assert await found(store, "tulip", Scope(None)) == []
-    check_index(path)
-
-
-async def test_deleted_words_are_nowhere_in_the_file(path):
-    async with opened(path, "s", "other") as store:
-        await store.append("s", say("the password is xyzzy-seven", "kept by none"), nothing)
-        await store.append("other", say("plain words stay"), nothing)
-        await store.save_summary("s", key(1), summary("plugh"), {key(1): (0, 2)})
-        assert len(await found(store, "xyzzy plugh")) == 2
-        await store.delete_session("s")
-        assert await found(store, "xyzzy plugh", Scope(None)) == []
-        assert await places(store, "stay", Scope(None)) == [("other", 0)]
-        assert not any(word in data for data in bytes_beside(path).values() for word in (b"xyzzy", b"plugh"))
-    check_index(path)
-
-
-async def test_purged_words_are_nowhere_in_the_file_and_their_places_are_used_again(path):
-    async with opened(path, "s") as store:
-        await store.append("s", say("one", "xyzzy", "two"), nothing)
-        await store.save_summary("s", key(1), summary("plugh"), {key(1): (0, 2)})
-        await found(store, "one")
-        await store.replace("s", 1, say("three"), nothing)
-        await store.purge()
-        assert not any(word in data for data in bytes_beside(path).values() for word in (b"xyzzy", b"plugh"))
-        await store.append("s", say("four"), nothing)
-        assert await places(store, "one two three four xyzzy") == [("s", 0), ("s", 1), ("s", 2)]
-    check_index(path)
-
-
 async def test_scripts_without_spaces_are_found_by_a_word_within(path):
     async with opened(path, "s") as store:
         await store.append("s", say("数据库迁移失败了"), nothing)
         assert await places(store, "迁移") == [("s", 0)]
         assert await places(store, "移迁") == []
-
-
-async def test_common_words_alone_find_the_newest_that_hold_them_all(path):
-    texts = [f"common words everywhere {'and rare' if at % 7 == 0 else ''}" for at in range(6_000)]
-    async with opened(path, "s", "small") as store:
-        await store.append("s", say(*texts), nothing)
-        await store.append("small", say("other", "common"), nothing)
-        assert {match.start % 7 for match in await found(store, "rare common")} == {0}
-        assert len(await found(store, "common everywhere")) == 50
-        assert await places(store, "common everywhere", Scope("small", "small")) == [("small", 1)]
 
 
 WORDS = [f"w{number}x" for number in range(40)]
@@ -172,13 +125,6 @@ async def test_an_oracle_finds_the_same(tmp_path: Path, seed: int):
             expected = {(name, at) for name in logs for at, text in enumerate(logs[name]) if query & {*text.split()}}
             assert set(await places(store, " ".join(query), Scope(None))) == expected
     check_index(tmp_path / "run.db")
-
-
-@pytest.mark.parametrize("said", ["Straße", "naïve", "café", "HTTPServer", "v1.2.3", "running runs", "the", "w" * 700])
-async def test_odd_words_are_found_as_they_were_said(path, said):
-    async with opened(path, "s") as store:
-        await store.append("s", say(f"before {said} after", "other"), nothing)
-        assert [match.start for match in await found(store, said)] == [0]
 
 
 ODD = ["AND", "OR", "NOT", "NEAR(", '"', "*", "^a", ":", "-", "tulip"]

@@ -69,26 +69,6 @@ async def test_vectors_are_kept_and_compared(settings: Settings):
 
 
 @of_every_backend
-async def test_each_recipe_and_each_kind_of_text_has_vectors_of_its_own(settings: Settings):
-    async with Opened(settings) as vectors:
-        await vectors.save("row", "r", {1: ONE})
-        assert (
-            await vectors.missing("row", "other", [1], SIZE) == await vectors.missing("memory", "r", [1], SIZE) == [1]
-        )
-        assert await vectors.near("row", "other", [1], ONE) == await vectors.near("memory", "r", [1], ONE) == {}
-
-
-@of_every_backend
-async def test_a_newer_vector_takes_the_place_of_an_older_one_also_after_reopening(settings: Settings):
-    async with Opened(settings) as vectors:
-        await vectors.save("row", "r", {1: ONE})
-        await vectors.save("row", "r", {1: OTHER})
-    async with Opened(settings) as vectors:
-        assert await vectors.missing("row", "r", [1], SIZE) == []
-        assert await vectors.near("row", "r", [1], OTHER) == {1: pytest.approx(1.0)}
-
-
-@of_every_backend
 async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_gone(settings: Settings):
     async with Opened(settings) as vectors:
         await vectors.save("row", "r", {1: ONE, 2: OTHER})
@@ -100,24 +80,6 @@ async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_
         await vectors.drop("row", "r", [1, 2])
         assert await vectors.missing("row", "r", [1, 2], SIZE) == await vectors.missing("row", "r", [1, 2], len(LONG))
         assert await vectors.near("row", "other", [1, 2], ONE) == {1: pytest.approx(1.0)}
-
-
-async def test_an_embedding_whose_vectors_change_their_length_embeds_anew(settings: Settings):
-    asked: list[str] = []
-
-    def longer(texts: list[str]) -> list[list[float]]:
-        asked.extend(texts)
-        return [[*vector, 0.0] for vector in embed(texts)]
-
-    longer.recipe = "cats/1"  # type: ignore[attr-defined]
-    async with open_context(settings, embedder=embed) as context:
-        await context.add_message(user("A kitten sleeps"))
-        await context.memory.store("She has a cat")
-        assert (len(await context.search("cat")), len(await context.memory.retrieve("kitten"))) == (2, 1)
-    async with open_context(settings, embedder=longer) as context:
-        for _ in range(2):
-            assert (len(await context.search("cat")), len(await context.memory.retrieve("kitten"))) == (2, 1)
-    assert sorted(asked) == sorted(["cat", "A kitten sleeps", "kitten", "She has a cat", "cat", "kitten"])
 
 
 @of_every_backend

@@ -95,21 +95,6 @@ def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypat
         assert run(block, names) is None, "await stands at the top level: mark the block"
 
 
-def test_the_streaming_loop_of_the_quickstart_adds_whole_messages(provider: Any, tmp_path: Path):
-    (block,) = (one for one in documents.blocks("python") if "stream=True" in one.text)
-    run(block, {"__name__": "documented"})
-
-    async def messages() -> list[dict[str, Any]]:
-        async with open_context(Settings(store="streamed.db"), read_only=True) as context:
-            return await context.get_messages()
-
-    _, called, result, said = asyncio.run(messages())
-    assert called["tool_calls"] == [{**{name: CALL[name] for name in ("id", "type")}, "function": {
-        "name": "read_file", "arguments": '{"path": "a.py"}'}}]  # fmt: skip
-    assert result == {"role": "tool", "tool_call_id": "call-1", "content": "(the text of a.py)"}
-    assert (said["role"], said["content"]) == ("assistant", "It reads a file.")
-
-
 @cache
 def program() -> Any:
     return typer.main.get_command(build_app())

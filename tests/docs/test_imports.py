@@ -17,7 +17,7 @@ HOMES = {
     "amplifier_core": ("adapters/amplifier/", "summarizers/host.py"),
     "anthropic": ("summarizers/anthropic.py",),
     "bpe_openai": (),
-    "chromadb": ("stores/chroma.py",),
+    "chromadb": ("contrib/chroma.py",),
     "filelock": ("evaluation/cassettes.py", "stores/"),
     "gepa": ("evaluation/tune.py",),
     "langchain": ("adapters/langchain/",),
@@ -27,9 +27,8 @@ HOMES = {
     "numpy": ("stores/relational/search.py",),
     "openai": ("summarizers/openai.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
-    "pgqueuer": ("stores/postgres/queue.py",),
-    "prometheus_client": ("pool/metrics.py",),
-    "psycopg": ("stores/postgres/",),
+    "prometheus_client": ("contrib/postgres/metrics.py",),
+    "psycopg": ("contrib/postgres/",),
     "pydantic_ai": ("adapters/pydantic_ai.py",),
     "pydantic_core": ("adapters/pydantic_ai.py",),
     "rich": ("cli/",),
@@ -38,7 +37,7 @@ HOMES = {
     "tenacity": ("summarizers/resilience/caller.py",),
     "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
-    "uvicorn": ("adapters/mcp.py", "inspector/server.py", "proxy/"),
+    "uvicorn": ("adapters/mcp.py", "inspector/app.py", "proxy/"),
 }
 
 

@@ -76,11 +76,13 @@ class _Walk:
 
     def _words_beside(self, index: int) -> None:
         """What a message says beside results that are all late stands behind their notes."""
-        entry = self.log[index]
-        words = [block for block in blocks(entry) if block.get("type") == "text"]
-        if not words or len(self.reading.orphans.get(index, [])) < len(answered_ids(entry)):
-            return
-        found = explain(self.view[self.at], {**entry, "content": words}) if self.at < len(self.view) else None
+        if _words(self.log[index]) and len(self.reading.orphans.get(index, [])) >= len(answered_ids(self.log[index])):
+            self._take_words(index)
+
+    def _take_words(self, index: int) -> None:
+        """What a message says beside results has a row of its own."""
+        entry = {**self.log[index], "content": _words(self.log[index])}
+        found = explain(self.view[self.at], entry) if self.at < len(self.view) else None
         if found is None:
             self.failed = f"view row {self.at} is not what log entry {index} says beside its results"
             return
@@ -102,7 +104,7 @@ class _Walk:
 
     def _results(self, group: CallGroup) -> None:
         sources = {identity: index for index, identity in group.results}
-        needed = [*sources, *group.waiting]
+        needed, parted = [*sources, *group.waiting], set[int]()
         while needed and self.at < len(self.view) and answered_ids(self.view[self.at]):
             identities = answered_ids(self.view[self.at])
             if any(identity not in needed for identity in identities):
@@ -111,10 +113,14 @@ class _Walk:
             if not self._result_row(group, identities, sources):
                 return
             needed = [identity for identity in needed if identity not in identities]
+            origins = {sources[identity] for identity in identities if identity in sources}
+            parted |= {origin for origin in origins if self._is_parted(group, self.view[self.at], origin)}
             self.at += 1
         missing = needed if group.abandoned else [identity for identity in needed if identity in sources]
         if missing:
             self.failed = f"{len(missing)} results of log entry {group.call} are missing before view row {self.at}"
+        for index in sorted(parted):
+            self._take_words(index)
 
     def _result_row(self, group: CallGroup, identities: list[str], sources: dict[str, int]) -> bool:
         row = self.view[self.at]
@@ -124,7 +130,7 @@ class _Walk:
             if found is not None:
                 self.repairs.update(found)
                 return True
-        if not all(self._is_a_part(identities, row, origin) for origin in origins):
+        if not all(self._is_a_part(group, row, origin) for origin in origins):
             self.failed = f"view row {self.at} is not log entry {min(origins)}, nor a repair or a part of it"
             return False
         for identity in identities:
@@ -144,11 +150,18 @@ class _Walk:
             self.repairs[SPLIT] += 1
         return True
 
-    def _is_a_part(self, identities: list[str], row: Message, origin: int) -> bool:
-        """A row is split off only from a message that answers more calls; its fields are those of the message."""
+    def _is_a_part(self, group: CallGroup, row: Message, origin: int) -> bool:
+        """A row is split off only from a message that answers more calls, or speaks; its fields are the message's."""
         source = self.log[origin]
         kept = all(canonical(source.get(key)) == canonical(row[key]) for key in row if key != "content")
-        return kept and set(answered_ids(source)) != set(identities)
+        is_more = set(answered_ids(source)) != set(answered_ids(row))
+        return kept and (is_more or self._is_parted(group, row, origin))
+
+    def _is_parted(self, group: CallGroup, row: Message, origin: int) -> bool:
+        """Whether what a message says beside its results stands behind the stand-ins of the calls that it gives up."""
+        given_up, source = group.abandoned and bool(group.waiting), self.log[origin]
+        is_all = set(answered_ids(source)) == set(answered_ids(row))
+        return given_up and is_all and bool(_words(source)) and not _words(row)
 
     def _take_notes(self) -> None:
         for note in list(self.notes):
@@ -170,6 +183,10 @@ class _Walk:
         """Only lines of split calls, behind the first that waits; never the newest message."""
         waiting = [group.call for group in self.reading.open_groups()]
         return index in waiting[1:] and index < len(self.log) - 1
+
+
+def _words(message: Message) -> list[Any]:
+    return [block for block in blocks(message) if block.get("type") == "text"]
 
 
 def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | str:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from .alignment import Tail, align
 from .alone import find_alone
 from .grouping import entry_places, group_spans, read_log
-from .repairs import SHRUNK, explain, explain_known
+from .repairs import SHRUNK, explain, explain_known, is_told_of
 from .shapes import (
     Message,
     answered_ids,
+    blocks,
     called_ids,
     canonical_once,
     identity_once,
@@ -29,9 +30,10 @@ __all__ = [
     "find_tail",
     "goes_on",
     "group_spans",
+    "in_flight",
     "order_problems",
-    "pin_problems",
     "prefix_problems",
+    "refusals",
     "tail_problems",
     "tool_safe_problems",
     "view_tokens",
@@ -40,6 +42,21 @@ __all__ = [
 
 def tool_safe_problems(view: Sequence[Message]) -> list[str]:
     """Calls are followed by their results only, all of them; results stand nowhere else; the end may be in flight."""
+    return _read_calls(view)[0]
+
+
+def in_flight(view: Sequence[Message]) -> list[str]:
+    """The calls that wait for their results at the end."""
+    return _read_calls(view)[1]
+
+
+def refusals(rows: Sequence[Message]) -> list[str]:
+    """What a provider refuses of a request, which no call in flight may end."""
+    problems, waiting = _read_calls(rows)
+    return problems + [f"the messages end before the results of {waiting}"] * bool(waiting)
+
+
+def _read_calls(view: Sequence[Message]) -> tuple[list[str], list[str]]:
     problems: list[str] = []
     waiting: list[str] = []
     for row, message in enumerate(view):
@@ -52,11 +69,18 @@ def tool_safe_problems(view: Sequence[Message]) -> list[str]:
                 waiting.remove(identity)
             else:
                 problems.append(f"row {row} answers {identity!r}, which is no waiting call of the message before")
+        if (
+            answers
+            and waiting
+            and message.get("role") == "user"
+            and any(b.get("type") == "text" for b in blocks(message))
+        ):
+            problems.append(f"row {row} says more before the results of {waiting}")
         calls = called_ids(message)
         if calls and waiting:
             problems.append(f"row {row} calls while {waiting} wait")
         waiting = calls or waiting
-    return problems
+    return problems, waiting
 
 
 def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
@@ -222,7 +246,7 @@ def _shown_by(row: Message, log: Sequence[Message], places: Sequence[int]) -> li
     for index in places:
         entry = log[index]
         repairs = explain_known(row, entry, (said, canonical_once(entry))) if entry.get("role") == role else None
-        if repairs is not None:
+        if repairs is not None or is_told_of(row, entry):
             shown.append(index)
     return shown
 
@@ -238,19 +262,6 @@ def goes_on(view: Sequence[Message], then: Sequence[Message]) -> bool:
     """The view is that of then; calls that were in flight at its end have stand-ins, for another process made them."""
     rest = view[len(then) :]
     return list(view[: len(then)]) == list(then) and all("[no result of this call" in str(row) for row in rest)
-
-
-def pin_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
-    """The first human rows, those before any assistant row, are in every view, whole or shrunk."""
-    log = sendable(log)
-    problems = []
-    for index, message in enumerate(log):
-        if message.get("role") == "assistant":
-            break
-        is_human = message.get("role") == "user" and not called_ids(message) and not answered_ids(message)
-        if is_human and not any(explain(row, message) is not None for row in view):
-            problems.append(f"first human row {index} is not in the view")
-    return problems
 
 
 def view_tokens(

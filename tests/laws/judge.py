@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import marshal
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -61,8 +61,10 @@ class Judge:
         repairs: frozenset[str] = ALL_REPAIRS,
         headers: int = 1,
         keeps: bool = False,
+        count: Callable[[str], int] = count,
     ) -> None:
         self.context = context
+        self.count = count  # tokens of a text, as the context counts them
         self.budget = self.least = budget  # the smallest budget that a view had may still be seen in later ones
         self.thorough = 1  # every how manieth view is compared with the whole log
         self.repairs_allowed = repairs
@@ -252,7 +254,7 @@ class Judge:
     def _price(self, row: Message) -> int:
         key = canonical_once(row)
         if key not in self._prices:
-            self._prices[key] = view_tokens([row], count, IMAGE_TOKENS, message_text_parts)
+            self._prices[key] = view_tokens([row], self.count, IMAGE_TOKENS, message_text_parts)
         return self._prices[key]
 
     def _prefix_problems(self, view: list[Message], key: str) -> list[str]:

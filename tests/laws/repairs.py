@@ -35,6 +35,7 @@ LONGEST_CUT_NOTE = 240  # characters between the kept head and the kept tail
 NO_ROOM = 40  # characters of a whole message below which no number need be told
 
 
+TOLD = re.compile(r'<earlier_message role="(\w+)">\n(.*)\n</earlier_message>', re.DOTALL)
 CUT = re.compile(r"\n?\[…\d+…\]\n?|…")  # between the head and the tail of a message without room
 
 
@@ -93,6 +94,14 @@ def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
     head = said.splitlines()[0].strip()
     named = told.startswith("<late_result ") and identity in told.partition("\n")[0].replace('"', " ").split()
     return head[:16] in told or bare or ("…" in told and (named or head[:4] in told))  # it may be shrunk
+
+
+def is_told_of(shown: Message, entry: Message) -> bool:
+    """A note of what a message says whose results cannot be shown without their calls, or the head and tail of it."""
+    told = TOLD.fullmatch(str(shown.get("content")))
+    if not told or not answered_ids(entry) or called_ids(shown) or answered_ids(shown):
+        return False
+    return told[1] == entry.get("role") and is_shrunk_text(told[2], plain_text(entry.get("content")))
 
 
 def is_same_result(shown: Any, original: Any) -> frozenset[str] | None:

@@ -147,17 +147,6 @@ def result_content(message: Message, identity: str) -> Any:
     return message.get("content")
 
 
-def leaf_texts(value: Any) -> list[str]:
-    """Every string below a value, in order; keys of mappings excepted."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [text for item in value.values() for text in leaf_texts(item)]
-    if isinstance(value, list):
-        return [text for item in value for text in leaf_texts(item)]
-    return []
-
-
 def plain_text(value: Any) -> str:
     """The text of a content or of a result: strings and text blocks, joined."""
     if isinstance(value, str):

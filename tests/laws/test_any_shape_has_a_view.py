@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ from .amounts import ALL
 from .builders import Message, assistant, count, system, user
 from .checkers import prefix_problems, tool_safe_problems, view_tokens
 from .many_parts import SHAPES, odd_log
-from .places import kept_at
 from .shapes import THINKING_BLOCKS, blocks, canonical, plain_text
 
 pytestmark = pytest.mark.anyio
@@ -86,29 +84,3 @@ async def drive(log: list[Message], budget: int, counted: Callable[[str], int]) 
             if context.last_view.activation is None:
                 assert prefix_problems(before, view) == [], where
             before = view
-
-
-@pytest.mark.parametrize("shape", ["text blocks", "results with words", "calls in flight"])
-@pytest.mark.usefixtures("each_store")
-async def test_the_newest_message_alone_is_shown_again_after_reopening(shape: str, tmp_path: Path) -> None:
-    least = price([system("Be brief.")], len) + 40
-    settings = Settings(max_tokens=least, store=kept_at(tmp_path / "a.db"), session_id="one")
-    views = []
-    for log in (odd_log(shape, 40), []):
-        async with open_context(settings, count_tokens=len) as context:
-            for row in log:
-                await context.add_message(row)
-            views.append(await context.get_messages_for_request())
-    assert views[0] == views[1]
-
-
-async def test_a_session_that_had_room_for_one_message_only_shows_its_past_again_where_there_is_more() -> None:
-    async with open_context(Settings(max_tokens=4_000), count_tokens=len) as context:
-        for row in [*odd_log("text blocks", 40), assistant("fine"), *odd_log("text blocks", 40)[1:]]:
-            await context.add_message(row)
-        least = price([system("Be brief.")], len) + 40
-        assert len(await context.get_messages_for_request(least)) == 2
-        view = await context.get_messages_for_request(4_000)
-        assert view[1]["content"] == "hi there"
-        assert context.last_view is not None
-        assert context.last_view.activation is not None

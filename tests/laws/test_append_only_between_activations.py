@@ -23,17 +23,6 @@ async def test_views_only_grow_between_activations(dialect: str) -> None:
         assert sum(statistics.activations_by_reason.values()) == statistics.activations
 
 
-async def test_nothing_that_happens_in_the_background_changes_a_view() -> None:
-    log = session(19, 150)
-    async with watched(Counting(), budget=3_000) as judge:
-        for message in log:
-            await judge.add(message)
-            before = await judge.view()  # the worker has not caught up
-            await judge.context.wait_idle()
-            assert await judge.view() == before
-        assert judge.activations > 2
-
-
 def provider(name: str, window: int) -> SimpleNamespace:
     """What a host passes: a name and the defaults of its model."""
     info = SimpleNamespace(id=name, defaults={"context_window": window, "max_output_tokens": 500, "model": f"{name}-1"})

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import cProfile
-from collections.abc import Callable
 
 import pytest
 
 from summarizing_context import Settings, open_context
 
-from .builders import Message, assistant, call, user
+from .builders import Message, count
 from .many_parts import odd_log
 
 GROWTH = 2.6  # of what is done, when there is twice as much to do
-BIG = "word and more " * 20_000
 
 
 class Steps:
@@ -41,56 +39,20 @@ class Steps:
         self._profiler.disable()
 
 
-class Counter:
-    """A counter of tokens that remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.characters = 0
-
-    def __call__(self, text: str) -> int:
-        self.characters += len(text)
-        return (len(text) + 3) // 4
-
-
-async def work(log: list[Message]) -> tuple[int, int]:
-    """Steps taken, and characters counted, to make the first view of a log."""
-    counter = Counter()
-    settings = Settings(max_tokens=500, strategy="truncate")
-    async with open_context(settings, count_tokens=counter) as context:
+async def steps_of(log: list[Message]) -> int:
+    """Steps taken to make the first view of a log."""
+    async with open_context(Settings(max_tokens=500, strategy="truncate"), count_tokens=count) as context:
         await context.set_messages(log)
-        counter.characters = 0
         with Steps() as steps:
             assert await context.get_messages_for_request()
-        return steps.taken, counter.characters
+        return steps.taken
 
 
-FEWEST = {
-    "text blocks": 200,
-    "rows of results": 200,
-    "calls in flight": 300,
-    "mixed": 100,
-}
+FEWEST = {"text blocks": 200, "rows of results": 200, "calls in flight": 300, "mixed": 100}
 
 
 @pytest.mark.parametrize("shape", FEWEST)
 async def test_twice_the_parts_take_about_twice_the_steps(shape: str) -> None:
-    few, some, many = [(await work(odd_log(shape, FEWEST[shape] * times)))[0] for times in (1, 2, 4)]
+    few, some, many = [await steps_of(odd_log(shape, FEWEST[shape] * times)) for times in (1, 2, 4)]
     assert some <= GROWTH * few
     assert many <= GROWTH * some
-
-
-LARGE: dict[str, Callable[[str], list[Message]]] = {
-    "result": lambda text: [call("openai", ("c", "ls", {})), {"role": "tool", "tool_call_id": "c", "content": text}],
-    "result that came too late": lambda text: [{"role": "tool", "tool_call_id": "c", "content": text}],
-    "reasoning": lambda text: [{"role": "assistant", "content": "ok", "reasoning_content": text}],
-    "arguments": lambda text: [call("openai", ("c", "ls", {"text": text}))],
-    "first words": lambda text: [user(text), assistant("ok")],
-}
-
-
-@pytest.mark.parametrize("kind", LARGE)
-async def test_a_large_text_is_counted_when_it_comes_and_not_again_for_a_view(kind: str) -> None:
-    _, counted = await work([user("hi"), *LARGE[kind](BIG)])
-    _, of_more = await work([user("hi"), *LARGE[kind](4 * BIG)])
-    assert of_more <= 2 * counted
-    assert counted < len(BIG)

@@ -10,7 +10,6 @@ from .builders import DIALECTS, Message, assistant, call, result, results, syste
 from .checkers import (
     find_tail,
     order_problems,
-    pin_problems,
     tail_problems,
     tool_safe_problems,
 )
@@ -39,14 +38,6 @@ def judged(view: list[Message], log: list[Message]) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_whole_log_and_a_covered_one_are_lawful(dialect: str) -> None:
-    log = log_of(dialect)
-    assert judged(log, log) == []
-    assert judged([*log[:2], HEADER, *log[6:]], log) == []
-    assert judged([*log[:2], HEADER, log[6], *log[7:]], log) == []
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
 def test_tool_safe_catches_a_missing_result_a_lone_result_and_a_row_between(dialect: str) -> None:
     log = log_of(dialect)
     assert tool_safe_problems(log) == []
@@ -58,14 +49,6 @@ def test_tool_safe_catches_a_missing_result_a_lone_result_and_a_row_between(dial
     assert tool_safe_problems(log[:4]) == []
 
 
-def test_order_catches_swapped_rows_and_a_row_shown_twice() -> None:
-    log = log_of()
-    swapped = [*log[:5], log[6], log[5], *log[7:]]
-    assert order_problems(swapped, log)
-    assert order_problems([*log, log[1]], log)
-    assert order_problems([*log[:2], HEADER, *log[6:]], log) == []
-
-
 def test_order_lets_results_move_to_their_call_and_no_further() -> None:
     a, b = call("openai", ("a", "read", {})), call("openai", ("b", "read", {}))
     ra, rb = result("openai", "a", "one"), result("openai", "b", "two")
@@ -75,17 +58,6 @@ def test_order_lets_results_move_to_their_call_and_no_further() -> None:
     assert order_problems([log[0], b, rb, a, ra, log[5]], log)
 
 
-def test_the_tail_may_not_miss_change_or_repeat_a_row() -> None:
-    log = log_of()
-    assert tail_problems(log[:5] + log[6:], log, ALL_REPAIRS)
-    assert tail_problems(log[:-1], log, ALL_REPAIRS)
-    assert tail_problems([*log, log[-1]], log, ALL_REPAIRS)
-    changed = copy.deepcopy(log)
-    changed[6]["content"] = "second task"
-    assert tail_problems(changed, log, ALL_REPAIRS)
-    assert tail_problems([*log[:2], HEADER, *changed[5:]], log, ALL_REPAIRS)
-
-
 def test_what_stands_before_the_tail_is_system_rows_pins_and_one_header() -> None:
     log = log_of()
     assert tail_problems([log[1], HEADER, *log[6:]], log, ALL_REPAIRS)
@@ -93,8 +65,6 @@ def test_what_stands_before_the_tail_is_system_rows_pins_and_one_header() -> Non
     assert tail_problems([*log[:2], HEADER, log[5], *log[7:]], log, ALL_REPAIRS)
     assert tail_problems([HEADER, *log], log, ALL_REPAIRS)
     assert tail_problems([*log[:2], HEADER, log[6], *log[7:]], log, ALL_REPAIRS) == []
-    assert pin_problems([log[0], HEADER, *log[6:]], log)
-    assert pin_problems([*log[:2], HEADER, *log[6:]], log) == []
 
 
 def test_a_shrunk_result_is_a_named_repair_and_an_edited_one_is_not() -> None:
@@ -124,6 +94,25 @@ def test_stand_ins_late_notes_and_split_results_are_told_apart() -> None:
     assert not isinstance(split, str)
     assert split.repairs == {"split_results": 2}
     assert judged([one, results(("p", "1")), two, results(("q", "9")), both[3]], both)
+
+
+def test_words_beside_a_result_stand_behind_the_stand_in_of_the_call_they_give_up() -> None:
+    asked = call("anthropic", ("a", "read", {}), ("b", "read", {}))
+    told, said = results(("b", "beta")), {"type": "text", "text": "never mind the other"}
+    log = [user("x"), asked, {**told, "content": [*told["content"], said]}, assistant("well")]
+    view = [log[0], asked, told, results(("a", "no result came")), user([said]), log[3]]
+    assert judged(view, log) == []
+    assert judged([*view[:4], log[3]], log), "the words are lost"
+    assert judged([*view[:4], user([{**said, "text": "mind the other"}]), log[3]], log)
+
+
+def test_a_pinned_request_beside_results_is_told_in_a_note_of_its_words() -> None:
+    log = log_of("anthropic")
+    log[4]["content"].append({"type": "text", "text": "and now the third ask"})
+    told = '<earlier_message role="user">\n{}\n</earlier_message>'.format
+    assert judged([*log[:2], HEADER, user(told("beta\nand now the third ask")), *log[6:]], log) == []
+    assert judged([*log[:2], HEADER, user(told("beta\nand [9] ask")), *log[6:]], log) == []
+    assert judged([*log[:2], HEADER, user(told("beta\nand now something else")), *log[6:]], log)
 
 
 def test_thinking_is_dropped_whole_or_kept_whole() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .builders import assistant, session, system, user
-from .checkers import find_tail, pin_problems
+from .builders import assistant, session, user
+from .checkers import find_tail
 from .judge import replay, watched
 from .shapes import canonical
 from .summarizers import Counting
@@ -18,24 +18,6 @@ async def test_views_keep_the_order_of_the_log_also_with_equal_rows() -> None:
         await replay(judge, log)
         assert judge.activations > 2
         assert judge.covered > 50
-
-
-async def test_the_first_human_rows_and_covered_system_rows_stay_in_every_view() -> None:
-    log = [system("rules"), user("The goal is a small parser."), user("Never push to main."), assistant("I see.")]
-    log += session(12, 60, rules="", size=40)
-    log.append(system("From now on use tabs."))
-    log += session(13, 150, rules="", size=40)
-    async with watched(Counting(), budget=2_000) as judge:
-        for message in log:
-            await judge.add(message)
-            if message["role"] == "assistant":
-                await judge.context.wait_idle()
-                assert pin_problems(await judge.view(), judge.log) == []
-        tail = find_tail(judge.last, judge.log)
-        assert not isinstance(tail, str)
-        assert tail.log_start > log.index(system("From now on use tabs."))
-        assert canonical(system("From now on use tabs.")) in map(canonical, judge.last)
-        assert judge.activations > 2
 
 
 async def test_the_order_of_a_view_is_rules_first_ask_header_tail() -> None:

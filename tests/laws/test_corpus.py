@@ -8,8 +8,8 @@ from . import corpus
 from .amounts import ALL
 from .builders import Message, count
 from .judge import replay, watched
-from .repairs import ALL_REPAIRS
 from .summarizers import Counting
+from .transcripts import play_file
 
 # What must have been seen of each repair in a file that is about it, when it is replayed with room for the oddity.
 EXPECTED = {
@@ -47,13 +47,13 @@ async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
             assert EXPECTED.get(name, set()) <= set(judge.repairs)
 
 
-@pytest.mark.parametrize("name", LONGEST)
-async def test_a_transcript_is_lawful_when_views_do_not_wait_for_the_worker(name: str) -> None:
-    async with watched(None, budget=2_500) as judge:
-        await replay(judge, corpus.read(name), settle=False)
-        assert judge.activations > 0
-        assert set(judge.repairs) <= ALL_REPAIRS
-
-
 def size_of(log: list[Message]) -> int:
     return sum(count(str(message.get("content"))) for message in log)
+
+
+@pytest.mark.parametrize("name", ["split_parallel_calls", "forty_calls"])
+def test_the_command_plays_a_file_and_finds_nothing_broken(name: str) -> None:
+    (path,) = corpus.FOLDER.glob(f"{name}.jsonl*")
+    (found,) = play_file(path, [2_500], 1, "estimate")
+    assert found["broken"] == []
+    assert found["views"] > found["messages"] // 2

@@ -16,6 +16,8 @@ from summarizing_context import Settings, open_context
 from summarizing_context.adapters.amplifier.messages import NOT_YET, fit_rows
 
 from .builders import Message, assistant, call, count, result, user
+from .checkers import in_flight, refusals, tool_safe_problems
+from .shapes import answered_ids, called_ids
 
 Event = tuple[str, str]  # what happens, and to which call, or calls
 Log = tuple[Event, ...]
@@ -80,7 +82,7 @@ def messages_of(events: Log, number: int, dialect: str) -> list[Message]:
 def joined(rows: list[Message]) -> list[Message]:
     made: list[Message] = []
     for row in rows:
-        if made and answers_in(row) and answers_in(made[-1]):
+        if made and answered_ids(row) and answered_ids(made[-1]):
             made[-1] = user([*made[-1]["content"], *row["content"]])
         else:
             made.append(row)
@@ -91,51 +93,24 @@ def marks(rows: list[Message]) -> list[str]:
     return MARK.findall(json.dumps(rows))
 
 
-def calls_in(row: Message) -> list[str]:
-    blocks = row["content"] if isinstance(row["content"], list) else []
-    made = [block["id"] for block in blocks if block["type"] in ("tool_use", "tool_call")]
-    return made or [listed["id"] for listed in row.get("tool_calls", ())]
-
-
-def answers_in(row: Message) -> list[str]:
-    if row["role"] == "tool":
-        return [row["tool_call_id"]]
-    blocks = row["content"] if isinstance(row["content"], list) else []
-    return [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
-
-
-def refusals(rows: list[Message]) -> tuple[list[str], list[str]]:
-    """What both providers would refuse, and the calls in flight at the end."""
-    found: list[str] = []
-    waiting: list[str] = []
-    for row in rows:
-        calls, answers = calls_in(row), answers_in(row)
-        if waiting and not answers:
-            found.append(f"{waiting} stand unanswered before {row}")
-            waiting = []
-        found += [f"{id} is answered, and no such call stands right before" for id in answers if id not in waiting]
-        waiting = calls or [id for id in waiting if id not in answers]
-    return found, waiting
-
-
-def held(log: list[Message], in_flight: list[str], last: int | None = None) -> set[str]:
+def held(log: list[Message], waiting: list[str], last: int | None = None) -> set[str]:
     """What may wait: the lines of split calls right behind the one that is in flight, up to the `last` message."""
-    shown = next((at for at, row in enumerate(log) if set(in_flight) & set(calls_in(row))), len(log))
-    return set(marks(list(itertools.takewhile(calls_in, log[shown + 1 : last]))))
+    shown = next((at for at, row in enumerate(log) if set(waiting) & set(called_ids(row))), len(log))
+    return set(marks(list(itertools.takewhile(called_ids, log[shown + 1 : last]))))
 
 
 def problems(view: list[Message], log: list[Message], *, requested: bool = False) -> list[str]:
     """What is wrong with the view of a log of which every message has to be in it; of one that was `requested`, the
     newest message in any case."""
-    found, in_flight = refusals(view)
+    found, waiting = tool_safe_problems(view), in_flight(view)
     shown, wanted = marks(view), marks(log)
     found += [f"{mark} stands {times} times" for mark, times in Counter(shown).items() if times > 1]
     missing = set(wanted) - set(shown)
-    if missing - held(log, in_flight, -1 if requested else None):
-        found.append(f"{sorted(missing)} hidden while {in_flight} wait")
+    if missing - held(log, waiting, -1 if requested else None):
+        found.append(f"{sorted(missing)} hidden while {waiting} wait")
     for row in view:
         content = row["content"] if isinstance(row["content"], str) else json.dumps(row["content"])
-        if " result " in content and "<<" in content and not answers_in(row):
+        if " result " in content and "<<" in content and not answered_ids(row):
             found += [] if content.startswith("<late_result ") else [f"a result is shown as {row}"]
     return found
 
@@ -171,7 +146,7 @@ async def test_every_interleaving_of_three_calls_shows_its_newest_message(dialec
                     last, sent = sent, [row for row in fitted if row["content"] != NOT_YET]
                     wrong = problems(newest_episode(view), log[:at], requested=True)
                     wrong += rewritten(before, view) + rewritten(last, sent)
-                    wrong += list(itertools.chain(*refusals(newest_episode(fitted))))
+                    wrong += refusals(newest_episode(fitted))
                     assert not wrong, (events, newest_episode(view), wrong)
             await context.add_message(user("<<the end>>"))
             view = await context.get_messages_for_request()

@@ -76,21 +76,6 @@ async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, vari
         assert before > 0
 
 
-@pytest.mark.parametrize("calls", [40, 160])
-async def test_results_that_come_one_by_one_cause_no_storm(calls: int) -> None:
-    """A request after each result of a very wide step, in which nothing can be covered."""
-    ids, each = [f"f{n}" for n in range(calls)], words(random.Random(45), BUDGET * 95 // 100 // 40)
-    async with watched(Counting(), budget=BUDGET) as judge:
-        await judge.add(*session(43, 60), call("openai", *((i, "read", {}) for i in ids)))
-        await judge.view()
-        before, tokens = judge.context.statistics().activations, 0
-        for number, identity in enumerate(ids):
-            tokens += 4 + count(each)
-            await judge.add(result("openai", identity, each))
-            await (judge.view() if number % 10 == 0 else judge.context.get_messages_for_request())
-        assert judge.context.statistics().activations - before <= tokens / (MIN_FREE * BUDGET) + 1
-
-
 async def test_views_without_new_messages_never_activate_again() -> None:
     async with watched(Failing(), budget=BUDGET) as judge:
         await judge.add(*session(44, 100), *HUGE["user text"])

@@ -3,14 +3,85 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from summarizing_context import Settings, open_context
 
-from .builders import count
-from .judge import Judge
-from .outage import BUDGET, MOST_CALLS, OPTIONS, Clock, outage
+from .builders import Message, count, session
+from .judge import SMALL, Judge
 from .summarizers import Recovering
+
+BUDGET = 2_000
+MINUTES, STEP = 10, 3.0  # of the outage; seconds from one message to the next
+COOLDOWN, FAILURES, CONCURRENCY = 30.0, 4, 4
+OPTIONS: dict[str, Any] = {
+    "max_tokens": BUDGET,
+    "attempts": 1,  # more would wait in real seconds
+    "breaker_failures": FAILURES,
+    "breaker_cooldown": COOLDOWN,
+    "concurrency": CONCURRENCY,
+    "idle_after": None,
+    **SMALL,
+}
+MOST_CALLS = FAILURES + CONCURRENCY + MINUTES * 60 / COOLDOWN + 1  # to open the breaker, and a probe a cooldown
+
+
+class Clock:
+    """Seconds, turned by hand."""
+
+    def __init__(self) -> None:
+        self.time = 1_000.0
+
+    def now(self) -> float:
+        return self.time
+
+
+async def live(judge: Judge, clock: Clock, log: Sequence[Message]) -> None:
+    """A message every few seconds, with a view after each."""
+    for message in log:
+        clock.time += STEP
+        await judge.add(message)
+        await judge.view()
+        await judge.context.wait_idle(120)
+
+
+async def outage(judge: Judge, clock: Clock, down: Callable[[bool], None]) -> None:
+    """A session whose model is there, then away for ten minutes, then there again. Views are judged all along."""
+    log = session(81, 480, size=40)
+    judge.thorough, during = 10, int(MINUTES * 60 / STEP)
+    await live(judge, clock, log[:120])
+    before = judge.context.statistics()
+    assert before.summaries_pending == before.stand_ins == 0
+    assert before.segments > 3
+    down(True)
+    began = clock.time
+    await live(judge, clock, log[120 : 120 + during])
+    assert clock.time - began == MINUTES * 60
+    broken = judge.context.statistics()
+    assert broken.breaker in ("open", "half_open")
+    assert broken.stand_ins > 0
+    assert broken.summaries_pending > 5
+    down(False)
+    await live(judge, clock, log[120 + during :])
+    await recovered(judge, clock)
+
+
+async def recovered(judge: Judge, clock: Clock) -> None:
+    """Every gap is filled, and what stood in for the model is gone with the next activation."""
+    clock.time += COOLDOWN
+    await judge.view()
+    await judge.context.wait_idle(120)
+    for _ in range(2):  # the first may cover a piece of the open segment, which the model summarizes then
+        await judge.context.compact()
+        await judge.view()
+        await judge.context.wait_idle(120)
+    after = judge.context.statistics()
+    assert (after.breaker, after.summaries_pending, after.stand_ins) == ("closed", 0, 0)
+    assert after.summaries_ready == after.segments > 20
+    assert judge.covered > 300
+    assert judge.refused == 0
+    await judge.check_log()
 
 
 class Line(Recovering):

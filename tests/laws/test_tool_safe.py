@@ -8,7 +8,7 @@ import pytest
 
 from .builders import DIALECTS, call, result, session, user, words
 from .judge import replay, watched
-from .shapes import answered_ids, called_ids
+from .shapes import answered_ids
 from .summarizers import Counting
 
 pytestmark = pytest.mark.anyio
@@ -35,19 +35,6 @@ async def test_reused_ids_are_paired_with_the_nearest_call() -> None:
         assert not judge.repairs
 
 
-async def test_a_call_in_flight_at_the_end_is_shown_as_it_is() -> None:
-    async with watched(Counting(), budget=600) as judge:
-        await replay(judge, session(6, 60, size=20))
-        flying = call("openai", ("x", "read", {}), ("y", "run", {}))
-        await judge.add(user("now"), flying)
-        assert (await judge.view())[-1] == flying
-        await judge.add(result("openai", "y", "second first"))
-        assert answered_ids((await judge.view())[-1]) == ["y"]
-        await judge.add(result("openai", "x", "first second"))
-        assert answered_ids((await judge.view())[-1]) == ["x"]
-        assert judge.activations > 0
-
-
 async def test_calls_given_up_get_stand_ins_and_late_results_become_notes_for_ever() -> None:
     async with watched(Counting(), budget=2_000) as judge:
         await judge.add(user("go"), call("openai", ("slow", "run", {})))
@@ -61,37 +48,6 @@ async def test_calls_given_up_get_stand_ins_and_late_results_become_notes_for_ev
             await judge.add(user("go on"))
         assert judge.repairs["stand_in_result"] >= 3
         assert judge.repairs["late_result_note"] >= 3
-
-
-async def test_split_parallel_calls_are_shown_one_after_the_other() -> None:
-    async with watched(Counting(), budget=4_000) as judge:
-        for turn in range(10):
-            ids = [f"p{turn}_{n}" for n in range(5)]
-            await judge.add(user("again"))
-            await judge.view()
-            for identity in ids:
-                await judge.add(call("anthropic", (identity, "read", {})))
-            for identity in ids:
-                await judge.add(result("anthropic", identity, words_of(turn)))
-                await judge.view()
-            view = await judge.view()
-            assert [called_ids(row) for row in view if called_ids(row)][-5:] == [[identity] for identity in ids]
-        assert judge.held_back > 0
-        assert not judge.repairs
-
-
-async def test_a_view_between_split_calls_gives_up_the_earlier_ones_and_shows_the_newest() -> None:
-    async with watched(Counting(), budget=4_000) as judge:
-        for turn in range(10):
-            ids = [f"p{turn}_{n}" for n in range(3)]
-            await judge.add(user("again"))
-            for identity in ids:
-                await judge.add(call(DIALECTS[turn % len(DIALECTS)], (identity, "read", {})))
-                assert called_ids((await judge.view())[-1]) == [identity]
-            for identity in reversed(ids):
-                await judge.add(result(DIALECTS[turn % len(DIALECTS)], identity, words_of(turn)))
-                assert words_of(turn)[:9] in str((await judge.view())[-1])
-        assert min(judge.repairs["stand_in_result"], judge.repairs["late_result_note"]) > 20
 
 
 def words_of(seed: int) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache, lru_cache
 from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, message_text_parts, open_context
+from summarizing_context import Settings, open_context
 from tests.exact_counts import exact_counter
 
 from .builders import Message, user
@@ -56,41 +55,6 @@ async def test_no_view_of_odd_messages_is_over_its_budget(name: str, seed: int, 
         assert await context.get_messages() == log
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"reasoning": "why " * 1_100},
-        {"reasoning_details": [{"type": "reasoning.text", "text": "why " * 1_100, "signature": "c2ln" * 50}]},
-        {"reasoning_details": [{"type": "reasoning.encrypted", "data": "ZW5j" * 1_100}]},
-        {"annotations": [{"type": "url_citation", "url_citation": {"title": "why " * 1_100}}]},
-        {"content": None, "parts": [{"text": "why " * 1_100}]},
-        {"refusal": "why " * 1_100},
-        {"x_new_field": {"deep": [[{"er": "why " * 1_100}]]}},
-        {"content": [{"type": "brand_new", "body": "why " * 1_100}]},
-        {"content": [{"type": "text", "text": "yes", "citations": [{"cited_text": "why " * 1_100}]}]},
-    ],
-)
-async def test_rows_whose_text_stands_in_an_odd_field_are_counted_shrunk_and_covered(fields: Message) -> None:
-    async with open_context(Settings(max_tokens=4_000, **SMALL), summarizer=Counting()) as context:
-        for number in range(30):
-            await context.add_message(user(f"step {number}"))
-            await context.add_message({"role": "assistant", "content": f"done {number}"} | fields)
-            view = await context.get_messages_for_request()
-            assert recount(view, counter("tiktoken")) <= 4_000
-        figures = context.statistics()
-        assert figures.activations + figures.repairs.get("shrunk", 0) > 10
-        assert context.unseen_tokens() == 0
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_each_string_that_is_sent_is_among_the_parts_that_are_counted(seed: int) -> None:
-    for message in odd_log(seed, 20, 30):
-        counted = "\n".join(message_text_parts(message))
-        for text in sent_texts(message):
-            assert text in counted or json.dumps(text, ensure_ascii=False)[1:-1] in counted
-        assert "7" * 900 not in counted
-
-
 async def test_what_a_model_can_read_in_an_odd_field_is_given_to_the_summarizer() -> None:
     marks = [f"MARK{number:03d}" for number in range(40)]
     summarizer = Counting()
@@ -110,70 +74,3 @@ async def test_what_a_model_can_read_in_an_odd_field_is_given_to_the_summarizer(
         await context.wait_idle()
         seen = "".join(job.content for job in summarizer.segments)
     assert all(mark in seen for mark in marks[:30])
-
-
-NUMBERS = [0.12345678] * 2_000
-FLAGS_AND_NOTHING = [True, False, None, "", [], {}] * 300
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"role": "assistant", "content": "yes", "reasoning": {"vector": NUMBERS}},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "logprobs": NUMBERS}]},
-        {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "QUJD"}, "mask": NUMBERS}]},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "flags": FLAGS_AND_NOTHING}]},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "index": [7] * 2_000}]},
-        {"role": "assistant", "content": "yes", "reasoning_details": [{"type": "reasoning", "f": FLAGS_AND_NOTHING}]},
-        {"role": "assistant", "content": "yes", "reasoning": {f"key_{at}": "v" for at in range(2_000)}},
-        {"role": "user", "content": [{"type": "image", "source": {"data": "QUJD"}, "flags": FLAGS_AND_NOTHING}]},
-        {"role": "user", "content": "yes", "x_new_field": FLAGS_AND_NOTHING},
-        {"role": "user", "content": "yes"} | {f"key_{at}": at for at in range(2_000)},
-        {"role": "user", "content": [{"type": "text", "text": "yes"} | {f"key_{at}": at for at in range(2_000)}]},
-        {"role": "user", "content": "yes", "a key of some words " * 400: 1},
-    ],
-    ids=[
-        *("reasoning", "thinking", "image", "flags in thinking", "frame of thinking", "flags in details"),
-        *("names in reasoning", "flags of an image", "flags in a field", "fields", "fields of a block", "name"),
-    ],
-)
-async def test_numbers_flags_and_names_count_where_they_are_more_than_a_frame(row: Message) -> None:
-    count = counter("tiktoken")
-    assert sum(map(count, message_text_parts(row))) > 0.4 * count(json.dumps(row))
-    async with open_context(Settings(max_tokens=1_000), count_tokens=count) as context:
-        for message in (user("begin"), row, user("go on")):
-            await context.add_message(message)
-        view = await context.get_messages_for_request()
-    assert view[-1] == user("go on")
-    assert count(json.dumps(view)) < 2_000
-
-
-LONG = "x" * 30_000
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [{"role": "assistant", "content": None, "tool_calls": [{"id": LONG, "function": {"name": "f"}}]}],
-        [{"role": "assistant", "content": [{"type": "tool_use", "id": LONG, "name": "f", "input": {}}]}],
-        [{"role": "tool", "tool_call_id": LONG, "content": "ok"}],
-        [{"role": "tool", "tool_call_id": "a", "name": LONG, "content": "ok"}],
-        [{"role": "user", "content": [{"type": LONG, "text": "hi"}]}],
-        [{"role": "user", "id": LONG, "content": "hi"}],
-        [{"role": "assistant", "tool_call_id": LONG, "content": "hi"}],
-        [{"role": "user", "content": [{"type": "text", "id": LONG, "text": "hi"}]}],
-        [{"role": "user", "content": "hi", LONG: "v"}],
-        [{"role": "user", "content": "hi"} | {f"key_{n}": "v" for n in range(2_000)}],
-        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a.example/" + LONG}}]}],
-        [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", LONG: "QUJD"}}]}],
-    ],
-)
-async def test_a_frame_of_any_length_leaves_room_for_a_view(rows: list[Message]) -> None:
-    async with open_context(Settings(max_tokens=1_000), count_tokens=quarter) as context:
-        for row in (user("begin"), *rows):
-            await context.add_message(row)
-            assert len(json.dumps(await context.get_messages_for_request())) < 5_000
-        await context.add_message(user("go on"))
-        view = await context.get_messages_for_request()
-        assert view[-1] == user("go on")
-        assert recount(view, quarter) <= 1_000

@@ -84,31 +84,3 @@ async def judged(budget: int, seed: int, share: float) -> int:
 @given(st.integers(1_000, 40_000), st.integers(0, 2**32), st.floats(0.1, 2))
 def test_no_row_is_missing_that_would_have_fitted_and_every_view_is_lawful(budget: int, seed: int, share: float):
     anyio.run(judged, budget, seed, share)
-
-
-async def test_the_newest_of_too_many_opening_rows_stay_and_the_others_are_counted_and_told():
-    budget, rng = 6_000, random.Random(6)
-    rows = [critical(user(f"{n} " + words(rng, budget // 60 - 6))) for n in range(60)]
-    async with watched(budget=budget) as judge:
-        await judge.add(*rows)
-        await talk(judge, rng, 2 * budget)
-        view = await judge.view()
-        lost = missing(view, rows)
-        assert lost == rows[: len(lost)]
-        assert 0 < len(lost) < 25
-        assert judge.context.statistics().pins_left_out == len(lost)
-        told = f"{len(lost)} pinned messages: 0, 1, 2, 3, … (/context expand 0-{len(lost) - 1})"
-        assert any(told in str(row["content"]) for row in view)
-
-
-async def test_rows_that_fill_their_room_cause_no_storm():
-    budget, rng = 4_000, random.Random(9)
-    async with watched(budget=budget) as judge:
-        await judge.add(user("task"), assistant("ok"))
-        for _ in range(30):
-            await judge.add(critical(user(words(rng, 200))), assistant("ok"))
-        await judge.view()
-        before, since = judge.context.statistics().activations, len(judge.log)
-        await talk(judge, rng, 12_000)
-        tokens = sum(4 + count(str(row.get("content"))) + 20 * ("tool_calls" in row) for row in judge.log[since:])
-        assert judge.context.statistics().activations - before <= tokens / (0.12 * budget) + 1

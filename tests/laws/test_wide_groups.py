@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from .builders import DIALECTS, Message, assistant, call, result, results, session, user, words
+from .builders import DIALECTS, Message, assistant, call, result, session, user, words
 from .judge import Judge, watched
 from .places import kept_at
 from .repairs import LATE_NOTE
@@ -45,32 +45,6 @@ async def test_of_a_wide_group_the_newest_results_are_shown_as_notes(strategy: s
         assert judge.activations - before <= 11
         await seen(judge, [assistant("done"), *session(72, 20, dialect=dialect, rules="")], every=3)
         assert judge.covered > 120
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_wide_group_that_comes_at_once_leaves_room_for_the_request_and_its_newest_result(dialect: str) -> None:
-    async with watched(Counting(), budget=500) as judge:
-        await judge.add(user("read all"), *wide(dialect, 150))
-        view = await judge.view()
-        assert view[0] == user("read all")
-        assert view[-1]["content"].startswith('<late_result call="w149">')
-        assert judge.refused == 0
-
-
-async def test_one_row_with_very_many_results_is_shown_as_a_note_too() -> None:
-    group = wide("anthropic", 150)
-    answered = results(*((f"w{n}", "it is done") for n in range(150)))
-    async with watched(Counting(), budget=400) as judge:
-        await seen(judge, [user("read all"), group[0], answered, assistant("done"), user("more")])
-        assert judge.refused == 0
-
-
-@pytest.mark.parametrize("budget", [60, 150])
-async def test_calls_in_flight_that_do_not_fit_are_counted_and_what_answers_them_is_shown(budget: int) -> None:
-    async with watched(Counting(), budget=budget) as judge:
-        await seen(judge, [user("go"), *wide("openai", 100, 1), assistant("done"), user("more")], every=20)
-        assert judge.refused == 0
-        assert judge.views > 5
 
 
 @pytest.mark.usefixtures("each_store")

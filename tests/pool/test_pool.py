@@ -15,12 +15,11 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.assembly import open_store
+from summarizing_context.contrib.postgres.hosts import RETRIES
+from summarizing_context.contrib.postgres.metrics import PoolMetrics, serving
+from summarizing_context.contrib.postgres.pool import PoolWorker, pool_worker
 from summarizing_context.errors import SummarizerError
-from summarizing_context.fleet import pool_worker
-from summarizing_context.pool.metrics import PoolMetrics, serving
-from summarizing_context.pool.worker import PoolWorker
 from summarizing_context.stores.base import SummaryKey
-from summarizing_context.stores.postgres.requests import RETRIES
 from summarizing_context.testing import range_name
 from tests import postgres_server
 from tests.laws.builders import assistant, user
@@ -117,6 +116,16 @@ async def working(address: str, model: Model, name: str = "worker", **more: Any)
                 await running
 
 
+async def test_a_fault_that_no_retry_mends_ends_the_worker(address: str, monkeypatch: pytest.MonkeyPatch):
+    async def broken(*_: object, **__: object) -> None:
+        raise TypeError("a fault of the queue")
+
+    monkeypatch.setattr("summarizing_context.contrib.postgres.hosts.PostgresRequests.take", broken)
+    async with opened_worker(settings(address, "own"), Model(), drain_within=PATIENCE) as worker:
+        with anyio.fail_after(PATIENCE), pytest.raises(TypeError):
+            await worker.run()
+
+
 async def talk(context: SummarizingContext, turns: int = 12, about: str = "tulips") -> None:
     for number in range(turns):
         await context.add_message(user(f"Plant bed {number} with {about}. " * 12))
@@ -186,27 +195,29 @@ async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(addr
 
 async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and_then_waits_for_a_host(address):
     store: Any = await open_store(address)
-    jobs, key = store.queue("model"), SummaryKey("range", "recipe")
-    due = "select error is null, round(extract(epoch from retry_at - clock_timestamp())) from requests"
-    await jobs.install()
-    await jobs.ask("s", key, b"{}")
+    requests, key = store.requests, SummaryKey("range", "recipe")
+
+    async def taken() -> bool:
+        found = await requests.take("model", 5)
+        store.claims.give_up(key)
+        return [one for one, _, _ in found] == [key]
+
+    await requests.ask("s", key, "model", b"{}")
     waits = []
     for _ in RETRIES:
-        await store.requests.fail(key, "the model is down")
-        ((_, wait),) = rows(address, due)
-        waits.append(float(wait))
-        await jobs.remind()  # it is not due
-        assert rows(address, "select count(*) from requests where error is not null") == [(1,)]
+        assert await taken()
+        await requests.fail(key, "the model is down")
+        waits += rows(address, "select round(extract(epoch from retry_at - clock_timestamp())) from requests")
+        assert not await taken()  # it is not due
         rows(address, "update requests set retry_at = now() returning 1")
-        await jobs.remind()
-        assert rows(address, due) == [(True, None)]
-    assert waits == pytest.approx(RETRIES, rel=0.2)
-    await store.requests.fail(key, "the model is down")
-    await jobs.remind()
-    assert rows(address, due) == [(False, None)]
-    assert rows(address, "select count(distinct dedupe_key) from pgqueuer") == [(1 + len(RETRIES),)]
-    await jobs.ask("s", key, b"{}")
+    assert [float(wait) for (wait,) in waits] == pytest.approx(RETRIES, rel=0.2)
+    assert await taken()
+    await requests.fail(key, "the model is down")
+    assert not await taken()
+    assert rows(address, "select retry_at from requests") == [(None,)]
+    await requests.ask("s", key, "model", b"{}")
     assert rows(address, "select failures from requests where error is null") == [(0,)]
+    assert await taken()
     await store.close()
 
 
@@ -232,7 +243,7 @@ async def test_deleting_a_session_removes_what_it_asked(address):
     assert rows(address, "select count(*) from requests") == [(0,)]
     model = Model()
     async with working(address, model):
-        await until(lambda: rows(address, "select count(*) from pgqueuer") == [(0,)])
+        await asyncio.sleep(0.3)
     assert model.asked == []
 
 
@@ -246,7 +257,7 @@ async def test_what_a_worker_makes_for_a_session_that_is_deleted_meanwhile_is_dr
         await until(lambda: model.running > 1)
         await delete(address, "s")
         model.released.set()
-        await until(lambda: rows(address, "select count(*) from pgqueuer") == [(0,)])
+        await until(lambda: rows(address, "select count(*) from claims") == [(0,)])
     assert rows(address, "select count(*) from summaries") == [(0,)]
     assert rows(address, "select count(*) from requests") == [(0,)]
 

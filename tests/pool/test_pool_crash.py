@@ -22,7 +22,7 @@ import psycopg
 import pytest
 
 from summarizing_context import SummarizingContext, open_context
-from summarizing_context.stores.postgres.address import read_address
+from summarizing_context.contrib.postgres.address import read_address
 from tests import postgres_server
 from tests.laws.builders import assistant, user
 from tests.pool.test_pool import PATIENCE, settings, until
@@ -79,13 +79,12 @@ def crasher() -> Iterator[subprocess.Popen[str]]:
 
 
 def bury(address: str) -> None:
-    """End the lease of dead workers and the time that their jobs have, so that no test waits for those."""
+    """End the lease of dead workers, so that no test waits for it."""
     known = read_address(address)
     with psycopg.connect(known.url, autocommit=True) as connection:
         connection.execute(f"set search_path = {known.schema}".encode())
         postgres_server.wait_for_the_dead(connection, "state <> 'idle'")
         connection.execute("update writers set until = now() - interval '1 second' where pid <> %s", [os.getpid()])
-        connection.execute("update pgqueuer set heartbeat = now() - interval '1 hour' where status = 'picked'")
 
 
 async def go_on(context: SummarizingContext, added: list[str]) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from summarizing_context import Settings, SummaryJob
-from summarizing_context.fleet import pool_worker
-from summarizing_context.pool.metrics import PoolMetrics
-from summarizing_context.stores.postgres.store import PostgresStore
+from summarizing_context.contrib.postgres.metrics import PoolMetrics
+from summarizing_context.contrib.postgres.pool import pool_worker
+from summarizing_context.contrib.postgres.store import PostgresStore
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.testing import range_name
 
@@ -81,7 +81,5 @@ def fork(plan: dict[str, Any]) -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whatever has ended is gone
-    from summarizing_context.stores.postgres import queue  # noqa: F401 - once, and not in each worker
-
     for line in sys.stdin:
         print(fork(json.loads(line)), flush=True)

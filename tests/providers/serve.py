@@ -35,7 +35,7 @@ def honest(body: Json) -> str:
     """A summary of the fenced content of a request."""
     content = user_text(body).removeprefix("<session_record>\n").removesuffix("\n</session_record>")
     kind: Literal["segment", "rollup"] = "rollup" if content.startswith("### summary 1 of ") else "segment"
-    return summarize_extractively(content, kind=kind, max_tokens=_CAP, count=estimate_text)
+    return summarize_extractively(content, kind=kind, max_tokens=_CAP)
 
 
 def answering(request: Request) -> Answer:

@@ -12,7 +12,6 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from summarizing_context.proxy import wire
 from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
 from tests.proxy.test_wire import TOKEN
@@ -165,15 +164,6 @@ async def test_odd_numbers_of_a_record_are_none(after: str):
     async with proxied("http://127.0.0.1:1") as address:
         answer = await said(address, asked(f"/_status?after={after}".encode(), method=b"GET", body=b""))
     assert answer.startswith(b"HTTP/1.1 200 ")
-
-
-async def test_a_client_that_pauses_within_its_body_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(wire, "_BETWEEN", 0.2)
-    fake = Fake(behave=answer_all)
-    async with served(fake) as upstream, proxied(upstream) as address:
-        answer = await said(address, asked(b"/v1/messages", b"Content-Length: 1000"))
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    assert fake.seen == []
 
 
 async def test_a_packed_body_is_not_unpacked():

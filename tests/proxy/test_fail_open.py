@@ -21,7 +21,6 @@ from summarizing_context.adapters import open_sessions
 from summarizing_context.context import SummarizingContext
 from summarizing_context.proxy import app, rewriter
 from summarizing_context.proxy.dialects.anthropic import Anthropic
-from summarizing_context.proxy.names import Names
 from summarizing_context.proxy.rewriter import Rewriter
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore
@@ -37,7 +36,7 @@ SECRET = "a secret in an error"
 STEPS: dict[str, tuple[Any, str]] = {
     "reading the request": (Anthropic, "read"),
     "telling the client": (rewriter, "client_of"),
-    "naming the session": (Names, "named"),
+    "naming the session": (rewriter, "session_of"),
     "the window of the model": (rewriter, "window_of"),
     "opening the session": (open_sessions, "start_context"),
     "following the history": (SummarizingContext, "follow"),
@@ -147,7 +146,7 @@ async def test_a_view_that_is_not_there_in_time_is_not_waited_for(monkeypatch: p
     async def never(*_: Any, **__: Any) -> Any:
         await asyncio.sleep(600)
 
-    monkeypatch.setattr(app, "_WITHIN", 0.2)
+    monkeypatch.setattr(app, "VIEW_WITHIN", 0.2)
     monkeypatch.setattr(Rewriter, "_viewed", never)
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream) as address:

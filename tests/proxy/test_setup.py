@@ -108,7 +108,7 @@ def test_both_are_shown_in_full_and_written(
     assert calls(home)[-1] == "systemctl --user restart summarizing-context-proxy.service"
 
 
-@pytest.mark.parametrize("before", [b"# mine\nexport A=1\n", b"export A=1", b"", None, b"\xff\xfe not text\r\n"])
+@pytest.mark.parametrize("before", [b"# mine\nexport A=1\n", b"export A=1", None, b"\xff\xfe not text\r\n"])
 def test_a_home_is_afterwards_as_it_was_before(before: bytes | None, home: Path, enable: list[str]):
     if before is not None:
         (home / ".bashrc").write_bytes(before)

@@ -91,7 +91,7 @@ async def test_a_body_that_is_no_request_goes_on_unchanged(body: bytes):
 
 
 async def test_a_body_that_is_too_long_for_a_view_goes_on_as_it_comes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(application, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(application, "MAX_BYTES", 10_000)
     fake = Fake(behave=lambda request, raw: _ok())
     body = BODY.encode() + b" " * 300_000
     async with served(fake) as upstream, proxied(upstream) as address:

@@ -69,7 +69,6 @@ def test_the_defaults_are_the_documented_ones():
         ({"keep_recent": 30, "max_messages": 20}, "keep_recent = 30 must be at most max_messages = 20"),
         ({"hihg_water": 0.5}, "unknown setting hihg_water = 0.5; did you mean high_water?"),
         ({"quux": 5}, "the configuration page lists all settings"),
-        ({"job_timeout": 5}, "unknown setting job_timeout = 5; it was removed, and what was its default holds"),
     ],
 )
 def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(values: dict[str, Any], said: str):

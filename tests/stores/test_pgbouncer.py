@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,8 +20,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from summarizing_context.contrib.postgres import hosts
+from summarizing_context.contrib.postgres import pool as workers
 from summarizing_context.stores.base import Scope
-from summarizing_context.stores.postgres import queue, requests
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered
 from tests.pool import test_pool as pool
@@ -81,9 +81,8 @@ def _wait_for(address: str) -> None:
 @pytest.fixture
 def address(pooler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A store that is not there yet, behind the pooler. No notice comes: who waits looks again, here at once."""
-    monkeypatch.setattr(requests, "_LOOK_AGAIN", 0.1)
-    monkeypatch.setattr(requests, "FIRST_LOOK", 0.1)
-    monkeypatch.setattr(queue, "_LOOK_AGAIN", timedelta(seconds=0.1))
+    monkeypatch.setattr(hosts, "LOOK_AGAIN", 0.1)
+    monkeypatch.setattr(workers, "_LOOK_AGAIN", 0.1)
     _, _, ours = postgres_server.address_for(tmp_path).partition("&schema=")
     return f"{pooler}&schema={ours}"
 

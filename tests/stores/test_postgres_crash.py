@@ -12,8 +12,8 @@ import signal
 import anyio
 import pytest
 
+from summarizing_context.contrib.postgres.store import PostgresStore
 from summarizing_context.stores.base import StoredEntry, SummaryKey
-from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
 from tests.contract.store_builders import log_of, summary
 from tests.laws import places

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
+from summarizing_context.contrib.postgres.address import read_address
 from summarizing_context.errors import SessionInUseError
 from summarizing_context.stores.base import Place
-from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered
 from tests.laws.builders import user

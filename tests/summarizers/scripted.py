@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 from summarizing_context.summarizers.resilience.limits import Limits
@@ -53,11 +54,6 @@ class ScriptedSummarizer:
         return await step(job) if callable(step) else step
 
 
-def words(text: str) -> int:
-    """The token counter of these tests."""
-    return len(text.split())
-
-
 def job(**changes: Any) -> SummaryJob:
     plain = SummaryJob(
         kind="segment",
@@ -67,7 +63,7 @@ def job(**changes: Any) -> SummaryJob:
         rank=0,
         start=0,
         stop=9,
-        source_tokens=words(CONTENT),
+        source_tokens=estimate_text(CONTENT),
         range_hash="0123456789abcdef",
     )
     return replace(plain, **changes)
@@ -79,7 +75,7 @@ def resilient(
     """A resilient summarizer around a scripted one, with its clock."""
     clock = clock or FakeClock()
     inner = ScriptedSummarizer(list(steps))
-    outer = ResilientSummarizer(inner, limits=Limits(**limits), clock=clock, count=words, sleep=clock.sleep)
+    outer = ResilientSummarizer(inner, limits=Limits(**limits), clock=clock, sleep=clock.sleep)
     return outer, inner, clock
 
 

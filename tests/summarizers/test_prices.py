@@ -69,19 +69,21 @@ def test_a_file_adds_rows_and_takes_the_place_of_those_it_names(tmp_path: Path):
     assert table.models["gpt-4.1"] == OURS.models["gpt-4.1"]
 
 
-def test_all_that_is_wrong_with_a_file_is_told_with_its_place(tmp_path: Path):
-    told = problems(
-        tmp_path,
-        'asof = 2026-05-06\nas_of = "soon"\nreplace = 1\n'
-        '[models.a]\ninput = -1\noutput = "2"\n[models.b]\ninptu = 3\n'
-        '[models."c"]\ninput = inf\noutput = true\nsource = 5\n',
-    )
-    wanted = ["asof is unknown; did you mean as_of?", "as_of = 'soon'", "replace = 1", '[models."a"] input = -1']
-    wanted += ["[models.\"a\"] output = '2'", '[models."b"] inptu is unknown; did you mean input?']
-    wanted += ['[models."b"] has no input', '[models."b"] has no output', '[models."c"] input = inf']
-    wanted += ['[models."c"] output = True', '[models."c"] source = 5']
-    assert len(told) == len(wanted)
-    assert all(any(want in problem for problem in told) for want in wanted), told
+def test_each_row_that_is_wrong_is_told_with_its_place(tmp_path: Path):
+    rows = {
+        "a": ("input = -1\noutput = 2", "`float` >= 0.0 - at `$.input`"),
+        "b": ("input = 1\noutput = 2\ninptu = 3", "unknown field `inptu`"),
+        "c": ("input = 1", "missing required field `output`"),
+        "d": ("input = inf\noutput = 1", "`float` <= 1000000.0 - at `$.input`"),
+        "e": ("input = 1\noutput = true", "got `bool` - at `$.output`"),
+    }
+    text = "as_of = 2026-05-06\n" + "\n".join(f"[models.{name}]\n{row}" for name, (row, _) in rows.items())
+    told = problems(tmp_path, text)
+    assert len(told) == len(rows)
+    for problem, (name, (_, said)) in zip(told, rows.items(), strict=True):
+        assert f'[models."{name}"]' in problem
+        assert said in problem
+    assert "`$.as_of`" in problems(tmp_path, 'as_of = "soon"\n[models.a]\ninput = 1\noutput = 2\n')[0]
 
 
 class Model:

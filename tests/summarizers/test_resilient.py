@@ -15,11 +15,12 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob
 
-from .scripted import GOOD, SECRET, job, never, reply, resilient, words
+from .scripted import GOOD, SECRET, job, never, reply, resilient
 
-SIZE = words(job().prompt)
+SIZE = estimate_text(job().prompt)
 
 
 async def failure(outer: Any) -> SummarizerError:

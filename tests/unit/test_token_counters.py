@@ -1,4 +1,4 @@
-"""Counters of tokens: the estimate, tiktoken without a network, the user's function; and their calibration."""
+"""Counters of tokens: the estimate, tiktoken without a network, the user's function."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.messages import tokens
 from summarizing_context.messages.tokens import (
     RANKS_CACHE_NAME,
-    Calibration,
-    TiktokenCounter,
-    budget_tokens,
     choose_counter,
     load_offline,
 )
@@ -69,15 +64,6 @@ async def test_tiktoken_without_ranks_is_refused_and_says_what_to_do():
     assert all(way in str(caught.value) for way in ("offline-tokens", "TIKTOKEN_CACHE_DIR", "allow_download"))
 
 
-@pytest.mark.usefixtures("nothing_here")
-async def test_a_failed_download_leads_to_the_estimate_or_to_an_error(caplog: pytest.LogCaptureFixture):
-    assert (await choose_counter("auto", allow_download=True)).name == "estimate/3"
-    ours = [record for record in caplog.records if record.name.startswith("summarizing_context")]
-    assert [record.cause for record in ours] == ["ConnectionError"]  # type: ignore[attr-defined]
-    with pytest.raises(SettingsError, match="nor could be downloaded"):
-        await choose_counter("tiktoken", allow_download=True)
-
-
 async def test_a_download_is_used_once_it_is_there(nothing_here: Path, monkeypatch: pytest.MonkeyPatch):
     from tiktoken import registry
 
@@ -99,13 +85,6 @@ def test_ranks_in_tiktokens_cache_are_used(nothing_here: Path, monkeypatch: pyte
     assert encoding.encode("ab") == [0, 1]
 
 
-def test_a_damaged_file_in_tiktokens_cache_is_passed_over_and_left_alone(nothing_here: Path):
-    damaged = nothing_here / RANKS_CACHE_NAME
-    damaged.write_bytes(b"not the official bytes")
-    assert load_offline() is None
-    assert damaged.exists()
-
-
 # -- tiktoken
 
 
@@ -113,32 +92,3 @@ def test_a_long_text_is_counted_in_pieces():
     counter = exact_counter()
     assert counter.count("word " * 160_000) == pytest.approx(160_000, abs=3)
     assert counter.count(" " * 1_100_000) > 0
-
-
-def test_a_piece_that_tiktoken_panics_on_is_estimated():
-    class PanicException(BaseException):
-        """As pyo3 has it: not an Exception."""
-
-    def panic(*_: Any, **__: Any) -> None:
-        raise PanicException
-
-    assert TiktokenCounter(SimpleNamespace(encode=panic)).count("hello") == budget_tokens("hello")  # type: ignore[arg-type]
-
-
-def test_the_first_observation_counts_whole_and_later_ones_less():
-    once = Calibration().observed(1_500, 1_000)
-    assert once.ratio == pytest.approx(1.5)
-    assert once.observed(1_000, 1_000).ratio == pytest.approx(1.25)
-
-
-@pytest.mark.parametrize(("reported", "counted"), [(0, 1_000), (-5, 1_000), (9_000, 1_000), (150, 100), (100, 0)])
-def test_absurd_figures_are_left_out(reported: int, counted: int):
-    assert Calibration().observed(reported, counted) == Calibration()
-
-
-@given(st.lists(st.tuples(st.integers(), st.integers()), max_size=20))
-def test_the_ratio_stays_within_its_bounds(observations: list[tuple[int, int]]):
-    calibration = Calibration()
-    for reported, counted in observations:
-        calibration = calibration.observed(reported, counted)
-    assert 0.5 <= calibration.ratio <= 2.5

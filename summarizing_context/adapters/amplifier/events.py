@@ -35,20 +35,15 @@ def as_host_error() -> Iterator[None]:
     try:
         yield
     except BudgetError as error:
-        raise _host_error(error.required_tokens, error.budget_tokens, error.rows, error.what) from error
+        try:
+            from amplifier_core import ContextLengthError
+        except ImportError:
+            raise error from None
 
+        class HostBudgetError(BudgetError, ContextLengthError):  # type: ignore[misc]
+            pass
 
-def _host_error(*arguments: Any) -> BudgetError:
-    try:
-        from amplifier_core import ContextLengthError
-    except ImportError:
-        return BudgetError(*arguments)
-
-    class HostBudgetError(BudgetError, ContextLengthError):  # type: ignore[misc]
-        def __reduce__(self) -> tuple[Any, ...]:
-            return _host_error, arguments
-
-    return HostBudgetError(*arguments)
+        raise HostBudgetError(error.required_tokens, error.budget_tokens, error.rows, error.what) from error
 
 
 class HostEvents:

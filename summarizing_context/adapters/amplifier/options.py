@@ -65,17 +65,14 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     """Return the options in `config`. Raise `SettingsError` that tells everything that is wrong with them."""
     if config is not None and not isinstance(config, Mapping):
         raise SettingsError(f"the options of a mount plan are a mapping, not {type(config).__name__}")
-    flat = rules.flattened(config or {})
-    problems = list(flat.problems)
+    flat, problems = rules.flattened(config or {})
 
     def checked(cls: type, values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
         """Return the values of `cls`, with its defaults for those that are missing or null."""
-        given = {name: value for name, value in values.items() if value is not None}
+        given = {name: rules.Given(value, f"{where}{name}") for name, value in values.items() if value is not None}
         kept = {name: one.default for name, one in rules.declared(cls).items()}
         try:
-            return kept | rules.accepted(
-                rules.declared(cls), [rules.Source(given, label=lambda name: f"{where}{name}")]
-            )
+            return kept | rules.accepted(cls, (given, []))
         except SettingsError as error:
             problems.extend(error.problems)
             return kept
@@ -83,7 +80,7 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     # options that are empty, as the host's documents have them, are not said; null for `idle_after` means never
     given: dict[str, Any] = {}
     nullable = [name for name, setting in rules.declared(Settings).items() if setting.optional]
-    for key, value in flat.values.items():
+    for key, (value, _) in flat.items():
         if not isinstance(key, str) or key not in _NAMES:
             problems.append(_unknown(key, value, _NAMES))
         elif (value is not None or key in nullable) and not (key == "storage_path" and value == ""):
@@ -111,18 +108,16 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
         )
 
     # the settings, under whichever of their names they are given
-    values: dict[str, Any] = {} if store is None else {"store": store}
-    called = {"store": "persistence.path"}
+    values = {} if store is None else {"store": rules.Given(store, "persistence.path")}
     for key, value in given.items():
         name = _SAME_AS.get(key, key)
         if name == "store" and store == MEMORY:
             continue
-        if name in values and values[name] != value:
-            problems.append(f"{key} is given twice, as {called[name]} too; leave one out")
-        values[name], called[name] = value, key
+        if name in values and values[name].value != value:
+            problems.append(f"{key} is given twice, as {values[name].label} too; leave one out")
+        values[name] = rules.Given(value, key)
     try:
-        source = rules.Source(values, label=lambda name: called.get(name, name))
-        settings = Settings(**rules.accepted(rules.declared(Settings), [source]))
+        settings = Settings(**rules.accepted(Settings, (values, [])))
     except SettingsError as error:
         raise SettingsError([*problems, *error.problems]) from None
     if not own["preserve_system"] and settings.header_role != "user":
@@ -143,7 +138,6 @@ def _unknown(key: Any, value: Any, names: list[str], where: str = "") -> str:
         return f"unknown option {where}({rules.shown(key)}): a name is a string"
     near = difflib.get_close_matches(key[:100], names, n=1, cutoff=0.4)
     hint = f"did you mean {where}{near[0]}?" if near else "the Amplifier page lists all options"
-    hint = rules.WHY_REMOVED if key in rules.REMOVED else hint
     said = "" if isinstance(value, str | bytes) else f" = {rules.shown(value)}"  # a text may be a misspelt key's
     return f"unknown option {where}{key[:100]}{said}; {hint}"
 

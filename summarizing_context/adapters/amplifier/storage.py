@@ -15,7 +15,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -53,9 +52,6 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     if plan.settings.store == MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
 
-    path = Path(plan.settings.store)
-    store, trouble = _store_of(path)
-
     async def begun_with(messages: list[Any], place: Path | str) -> SummarizingContext:
         context = await start_context(replace(plan.settings, store=place), options)
         try:
@@ -67,94 +63,69 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
             raise
         return context
 
+    store, listed = Path(plan.settings.store), list[Any]()
     try:
-        if trouble:
-            raise StoreReadOnlyError(f"{path}: {trouble}")
-        context = await begun_with(await _listed(path, store), store)
+        store, listed = _read_place(store)
+        if listed:
+            opened = await open_store(store)
+            try:
+                if any(session.messages for session in await opened.sessions()):
+                    listed = []
+            finally:
+                await opened.close()
+        context = await begun_with(listed, store)
     except StoreReadOnlyError as error:
         if plan.required:
             raise
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
-        messages = await _listed(path, store)
-        if not messages:
-            with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
-                kept = await open_store(store, read_only=True)
-                try:
-                    session = await kept.load(plan.settings.session_id)
-                    messages = [decode_message(entry.message) for entry in session.entries] if session else []
-                finally:
-                    await kept.close()
-        return await begun_with(messages, MEMORY)
+        with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
+            kept = await open_store(store, read_only=True)
+            try:
+                if session := await kept.load(plan.settings.session_id):
+                    listed = [decode_message(entry.message) for entry in session.entries]
+            finally:
+                await kept.close()
+        return await begun_with(listed, MEMORY)
+
+    # sessions of the file that no program has open and that were not changed for so long
     if plan.retain_days is not None:
-        await _forget_older(store, timedelta(days=plan.retain_days))
+        limit = datetime.now(UTC) - timedelta(days=plan.retain_days)
+        try:
+            opened = await open_store(store)
+            try:
+                for info in await opened.sessions():
+                    if info.writer_pid is None and datetime.fromisoformat(info.updated_at) < limit:
+                        await opened.delete_session(info.session_id)
+            finally:
+                await opened.close()
+        except (StoreError, SessionInUseError) as error:
+            logger.warning("old sessions could not be deleted; it is tried again next time: %s", error)
     return context
 
 
-def _store_of(path: Path) -> tuple[Path, str]:
-    """Return the store, which is beside a list of messages, and why it cannot be used; empty where it can."""
+def _read_place(path: Path) -> tuple[Path, list[Any]]:
+    """Return the store, and the list of messages beside it, if the path is one. Raise `StoreReadOnlyError` where there
+    can be no file, and `StoreCorruptError` for a list that is broken."""
     try:
         if not path.parent.is_dir():
-            return path, "its folder does not exist; create it, or name another"
+            raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
         if path.exists() and not path.is_file():
-            return path, "this is not a file; name a file for the store"
+            raise StoreReadOnlyError(f"{path}: this is not a file; name a file for the store")
     except OSError as error:
-        return path, f"it cannot be reached: {error.strerror}; name another file"
+        raise StoreReadOnlyError(f"{path}: it cannot be reached: {error.strerror}; name another file") from error
     beginning = b""
     with suppress(OSError), path.open("rb") as file:
         beginning = file.read(4_096)
-    is_list = beginning.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
-    return path.with_name(f"{path.name}.db") if is_list else path, ""
-
-
-async def _listed(path: Path, store: Path) -> list[Any]:
-    """Return the messages of a list that is not imported yet, read in a thread that ends with it."""
-    if store == path:
-        return []
-
-    def is_begun() -> bool:
-        return store.exists() and store.stat().st_size > 0
-
-    if is_begun():
-        try:
-            opened = await open_store(store)
-        except StoreReadOnlyError:
-            return []  # nothing could be taken over into it
-        try:
-            if any(session.messages for session in await opened.sessions()):
-                return []
-        finally:
-            await opened.close()
-
-    def read() -> list[Any]:
-        try:
-            return list(json.loads(path.read_text(encoding="utf-8-sig")))
-        except (ValueError, RecursionError, OSError) as error:
-            raise StoreCorruptError(
-                f"{path} begins like a JSON list but cannot be read ({type(error).__name__}); repair it, or name "
-                "another storage_path"
-            ) from None
-
-    with ThreadPoolExecutor(1, thread_name_prefix="taking over") as thread:
-        return await asyncio.wrap_future(thread.submit(read))
-
-
-async def _forget_older(path: Path, age: timedelta) -> None:
-    """Delete sessions of the file that nobody has open and that were not changed for so long."""
-    limit = datetime.now(UTC) - age
+    if not beginning.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        return path, []
     try:
-        store = await open_store(path)
-        try:
-            for session in await store.sessions():
-                with suppress(ValueError):  # a time that is none
-                    changed = datetime.fromisoformat(session.updated_at)
-                    changed = changed if changed.tzinfo else changed.replace(tzinfo=UTC)
-                    if session.writer_pid is None and changed < limit:
-                        await store.delete_session(session.session_id)
-        finally:
-            await store.close()
-    except (StoreError, SessionInUseError) as error:
-        logger.warning("old sessions could not be deleted; it is tried again next time: %s", error)
+        return path.with_name(f"{path.name}.db"), list(json.loads(path.read_text(encoding="utf-8-sig")))
+    except (ValueError, RecursionError, OSError) as error:
+        raise StoreCorruptError(
+            f"{path} begins like a JSON list but cannot be read ({type(error).__name__}); repair it, or name "
+            "another storage_path"
+        ) from None
 
 
 async def take_transcript(

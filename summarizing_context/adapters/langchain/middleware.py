@@ -39,7 +39,6 @@ class LoopThread:
         self._leave = leave
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()  # the loop, and its end
         self._closed = False
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Future[Result]:
@@ -49,19 +48,23 @@ class LoopThread:
                 raise ContextClosedError("the middleware was closed; make another one")
             # in an empty context: the caller's would hand the agent's callbacks on to summarizers
             if self._thread is None:
-                named: dict[str, Any] = {"name": "summarizing-context", "daemon": True}
-                self._thread = threading.Thread(target=Context().run, args=(asyncio.run, self._run()), **named)
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=Context().run, args=(self._run,), daemon=True)
                 self._thread.start()
-            loop, _ = self._running.result()
-            future: Future[Result] = Context().run(asyncio.run_coroutine_threadsafe, work(), loop)
-        return future
+            return Context().run(asyncio.run_coroutine_threadsafe, work(), self._loop)
 
     def end(self) -> None:
         """End the loop soon, from any thread, without waiting for it. May be called twice."""
+
+        async def stop() -> None:
+            try:
+                await self._leave()
+            finally:
+                self._loop.stop()
+
         with self._starting:
             if self._thread is not None and not self._closed:
-                loop, stop = self._running.result()
-                loop.call_soon_threadsafe(stop.set)
+                asyncio.run_coroutine_threadsafe(stop(), self._loop)
             self._closed = True
 
     def close(self) -> None:
@@ -70,11 +73,9 @@ class LoopThread:
         if self._thread is not None:
             self._thread.join()
 
-    async def _run(self) -> None:
-        stop = asyncio.Event()
-        self._running.set_result((asyncio.get_running_loop(), stop))
-        await stop.wait()
-        await self._leave()
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
 
 
 class ChatModelSummarizer:

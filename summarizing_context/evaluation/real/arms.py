@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -38,7 +37,6 @@ from summarizing_context.evaluation.real.rendering import (
     text_of,
     tokens_of,
 )
-from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
@@ -146,7 +144,15 @@ async def build(
         elif arm == "extractive":
             text = await _extractive(case, past, own)
         elif arm == "leaves":
-            text = _leaves(past, leaves)
+            kept: list[str] = []
+            room = int(0.65 * past.room)
+            for leaf in reversed(leaves):
+                listed = f'<summary messages="{leaf.start}-{leaf.stop - 1}">\n{leaf.text}\n</summary>'
+                if (room := room - tokens_of(listed)) < 0:
+                    break
+                kept.insert(0, listed)
+            title = "Summaries of the earlier parts of this session, oldest first:"
+            text = past.view([Part("user", "\n".join([title, *kept]))])
         elif arm == "brief" and leaves:
             user = "\n\n".join(f"Summary of messages {leaf.start}-{leaf.stop - 1}:\n{leaf.text}" for leaf in leaves)
             system = load("brief/v1").render_for_rank(9, max_tokens=2_000)  # as it was recorded
@@ -223,39 +229,25 @@ def _compaction(
     return Request(latest("compaction").render(characters=12_000), user, 4_000, purpose, case.name, start, stop)
 
 
-@dataclass(frozen=True)
 class Past:
-    """The messages before a cut, by groups of a call with its results."""
+    """The messages before a cut: leading system rows, and groups of a call with its results.
 
-    messages: Sequence[Message]
-    tokens: int  # of every view
+    `tokens` are those of every view, `room` is what the leading rows leave of them.
+    """
 
-    @cached_property
-    def leading(self) -> list[Part]:
-        """The system rows at the beginning."""
-        return [part for message in self.messages[: self._rows] for part in parts_of(message)]
-
-    @cached_property
-    def _rows(self) -> int:
-        roles = [message.get("role") for message in self.messages]
-        return next((at for at, role in enumerate(roles) if role not in ("system", "developer")), len(roles))
-
-    @cached_property
-    def room(self) -> int:
-        """Tokens that the leading rows leave."""
-        return max(0, self.tokens - cost(self.leading))
-
-    @cached_property
-    def groups(self) -> list[list[Part]]:
-        """What follows the leading rows."""
-        found: list[list[Part]] = []
-        for message in self.messages[self._rows :]:
+    def __init__(self, messages: Sequence[Message], tokens: int) -> None:
+        roles = [message.get("role") for message in messages]
+        rows = next((at for at, role in enumerate(roles) if role not in ("system", "developer")), len(roles))
+        self.messages, self.tokens = messages, tokens
+        self.leading = [part for message in messages[:rows] for part in parts_of(message)]
+        self.room = max(0, tokens - cost(self.leading))
+        self.groups: list[list[Part]] = []
+        for message in messages[rows:]:
             parts = parts_of(message)
-            if found and parts and all(part.label == RESULT for part in parts):
-                found[-1] += parts
+            if self.groups and parts and all(part.label == RESULT for part in parts):
+                self.groups[-1] += parts
             else:
-                found.append(parts)
-        return found
+                self.groups.append(parts)
 
     def view(self, notes: Sequence[Part], *, groups: Sequence[list[Part]] | None = None, first: bool = True) -> str:
         """Return leading rows, the first request of the human clipped to a fifth, notes, and the newest groups that
@@ -354,18 +346,6 @@ async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
         return best
     filling, _ = newest([[part] for part in older], room)
     return f"{best}\n\n{joined(filling)}" if filling else best
-
-
-def _leaves(past: Past, leaves: Sequence[HeaderNode]) -> str:
-    kept: list[str] = []
-    room = int(0.65 * past.room)
-    for leaf in reversed(leaves):
-        text = f'<summary messages="{leaf.start}-{leaf.stop - 1}">\n{leaf.text}\n</summary>'
-        if (room := room - tokens_of(text)) < 0:
-            break
-        kept.insert(0, text)
-    listed = "\n".join(kept)
-    return past.view([Part("user", f"Summaries of the earlier parts of this session, oldest first:\n{listed}")])
 
 
 def _masking(past: Past) -> str:

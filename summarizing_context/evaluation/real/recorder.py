@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from string import ascii_uppercase
 from typing import Any, TypeVar
@@ -44,7 +44,6 @@ from summarizing_context.summarizers.providers import make_model
 
 ABSTENTION = "not in the record"
 READING = "isolated"  # each request is a call of its own
-_ROUNDS = 1_000  # of summaries: one for each rank, second requests after a refusal, and calls for rules in their order
 _TRIES = 3  # for a reply that can be read
 _WORDS = "word " * 20  # that a forecast assumes, of a question and of an answer
 
@@ -80,9 +79,9 @@ class AnswerRecorder:
         """Have the questions of a case written."""
         number, prompt = self.questions, latest("questions")
         system, log = prompt.render(number=number), compact_request(case, self.recording.messages(case)).user
-        asked = self._request("questions", self.writer, system, fenced_record(log))
         tag = f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}"
-        asked = replace(asked, max_tokens=500 + 120 * number, prompt=tag)
+        parts, most = (fenced_record(log),), 500 + 120 * number
+        asked = cassettes.Request("questions", self.writer.maker, system, parts, most, prompt=tag)
         assumed = [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], _WORDS, _WORDS) for at in range(1, number + 1)]
         read = partial(read_questions, case=case, number=number)
         found = await self._readable(self.writer, case, asked, read, assumed=str(assumed))
@@ -95,8 +94,8 @@ class AnswerRecorder:
         """Return the views of a case, with every summary written that they need."""
 
         async def write(request: Request) -> None:
-            asked = self._request(request.purpose, self.summarizer, request.system, request.user)
-            asked = replace(asked, max_tokens=request.max_tokens)
+            maker, user = self.summarizer.maker, (request.user,)
+            asked = cassettes.Request(request.purpose, maker, request.system, user, request.max_tokens)
             assumed = "word " * (request.max_tokens // 2)
             reply = await self.summarizer.ask(asked, assumed=assumed, is_usable=lambda kept: not kept.fault)
             if reply.fault:
@@ -108,12 +107,13 @@ class AnswerRecorder:
             self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
 
         messages = self.recording.messages(case)
-        for _ in range(_ROUNDS):
+        rounds = 1_000  # one for each rank, second requests after a refusal, and calls for rules in their order
+        for _ in range(rounds):
             built = await build(case, messages, self.recording.replies, arms, self.recording.settings)
             if not built.missing:
                 return built
             await self._all([partial(write, request) for request in built.missing])
-        raise CassetteError(f"{case.name}: summaries are missing after {_ROUNDS} rounds; record again to go on")
+        raise CassetteError(f"{case.name}: summaries are missing after {rounds} rounds; record again to go on")
 
     async def _answer(self, case: Case, built: Built) -> None:
         """Ask the reader about each view that has no answers yet."""
@@ -129,7 +129,8 @@ class AnswerRecorder:
         async def ask(arm: str) -> None:
             view = built.views[arm]
             system = latest("answers").render(abstention=ABSTENTION)
-            asked = self._request("reader", self.reader, system, fenced_record(view.text), f"Questions: {listed}")
+            parts = fenced_record(view.text), f"Questions: {listed}"
+            asked = cassettes.Request("reader", self.reader.maker, system, parts, 4_000)
             found = await self._readable(self.reader, case, asked, read)
             if found is None:
                 found = {question.id: "word " * 15 for question in questions}
@@ -152,15 +153,13 @@ class AnswerRecorder:
             return
         document, letters = judging(self.recording, case)
         system = latest("marks").render(right=RIGHT, partly=PARTLY, abstained=ABSTAINED, wrong=WRONG)
-        asked = self._request("judge", self.judge, system, fenced_record(json.dumps(document, ensure_ascii=False)))
+        parts = (fenced_record(json.dumps(document, ensure_ascii=False)),)
+        asked = cassettes.Request("judge", self.judge.maker, system, parts, 4_000)
 
         def read(text: str) -> list[Mark]:
             return marks_of(case.name, _object(text, dict[str, dict[str, int]]), letters, self.plan.judge.model)
 
         self.recording.add_marks(await self._readable(self.judge, case, asked, read) or [])
-
-    def _request(self, kind: str, model: RecordedModel, system: str, *user: str) -> cassettes.Request:
-        return cassettes.Request(kind, model.maker, system=system, user=user, max_tokens=4_000)
 
     async def _readable(
         self,

@@ -204,21 +204,15 @@ def _gzipped(data: bytes) -> bytes:
 
 def _lines(path: Path, kind: type[Line]) -> list[Line]:
     found: list[Line] = []
-    if not path.exists():
-        return found
-    at = 0
     try:
         with gzip.open(path) as file:
-            for line in unpacked_lines(path, file):
-                at += 1
-                if line.strip():
-                    found.append(msgspec.json.decode(line, type=kind))
+            found.extend(msgspec.json.decode(line, type=kind) for line in unpacked_lines(path, file))
+    except FileNotFoundError:
+        return []
     except TranscriptError:
         raise
-    except (OSError, EOFError, zlib.error) as error:
-        raise _damaged(path, at + 1, error) from error
-    except ValueError as error:
-        raise _damaged(path, at, error) from error
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise _damaged(path, len(found) + 1, error) from error
     return found
 
 

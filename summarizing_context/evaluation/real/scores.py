@@ -34,8 +34,6 @@ from summarizing_context.evaluation.real.recording import (
     Recording,
 )
 
-Reading = Literal["this view", "an earlier view", "not read", "no view"]
-
 
 class Count(msgspec.Struct, frozen=True):
     """Points out of questions, and the interval of the mean over sessions."""
@@ -64,7 +62,7 @@ class ViewRead(msgspec.Struct, frozen=True):
     case: str
     arm: str
     tokens: int | None  # None where a reply is missing that the view needs
-    reading: Reading
+    reading: Literal["this view", "an earlier view", "not read", "no view"]
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -99,14 +97,14 @@ def replay(
 
     shown = []
     for case in recording.cases:
-        for question in recording.questions(case):
-            answers: dict[str, tuple[str, int | None]] = {}
-            for arm in arms:
-                if (read := recording.answers.get((case.name, arm))) is not None:
-                    mark = recording.marks.get((case.name, question.id, arm))
-                    answers[arm] = read.answers.get(question.id, ""), None if mark is None else mark.mark
-            if answers:
-                shown.append(Shown(case.name, question, answers))
+        read = {arm: recording.answers[case.name, arm] for arm in arms if (case.name, arm) in recording.answers}
+        for question in recording.questions(case) if read else ():
+            marks = {arm: recording.marks.get((case.name, question.id, arm)) for arm in read}
+            answers: dict[str, tuple[str, int | None]] = {
+                arm: (said.answers.get(question.id, ""), mark.mark if (mark := marks[arm]) is not None else None)
+                for arm, said in read.items()
+            }
+            shown.append(Shown(case.name, question, answers))
     makers = {
         "summaries": Counter(f"{one.model}, {one.reading}" for one in recording.replies.values()),
         "answers": Counter(f"{one.model}, {one.reading}" for one in recording.answers.values()),
@@ -126,14 +124,13 @@ def _rebuild(folder: Path, arms: Sequence[str], name: str) -> tuple[list[ViewRea
     found = []
     for arm in arms:
         view, answers = built.views.get(arm), recording.answers.get((name, arm))
-        reading: Reading = "this view"
         if view is None:
-            reading = "no view"
+            found.append(ViewRead(name, arm, None, "no view"))
         elif answers is None:
-            reading = "not read"
-        elif answers.view != view.digest:
-            reading = "an earlier view"
-        found.append(ViewRead(name, arm, view.tokens if view is not None else None, reading))
+            found.append(ViewRead(name, arm, view.tokens, "not read"))
+        else:
+            is_this = answers.view == view.digest
+            found.append(ViewRead(name, arm, view.tokens, "this view" if is_this else "an earlier view"))
     return found, len(built.missing) + built.waiting
 
 

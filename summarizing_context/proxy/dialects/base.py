@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from summarizing_context.log.message_log import BoundThinking
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.validation import Message, check_message
 
 KEY = "_proxy"  # of a row's message: a digest of what the client said; never sent and never counted
 HOOK = {"source": "hook"}  # the metadata of rows that a client puts in by itself
+MAX_ITEMS = 20_000  # of a history
 
 Fields = dict[str, msgspec.Raw]  # of a request, as JSON
-
 Out = bytes | Message  # a message as the client wrote it, or as a view has it
-
-Value = TypeVar("Value")
 
 
 class PassUnchanged(Exception):
@@ -34,7 +32,7 @@ class Row(NamedTuple):
     """A message of the log, and the JSON of the client's that it stands for."""
 
     message: Message
-    sent: tuple[bytes, ...]
+    sent: Sequence[bytes]
     key: str  # equal for messages that say the same
 
 
@@ -47,47 +45,14 @@ class Asked:
 
     fields: Fields
     lead: Sequence[bytes]  # of the history: what stays in front, as it came
-    opening: Sequence[Row]  # of the history: what stays before the model's first words
     rows: Sequence[Row]
     beside: Sequence[Mapping[str, Any]]  # what is sent beside the rows, and only takes room
     model: str
     max_output: int | None  # tokens
     has_tools: bool
+    opening: Sequence[Row] = ()  # of the history: what stays before the model's first words
     must_change: bool = False  # the provider would refuse it as it is, and with a view of all rows it would not
     bound_thinking: BoundThinking = "kept"
-
-
-class Memory:
-    """What was made of the items of earlier requests: a session sends most of them again. The oldest are forgotten."""
-
-    def __init__(self, *, max_items: int = 20_000, max_bytes: int = 64_000_000) -> None:
-        self._max_items, self._max_bytes = max_items, max_bytes
-        self._made: dict[tuple[str, tuple[bytes, ...]], Any] = {}  # by the JSON of the items, the newest at the end
-        self._bytes = 0
-
-    def items(self, fields: Fields, name: str) -> list[bytes]:
-        """Return the JSON of each item of a field. Raise `PassUnchanged` where it is no list, or too long a one."""
-        if name not in fields or not (data := bytes(fields[name])).startswith(b"["):
-            raise PassUnchanged(f"{name} is not a list")
-        items = [bytes(item) for item in msgspec.json.decode(data, type=list[msgspec.Raw])]
-        if len(items) > self._max_items:
-            raise PassUnchanged("the history has too many items to be read at once")
-        return items
-
-    def made(self, kind: str, make: Callable[..., Value], *items: bytes) -> Value:
-        """Return what `make` makes of these items, to be read only."""
-        name = kind, items
-        if name in self._made:
-            found: Value = self._made.pop(name)
-        else:
-            found = make(*items)
-            self._bytes += sum(map(len, items))
-        self._made[name] = found
-        while self._bytes > self._max_bytes and len(self._made) > 1:
-            oldest = next(iter(self._made))
-            del self._made[oldest]
-            self._bytes -= sum(map(len, oldest[1]))
-        return found
 
 
 class Dialect(Protocol):
@@ -95,7 +60,7 @@ class Dialect(Protocol):
 
     name: str
 
-    def read(self, fields: Fields, memory: Memory) -> Asked:
+    def read(self, fields: Fields) -> Asked:
         """Return a request, from the JSON of its fields. Raise `PassUnchanged`, and `ValueError` for no request."""
 
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
@@ -105,10 +70,7 @@ class Dialect(Protocol):
 
 def digest(*texts: bytes) -> str:
     """Return a short name of some bytes."""
-    made = hashlib.blake2b(digest_size=12)
-    for text in texts:
-        made.update(text)
-    return made.hexdigest()
+    return hashlib.blake2b(b"".join(texts), digest_size=12).hexdigest()
 
 
 _ESCAPED = re.compile(
@@ -116,10 +78,32 @@ _ESCAPED = re.compile(
 )
 
 
-def without_halves(data: bytes) -> bytes:
-    """Return JSON with U+FFFD in place of halves of characters, which no provider reads and no client takes back."""
-    half = len(rb"\ud800")
-    return _ESCAPED.sub(lambda found: rb"\ufffd" if len(found[0]) == half else found[0], data)
+def read_fields(body: bytes) -> Fields:
+    """Return the fields of a request. U+FFFD stands for halves of characters, which no provider reads and no client
+    takes back. Raise `ValueError`."""
+    try:
+        return msgspec.json.decode(body, type=Fields)
+    except msgspec.DecodeError:
+        half = len(rb"\ud800")
+        whole = _ESCAPED.sub(lambda found: rb"\ufffd" if len(found[0]) == half else found[0], body)
+        return msgspec.json.decode(whole, type=Fields)
+
+
+def items_of(fields: Fields, name: str) -> list[bytes]:
+    """Return the JSON of each item of a field. Raise `PassUnchanged` where it is no list, or too long a one."""
+    if name not in fields or not bytes(fields[name]).startswith(b"["):
+        raise PassUnchanged(f"{name} is not a list")
+    items = [bytes(item) for item in msgspec.json.decode(fields[name], type=list[msgspec.Raw])]
+    if len(items) > MAX_ITEMS:
+        raise PassUnchanged("the history has too many items to be read at once")
+    return items
+
+
+def row_of(message: Message, data: bytes) -> Row:
+    """Return the row of a message, whose key is a digest of all that is sent of it. Raise `MessageError`."""
+    message = check_message(message)
+    key = digest(msgspec.json.encode(bare(message), order="deterministic"))
+    return Row({**message, KEY: key}, (data,), key)
 
 
 def decoded(fields: Fields, name: str) -> Any:
@@ -132,9 +116,10 @@ def objects(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def whole(value: object) -> int | None:
-    """Return a positive number of tokens; None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def max_tokens(fields: Fields, *names: str) -> int | None:
+    """Return the first of these fields that is a positive number of tokens."""
+    values = (decoded(fields, name) for name in names)
+    return next((value for value in values if type(value) is int and value > 0), None)
 
 
 def bare(message: Mapping[str, Any]) -> Message:

@@ -91,29 +91,29 @@ class RelationalCheckpoints:
 
         def work(connection: Connection) -> None:
             there, head, views, pins = _find(connection, session_id, id)
-            if connection.run("hold_checkpoint", {"id": int(there.id[1:])}).fetchone() is None:
+            if connection.run("hold_checkpoint", id=int(there.id[1:])).fetchone() is None:
                 _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
-            if log.has_session(connection, new_id):
+            if connection.run("session", session_id=new_id).fetchone() is not None:
                 raise SessionExistsError(new_id)
-            project, budget = connection.run("project", {"session_id": session_id}).fetchone()
+            project, budget = connection.run("project", session_id=session_id).fetchone()
             log.create_session(connection, new_id, project, head)
-            connection.run("save_budget", {"session_id": new_id, "budget": budget})
-            connection.run("copy_uses", {"session_id": session_id, "fork": new_id})
+            connection.run("save_budget", session_id=new_id, budget=budget)
+            connection.run("copy_uses", session_id=session_id, fork=new_id)
             shared = log.shared_entries(connection, session_id, head)
-            connection.run("copy_rules", {"session_id": session_id, "fork": new_id, "stop": shared})
+            connection.run("copy_rules", session_id=session_id, fork=new_id, stop=shared)
             _show_again(connection, new_id, views, pins)
 
         await self._store.submit(work)
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
         def work(connection: Connection) -> list[Checkpoint]:
-            return [_checkpoint(*row) for row in connection.run("checkpoints", {"session_id": session_id})]
+            return [_checkpoint(*row) for row in connection.run("checkpoints", session_id=session_id)]
 
         return await self._store.read(work)
 
     async def delete(self, session_id: str, id: str) -> None:
         def work(connection: Connection) -> None:
-            connection.run("remove_checkpoint", {"id": int(_find(connection, session_id, id)[0].id[1:])})
+            connection.run("remove_checkpoint", id=int(_find(connection, session_id, id)[0].id[1:]))
 
         await self._store.write(session_id, work)
 
@@ -123,7 +123,7 @@ class RelationalCheckpoints:
         """Run `work`, or return None with nothing done where the log was replaced since `place`."""
 
         def unless_overtaken(connection: Connection) -> Checkpoint:
-            row = connection.run("log_version", {"session_id": session_id}).fetchone()
+            row = connection.run("log_version", session_id=session_id).fetchone()
             if row != (place.log_version,):
                 raise _Overtaken(f"the log of session {session_id!r} was replaced meanwhile; try again")
             return work(connection)
@@ -141,9 +141,9 @@ def _find(
     match = CHECKPOINT_ID.fullmatch(id)
     name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
     values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
-    row = connection.run("checkpoint", values).fetchone()
+    row = connection.run("checkpoint", **values).fetchone()
     if row is None:
-        newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", values)]
+        newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", **values)]
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
     number, found_name, stop, created_at, branch, packed, pins = row
@@ -156,7 +156,7 @@ def _find(
 
 def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
     """Give a session the pins and the activation states of a checkpoint."""
-    connection.run("save_pins", {"session_id": session_id, "pins": pins})
+    connection.run("save_pins", session_id=session_id, pins=pins)
     for key, state, _ in views:
         log.save_activation(connection, session_id, key, state)
 
@@ -165,15 +165,15 @@ def _keep(
     connection: Connection, session_id: str, name: str | None, head: log.Head, views: ProviderViews, *, is_new: bool
 ) -> Checkpoint:
     """Keep a head with what was shown; unless it has to be new, an equal one that is there will do."""
-    (pins,) = connection.run("pins", {"session_id": session_id}).fetchone()
+    (pins,) = connection.run("pins", session_id=session_id).fetchone()
     listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
     packed = zlib.compress(json.dumps(listed).encode(), 9)
     kept = {"branch": log.owner(connection, head), "stop": head.stop, "views": packed, "pins": pins}
     values = {"session_id": session_id, "name": name, "now": log.now(), **kept}
-    same = None if is_new else connection.run("same_checkpoint", values).fetchone()
+    same = None if is_new else connection.run("same_checkpoint", **values).fetchone()
     if same is not None:
         return _checkpoint(*same)
-    (number,) = connection.run("add_checkpoint", values).fetchone()
+    (number,) = connection.run("add_checkpoint", **values).fetchone()
     return _checkpoint(number, name, head.stop, values["now"])
 
 

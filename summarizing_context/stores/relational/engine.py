@@ -7,20 +7,18 @@ Results and callbacks are handed back to the event loop in the order of the subm
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
-import threading
-import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
-from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import StoreError, StoreLockedError, StoreVersionError, WrongEventLoopError
+from summarizing_context.errors import StoreError, StoreVersionError, WrongEventLoopError
 
 Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
@@ -28,16 +26,14 @@ Work = Callable[[Any], Result]  # on a `Connection`
 
 VERSION = 1  # of the schema; one version of the package reads and writes one of the schema
 
-logger = logging.getLogger(__name__)
-
 
 class Connection(Protocol):
     """A connection with named queries. It begins and ends no transaction by itself."""
 
-    def run(self, name: str, values: Values = ()) -> Any:
-        """Run a query and return its cursor."""
+    def run(self, query: str, /, **values: Any) -> Any:
+        """Run a query by its name and return its cursor."""
 
-    def run_many(self, name: str, rows: Iterable[Values]) -> object:
+    def run_many(self, query: str, rows: Iterable[Values]) -> object:
         """Run a query once for each row of values."""
 
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> object:
@@ -52,9 +48,6 @@ class Connection(Protocol):
     def undo_work(self) -> object:
         """Undo the open transaction, if there is one."""
 
-    def may_pass(self, error: Exception) -> bool:
-        """Return whether the same work may succeed if it is tried again at once."""
-
 
 @dataclass(slots=True)
 class _Operation:
@@ -62,7 +55,6 @@ class _Operation:
     done: asyncio.Future[Any]
     committed: Callable[[], None] | None
     alone: bool  # opens its own transactions, or none
-    reads: bool  # and writes nothing, so that a process that has locked the file does not hold it up
     result: Any = None
     error: Exception | None = None
 
@@ -93,59 +85,56 @@ class Engine:
         self.read_only = read_only
         self.stores: list[object] = []  # that are open
         self.is_stopping = False
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"store {name}")
+        self._queue: deque[_Operation] = deque()
+        self._is_awake = False  # the thread is about to look into the queue
+        self._connection: Any = None
         self._gone: Exception | None = None  # the error of all that follows
-        self._beats_at: float | None = 0.0  # by the monotonic clock
-        self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._opened: asyncio.Future[None]
-        self._ended: asyncio.Future[None]
+        self._opening: asyncio.Future[None]
+        self._closing: asyncio.Future[None] | None = None
 
     @property
     def is_usable(self) -> bool:
         """Whether another store may join."""
-        failed = self._loop is not None and self._opened.done() and self._opened.exception() is not None
-        return not (failed or self.is_stopping or self._gone or self.gone())
+        return not (self.is_stopping or self._gone or self.gone())
 
     async def start(self) -> None:
         """Begin the thread, unless another store has, and wait until the connection is there."""
         if self._loop is None:
             loop = running_loop()
-            self._opened, self._ended = loop.create_future(), loop.create_future()
-            self._loop = loop
             try:
-                self._thread.start()
+                self._opening = loop.run_in_executor(self.thread, self._open)
             except RuntimeError as error:  # there are too many threads
-                self._loop = None  # there is nothing that `stop` could wait for
                 raise StoreError(f"{self.name}: no thread could be started for the store; try again") from error
-        await asyncio.shield(self._opened)
+            self._loop = loop
+        await asyncio.shield(self._opening)
 
     def submit(
-        self,
-        work: Work[Result],
-        *,
-        committed: Callable[[], None] | None = None,
-        alone: bool = False,
-        reads: bool = False,
+        self, work: Work[Result], *, committed: Callable[[], None] | None = None, alone: bool = False
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         self.check_loop()
         if self._loop is None or self.is_stopping:
             raise StoreError(f"{self.name}: the store is closed")
         done: asyncio.Future[Result] = self._loop.create_future()
-        self._queue.put(_Operation(work, done, committed, alone, reads))
+        self._queue.append(_Operation(work, done, committed, alone))
+        if not self._is_awake:
+            self._is_awake = True
+            self.thread.submit(self._work_off)
         return done
 
     async def stop(self) -> None:
         """Finish what is queued and end the thread; any number of times."""
-        if not self.is_stopping:
-            self.is_stopping = True
-            self._queue.put(None)
-        if self._loop is not None:
-            self.check_loop()
-            await asyncio.shield(self._ended)
-            self._thread.join()
-            self._opened.exception()  # told already to those that waited
+        self.is_stopping = True
+        if self._loop is None:
+            return
+        self.check_loop()
+        if self._closing is None:
+            self._closing = self._loop.run_in_executor(self.thread, self._close)
+        await asyncio.shield(self._closing)
+        self.thread.shutdown()
+        self._opening.exception()  # raised already to those that waited
 
     def check_loop(self) -> None:
         """Raise `WrongEventLoopError` in another event loop than that in which it was started."""
@@ -173,130 +162,88 @@ class Engine:
         """Return the error to raise in place of one of the database."""
         raise NotImplementedError
 
+    def may_pass(self, error: Exception) -> bool:
+        """Return whether the same work may succeed if it is tried again at once."""
+        return False
+
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once what is written to is gone. A server may come back."""
         return None
 
-    def flush(self, connection: Any) -> None:
-        """Have what was committed on the disk."""
-
-    def beat(self, connection: Any) -> float | None:
-        """Renew what has to be renewed; return the seconds until the next time, None for never."""
-        return None
-
     # The thread.
 
-    def _run(self) -> None:
+    def _open(self) -> None:
         try:
-            connection = self.open()
-        except BaseException as error:
-            self._tell(self._opened.set_exception, self._fault(error))
-        else:
-            self._tell(self._opened.set_result, None)
-            while self._perform_next(connection):
-                pass
-            with suppress(Exception):  # all that was acknowledged is in the file
-                self.close(connection)
-        self._tell(self._ended.set_result, None)
+            self._connection = self.open()
+        except Exception as error:
+            self._gone = fault = self.translate(error)
+            raise fault from fault.__cause__
 
-    def _perform_next(self, connection: Connection) -> bool:
-        """Perform all that is queued, at least one operation or the end; return whether more may come."""
-        batch: list[_Operation] = []
-        operation = self._wait(connection)
-        with suppress(Empty):
-            while operation is not None:
-                batch.append(operation)
-                if len(batch) == 1_000:
-                    break
-                operation = self._queue.get_nowait()
-        for alone, run in groupby(batch, key=lambda operation: operation.alone):
-            locked: Exception | None = None
+    def _close(self) -> None:
+        with suppress(Exception):  # all that was acknowledged is in the file
+            if self._connection is not None:
+                self.close(self._connection)
+
+    def _work_off(self) -> None:
+        """Perform all that is queued."""
+        self._is_awake = False  # what is queued from now on wakes the thread again
+        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        for alone, run in groupby(batch, key=lambda one: one.alone):
             for operations in [[one] for one in run] if alone else [list(run)]:
-                if locked is not None and not operations[0].reads:
-                    operations[0].error = locked  # it would have to wait as long as the one before did
-                elif not self._gone:
-                    self._perform(connection, operations)
-                    locked = operations[0].error if isinstance(operations[0].error, StoreLockedError) else None
+                if not self._gone:
+                    self._perform(operations)
                 self._gone = self._gone or self.gone()
                 for one in operations:
                     one.error = self._gone or one.error
-                    self._tell(one.settle)
-        self.flush(connection)
-        return operation is not None
+                    with suppress(RuntimeError):  # the loop is closed: no caller waits
+                        one.done.get_loop().call_soon_threadsafe(one.settle)
 
-    def _wait(self, connection: Connection) -> _Operation | None:
-        """Return the next operation, or None for the end; until one comes, renew what has to be renewed."""
-        while True:
-            wait = None if self._beats_at is None else max(0.0, self._beats_at - time.monotonic())
-            with suppress(Empty):
-                return self._queue.get(timeout=wait)
-            try:
-                delay = self.beat(connection)
-            except Exception as error:
-                with suppress(Exception):
-                    connection.undo_work()
-                logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
-                delay = 1.0
-            self._beats_at = None if delay is None else time.monotonic() + delay
-
-    def _perform(self, connection: Connection, operations: Sequence[_Operation], tries: int = 1) -> None:
-        """Perform operations in one transaction, or one that is alone. Where they fail together, perform each by
-        itself."""
-        together, begun = not operations[0].alone, False
+    def _perform(self, operations: Sequence[_Operation], tries: int = 1) -> None:
+        """Perform operations in one transaction, or one that is alone. Where one fails, perform each by itself."""
+        connection, together, may_part = self._connection, not operations[0].alone, False
         try:
             if together:
                 connection.begin_work()
-            begun = True
+            may_part = len(operations) > 1
             for operation in operations:
                 operation.error, operation.result = None, operation.work(connection)
+            may_part = False  # where a commit has no answer, nothing may be done twice
             if together:
                 connection.commit_work()
-        except BaseException as error:  # a thread that ends by one would let everybody wait for ever
-            with suppress(Exception):  # the first error is the one to tell
+        except BaseException as error:  # whatever it is, each caller gets an answer
+            with suppress(Exception):  # the first error is the one to raise
                 connection.undo_work()
-            if tries < 4 and isinstance(error, Exception) and connection.may_pass(error):
-                self._perform(connection, operations, tries + 1)
-            elif begun and len(operations) > 1:
+            if tries < 4 and isinstance(error, Exception) and self.may_pass(error):
+                self._perform(operations, tries + 1)
+            elif may_part:
                 for operation in operations:
-                    self._perform(connection, [operation])
+                    self._perform([operation])
             else:  # locked, or out of reach: each would have to wait as long as this one did
                 for operation in operations:
-                    operation.error = self._fault(error)
-
-    def _fault(self, error: BaseException) -> Exception:
-        if isinstance(error, Exception):
-            return self.translate(error)
-        return StoreError(f"{self.name}: the thread of the store was interrupted ({type(error).__name__}); try again")
-
-    def _tell(self, receiver: Callable[..., object], *values: object) -> None:
-        assert self._loop is not None
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(receiver, *values)
+                    operation.error = (
+                        self.translate(error)
+                        if isinstance(error, Exception)
+                        else StoreError(f"{self.name}: the store was interrupted ({type(error).__name__}); try again")
+                    )
 
 
 def read_queries(package: str, *, schema: str) -> dict[str, str]:
     """Return queries by name: those that all databases share, and those of the folder `sql` of a package.
 
-    Each begins with a line `-- name: purpose` and ends where the next begins. `schema` takes the place of `store.`.
+    Each begins with a line `-- name: purpose` and ends where the next begins; `schema` is the file of that name, whole.
+    The argument `schema` takes the place of `store.`.
     """
     found: dict[str, str] = {}
     for folder in ("summarizing_context.stores.relational", package):
         for file in (files(folder) / "sql").iterdir():
-            if file.name.endswith(".sql") and file.name != "0001_schema.sql":
-                text = _in_schema(file.read_text(encoding="utf-8"), schema)
-                _, *parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
-                for name, body in zip(parts[::2], parts[1::2], strict=True):
-                    found[name] = body.strip().removesuffix(";")
+            text = re.sub(r"\bstore\.(?=[a-z])", schema, file.read_text(encoding="utf-8"))
+            if file.name == "schema.sql":
+                found["schema"] = text
+                continue
+            _, *parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
+            for name, body in zip(parts[::2], parts[1::2], strict=True):
+                found[name] = body.strip().removesuffix(";")
     return found
-
-
-def read_schema(package: str, *, schema: str) -> str:
-    """Return the statements that make a new store."""
-    return _in_schema((files(package) / "sql" / "0001_schema.sql").read_text(encoding="utf-8"), schema)
-
-
-def _in_schema(text: str, schema: str) -> str:
-    return re.sub(r"\bstore\.(?=[a-z])", schema, text)
 
 
 def check_version(version: int, name: str, instead: str) -> None:

@@ -35,22 +35,17 @@ def readable(text: bytes) -> str:
     return text.decode("utf-8", "replace")
 
 
-def has_session(connection: Connection, session_id: str) -> bool:
-    """Return whether there is such a session."""
-    return connection.run("session", {"session_id": session_id}).fetchone() is not None
-
-
 def create_session(connection: Connection, session_id: str, project: str | None, begins_as: Head | None = None) -> None:
     """Create a session whose log is empty, or the one that a head lists."""
     head = _branch_off(connection, session_id, begins_as or Head(0, 0))
-    values = {"session_id": session_id, "project": project, "branch": head.branch, "now": now()}
-    connection.run("create_session", values)
-    _move_head(connection, session_id, head)
+    place = {"branch": head.branch, "stop": head.stop}
+    connection.run("create_session", session_id=session_id, project=project, now=now(), **place)
 
 
 def append(connection: Connection, session_id: str, entries: Sequence[StoredEntry]) -> None:
-    """Add entries at the end of the log."""
-    _write(connection, session_id, own_head(connection, session_id), entries)
+    """Add entries at the end of the log, on a branch of its own where the next place is taken."""
+    head = head_of(connection, session_id)
+    _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
 
 
 def replace(connection: Connection, session_id: str, keep: int, entries: Sequence[StoredEntry]) -> None:
@@ -69,70 +64,54 @@ def put_in_place(
 ) -> None:
     """Let the log be that of a head with entries behind it; it has `shared` entries in common with the one before. What
     stood behind these stays until `purge`."""
-    known = {"session_id": session_id}
-    connection.run("forget_rules", {**known, "keep": shared})
+    connection.run("forget_rules", session_id=session_id, keep=shared)
     _write(connection, session_id, head, entries)
-    connection.run("note_replacement", known)
-    connection.run("forget_activations", {**known, "keep": 0})
-    connection.run("age_uses", known)
+    connection.run("note_replacement", session_id=session_id)
+    connection.run("forget_activations", session_id=session_id, keep=0)
+    connection.run("age_uses", session_id=session_id)
 
 
 def _write(connection: Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
+    if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
+        raise StoreError("the store was given something that it cannot keep; it takes bytes")
     places = list(enumerate(entries, head.stop))
     connection.run_many("add_entry", [(head.branch, place, entry.message, entry.facts) for place, entry in places])
     connection.index_texts(((head.branch << 32) + place, searchable(entry.message)) for place, entry in places)
     add_rules(connection, session_id, [(place, row) for place, entry in places for row in entry.rules])
-    _move_head(connection, session_id, head._replace(stop=head.stop + len(entries)))
-
-
-def _move_head(connection: Connection, session_id: str, head: Head) -> None:
-    values = {"session_id": session_id, "branch": head.branch, "stop": head.stop, "now": now()}
-    connection.run("move_head", values)
+    stop = head.stop + len(places)
+    connection.run("move_head", session_id=session_id, branch=head.branch, stop=stop, now=now())
 
 
 def head_of(connection: Connection, session_id: str) -> Head:
     """Return where the session's log ends."""
-    row = connection.run("head", {"session_id": session_id}).fetchone()
+    row = connection.run("head", session_id=session_id).fetchone()
     if row is None:
         raise StoreError(f"there is no session {session_id!r}; claim it to create it")
     return Head(*row)
 
 
-def own_head(connection: Connection, session_id: str) -> Head:
-    """Return where the session's log ends, moved to a branch of its own where the next place is taken."""
-    head = head_of(connection, session_id)
-    if head.taken:
-        head = _branch_off(connection, session_id, head)
-        _move_head(connection, session_id, head)
-    return head
-
-
 def owner(connection: Connection, head: Head) -> int:
     """Return the branch on which the last entry of a head's log lies; the oldest one for an empty log."""
-    branch = head.branch
-    while True:
-        parent, left_at = connection.run("parent", {"branch": branch}).fetchone()
-        if parent is None or head.stop > left_at:
-            return branch
-        branch = parent
+    return int(connection.run("owner", branch=head.branch, stop=head.stop).fetchone()[0])
 
 
 def _branch_off(connection: Connection, session_id: str, head: Head) -> Head:
     """Begin a branch where a head ends; it leaves the branch on which the last entry lies."""
     parent = owner(connection, head) if head.stop else None
-    values = {"session_id": session_id, "parent": parent, "parent_stop": head.stop}
-    return Head(connection.run("begin_branch", values).fetchone()[0], head.stop)
+    begun = connection.run("begin_branch", session_id=session_id, parent=parent, parent_stop=head.stop)
+    return Head(begun.fetchone()[0], head.stop)
+
+
+def _ranges(connection: Connection, head: Head) -> list[tuple[int, int, int]]:
+    """Return the branches that make up the log of a head, oldest first, each with its places from start to stop."""
+    return list(connection.run("ranges", branch=head.branch, stop=head.stop).fetchall())
 
 
 def shared_entries(connection: Connection, session_id: str, other: Head) -> int:
     """Return how many entries the log of a session and that of a head of the same origin begin with alike."""
-    ranges = (
-        connection.run("ranges", {"branch": head.branch, "stop": head.stop}).fetchall()
-        for head in (head_of(connection, session_id), other)
-    )
-    shared = 0
-    for (branch, _, stop), (its_branch, _, its_stop) in zip(*ranges, strict=False):
+    shared, own = 0, _ranges(connection, head_of(connection, session_id))
+    for (branch, _, stop), (its_branch, _, its_stop) in zip(own, _ranges(connection, other), strict=False):
         if branch != its_branch:
             break
         shared = min(stop, its_stop)
@@ -144,8 +123,8 @@ def shared_entries(connection: Connection, session_id: str, other: Head) -> int:
 def read_entries(connection: Connection, head: Head, name: str) -> list[StoredEntry]:
     """Return the log that a head lists, of the store of this name."""
     entries: list[StoredEntry] = []
-    for branch_range in connection.run("ranges", {"branch": head.branch, "stop": head.stop}).fetchall():
-        entries.extend(starmap(StoredEntry, connection.run("entries", branch_range)))
+    for branch, start, stop in _ranges(connection, head):
+        entries.extend(starmap(StoredEntry, connection.run("entries", branch=branch, start=start, stop=stop)))
     if len(entries) != head.stop:
         raise StoreCorruptError(
             f"{name}: the store is damaged; it was left as it is: restore it from a backup, or name another one"
@@ -162,15 +141,15 @@ def add_rules(connection: Connection, session_id: str, rows: Iterable[tuple[int,
 
 def save_activation(connection: Connection, session_id: str, provider_key: str, state: bytes) -> None:
     """Keep a state as the newest of its session, and drop the oldest beyond four."""
-    connection.run("save_activation", {"session_id": session_id, "provider_key": provider_key, "state": state})
-    connection.run("forget_activations", {"session_id": session_id, "keep": 4})
+    connection.run("save_activation", session_id=session_id, provider_key=provider_key, state=state)
+    connection.run("forget_activations", session_id=session_id, keep=4)
 
 
 def find_summaries(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
     """Return those of `keys` that are there."""
     return {
         SummaryKey(range_hash, recipe_hash): read_summary(*parts)
-        for range_hash, recipe_hash, *parts in connection.run("find_summaries", {"keys": json.dumps(keys)})
+        for range_hash, recipe_hash, *parts in connection.run("find_summaries", keys=json.dumps(keys))
     }
 
 
@@ -182,8 +161,8 @@ def read_summary(text: bytes, rank: int, input_tokens: int, output_tokens: int) 
 def save_summary(connection: Connection, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
     """Keep `summary` unless there is one, and return the one that is kept."""
     text = summary.text.encode("utf-8", "surrogatepass")
-    row = (*key, text, summary.rank, summary.input_tokens, summary.output_tokens)
-    new = connection.run("save_summary", row).fetchone()
+    paid = {"input_tokens": summary.input_tokens, "output_tokens": summary.output_tokens}
+    new = connection.run("save_summary", **key._asdict(), text=text, rank=summary.rank, **paid).fetchone()
     if new is not None:
         connection.index_texts([(-new[0], readable(text))])
     return find_summaries(connection, [key])[key]
@@ -192,4 +171,4 @@ def save_summary(connection: Connection, key: SummaryKey, summary: StoredSummary
 def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
     listed = [(*key, *places.get(key, (None, None))) for key in keys]
-    connection.run("note_uses", {"session_id": session_id, "keys": json.dumps(listed)})
+    connection.run("note_uses", session_id=session_id, keys=json.dumps(listed))

@@ -21,24 +21,22 @@ from summarizing_context.stores.relational.log import readable
 if TYPE_CHECKING:
     from summarizing_context.stores.relational.store import RelationalStore
 
-MOST_RANKED = 2_500  # rows whose relevance one query works out
-
-AT_ONCE = 4_000  # vectors held in memory for comparing
+_MOST_RANKED = 2_500  # rows whose relevance one query works out
 
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
 
 
-class Shown:
+class _Shown:
     """What the sessions of a scope hold: rows of it may be found, others belong to logs that were replaced."""
 
     def __init__(self, connection: Connection, scope: Scope) -> None:
-        values = {"session_id": scope.only_session, "project": scope.project}
-        heads = connection.run("sessions_in_scope", values).fetchall()
+        found = connection.run("sessions_in_scope", session_id=scope.only_session, project=scope.project)
+        heads = found.fetchall()
         heads.sort(key=lambda head: head[0] == scope.nearest)  # what several share is told of the last one first
         self._sessions = {head[0]: at for at, head in enumerate(heads)}
         self._branches: dict[int, list[tuple[int, int, str]]] = {}  # places from start to stop, of a session
         for session_id, branch, stop in heads:
-            for number, start, end in connection.run("ranges", {"branch": branch, "stop": stop}).fetchall():
+            for number, start, end in connection.run("ranges", branch=branch, stop=stop).fetchall():
                 self._branches.setdefault(number, []).append((start, end, session_id))
         self.runs = sorted(  # first and last row of each
             ((branch << 32) + min(runs)[0], (branch << 32) + max(end for _, end, _ in runs) - 1)
@@ -52,16 +50,16 @@ class Shown:
             runs = reversed(self._branches.get(branch, ()))
             places = [(session_id, at, at + 1) for start, end, session_id in runs if start <= at < end]
         else:
-            found = connection.run("summary_places", {"id": -row}).fetchall()
+            found = connection.run("summary_places", id=-row).fetchall()
             places = [place for place in found if place[0] in self._sessions]
             places.sort(key=lambda place: -self._sessions[place[0]])
         if not places:
             return None
         if row > 0:
-            (message,) = connection.run("entry", {"branch": branch, "position": at}).fetchone()
-            return Match("message", *places[0], score, searchable(message), row, tuple(places[1:]))
-        (text,) = connection.run("summary_text", {"id": -row}).fetchone()
-        return Match("summary", *places[0], score, readable(text), row, tuple(places[1:]))
+            text = searchable(connection.run("entry", branch=branch, position=at).fetchone()[0])
+        else:
+            text = readable(connection.run("summary_text", id=-row).fetchone()[0])
+        return Match("message" if row > 0 else "summary", *places[0], score, text, row, tuple(places[1:]))
 
 
 class RelationalSearchIndex:
@@ -72,7 +70,7 @@ class RelationalSearchIndex:
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         def work(connection: Connection) -> list[Match]:
-            shown = Shown(connection, scope)
+            shown = _Shown(connection, scope)
             found: dict[int, Match] = {}
             for row, score in _ranked(connection, terms, scope, shown.runs):
                 if row not in found and (match := shown.match(connection, row, score)) is not None:
@@ -92,30 +90,30 @@ def _ranked(
 
     def asked(words: Sequence[str], joint: str, run: tuple[int, int]) -> dict[str, Any]:
         match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
-        return {"match": match, "first": run[0], "last": run[1], "most": MOST_RANKED}
+        return {"match": match, "first": run[0], "last": run[1], "most": _MOST_RANKED}
 
-    counts = {term: connection.run("count_matches", asked([term], "", _ALL_ROWS)).fetchone()[0] for term in terms}
+    counts = {term: connection.run("count_matches", **asked([term], "", _ALL_ROWS)).fetchone()[0] for term in terms}
     ordered = sorted((term for term in terms if counts[term]), key=counts.__getitem__)
     rare: list[str] = []
-    while len(rare) < len(ordered) and sum(counts[term] for term in ordered[: len(rare) + 1]) < MOST_RANKED:
+    while len(rare) < len(ordered) and sum(counts[term] for term in ordered[: len(rare) + 1]) < _MOST_RANKED:
         rare.append(ordered[len(rare)])
     if rare:
-        yield from connection.run("best_matches", asked(rare, " OR ", _ALL_ROWS))
+        yield from connection.run("best_matches", **asked(rare, " OR ", _ALL_ROWS))
     common = ordered[len(rare) :][:2]
     if not common:
         return
-    if len(runs) <= 8 and sum(last - first for first, last in runs) <= MOST_RANKED:
+    if len(runs) <= 8 and sum(last - first for first, last in runs) <= _MOST_RANKED:
         for run in reversed(runs):
-            yield from connection.run("best_matches", asked(common, " OR ", run))
+            yield from connection.run("best_matches", **asked(common, " OR ", run))
         return
     # The newest that hold both, then either; of the scope's own rows, for others may hold the words far more often.
     is_part = scope.only_session is not None or scope.project is not None  # of all that there is
     for joint in (" AND ", " OR ") if len(common) > 1 else (" OR ",):
         newest = chain.from_iterable(
-            connection.run("newest_matches", asked(common, joint, run))
+            connection.run("newest_matches", **asked(common, joint, run))
             for run in (reversed(runs) if is_part else [_ALL_ROWS])
         )
-        for (row,) in islice(newest, MOST_RANKED):
+        for (row,) in islice(newest, _MOST_RANKED):
             yield row, 1e-6  # what BM25 gives to common words
 
 
@@ -132,7 +130,7 @@ class RelationalVectors:
 
     async def rows(self, scope: Scope) -> list[int]:
         def work(connection: Connection) -> list[int]:
-            runs = Shown(connection, scope).runs
+            runs = _Shown(connection, scope).runs
             return [row for first, last in reversed(runs) for row in range(last, first - 1, -1)]
 
         return await self._store.read(work)
@@ -140,7 +138,7 @@ class RelationalVectors:
     async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
         def work(connection: Connection) -> dict[int, bytes]:
             places = {row: dict(zip(("branch", "position"), divmod(row, 1 << 32), strict=True)) for row in rows}
-            found = {row: connection.run("entry", place).fetchone() for row, place in places.items()}
+            found = {row: connection.run("entry", **place).fetchone() for row, place in places.items()}
             return {row: entry[0] for row, entry in found.items() if entry is not None}
 
         return await self._store.read(work)
@@ -148,47 +146,37 @@ class RelationalVectors:
     async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
         asked = [n for n in numbers if not 0 < size == len(self._passing.get((owner, recipe, n), b""))]
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
-        return await self._store.read(lambda connection: [n for (n,) in connection.run("missing_vectors", values)])
+        missing = await self._store.read(lambda connection: {n for (n,) in connection.run("missing_vectors", **values)})
+        return [n for n in asked if n in missing]
 
     async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         if not self._store.read_only:
-            await self._store.submit(lambda connection: connection.run("drop_vectors", values))
+            await self._store.submit(lambda connection: connection.run("drop_vectors", **values))
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
         if self._store.read_only:
             self._passing |= {(owner, recipe, number): vector for number, vector in vectors.items()}
-        else:
-            kept = dict(vectors)
-            await self._store.submit(lambda connection: self._save(connection, owner, recipe, kept))
+            return
+        rows = [
+            {"owner": owner, "recipe": recipe, "number": number, "vector": vector} for number, vector in vectors.items()
+        ]
+        await self._store.submit(lambda connection: connection.run_many("save_vector", rows))
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         passing = [(n, self._passing.get((owner, recipe, n), b"")) for n in numbers if self._passing]
-
-        def work(connection: Connection) -> dict[int, float]:
-            return {**self._near(connection, owner, recipe, numbers, query), **cosines(passing, query)}
-
-        return await self._store.read(work)
+        return await self._store.read(
+            lambda connection: cosines(chain(connection.run("vectors_of", **values), passing), query)
+        )
 
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
         def work(connection: Connection) -> list[Match]:
-            shown = Shown(connection, scope)
+            shown = _Shown(connection, scope)
             found = (shown.match(connection, row, score) for row, score in scores.items())
             return [match for match in found if match is not None]
 
         return await self._store.read(work)
-
-    # What a database may do in a better way, in the engine's thread.
-
-    def _save(self, connection: Any, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
-        known = {"owner": owner, "recipe": recipe}
-        connection.run_many("save_vector", [{**known, "number": n, "vector": vector} for n, vector in vectors.items()])
-
-    def _near(
-        self, connection: Any, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes
-    ) -> dict[int, float]:
-        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
-        return cosines(connection.run("vectors_of", values), query)
 
 
 def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]:
@@ -197,7 +185,7 @@ def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]
 
     scores: dict[int, float] = {}
     left = (row for row in rows if len(row[1]) == len(query))
-    while some := list(islice(left, AT_ONCE)):
+    while some := list(islice(left, 4_000)):  # at once in memory
         table = numpy.frombuffer(b"".join(vector for _, vector in some), dtype=numpy.float32)
         found = table.reshape(len(some), -1) @ numpy.frombuffer(query, dtype=numpy.float32)
         scores |= {number: float(score) for (number, _), score in zip(some, found, strict=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -39,17 +39,11 @@ _engines: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # by place
 
 class RelationalStore(Generic[E]):
     """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
-    engine.
+    engine; `place` says what makes two stores the same, and None shares nothing."""
 
-    `claimed` holds the sessions of this store, and `place` says what makes two stores the same; None shares nothing.
-    """
-
-    def __init__(
-        self, name: str, claimed: Container[str], make_engine: Callable[[], E], *, place: Hashable, read_only: bool
-    ) -> None:
+    def __init__(self, name: str, make_engine: Callable[[], E], *, place: Hashable, read_only: bool) -> None:
         self.name = name
         self.read_only = read_only
-        self._claimed = claimed
         self._make_engine = make_engine
         self._place = place
         self._engine: E | None = None
@@ -87,30 +81,42 @@ class RelationalStore(Generic[E]):
             self._leaving = asyncio.create_task(self._leave(self._engine))
         await asyncio.shield(self._leaving)
 
+    async def _leave(self, engine: E) -> None:
+        """Give up the claims, and end an engine without stores: several that close at once each give up their own."""
+        try:
+            if self._is_open:
+                await self._give_up(engine)
+        finally:
+            engine.stores.remove(self)
+            if not engine.stores:
+                await engine.stop()
+
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
         await self.submit_alone("claim a session", lambda connection: self._claim(connection, session_id, project))
 
     async def load(self, session_id: str) -> StoredSession | None:
-        known = {"session_id": session_id}
-
         def work(connection: Connection) -> StoredSession | None:
-            row = connection.run("session", known).fetchone()
+            row = connection.run("session", session_id=session_id).fetchone()
             if row is None:
                 return None
-            project, _, log_version, pins, updated_at, *failure = row
-            entries = log.read_entries(connection, log.head_of(connection, session_id), self.name)
-            states = connection.run("activations", known).fetchall()
-            rules = tuple(starmap(StoredRules, connection.run("rules", known)))
+            project, log_version, pins, updated_at, *failure = row
             return StoredSession(
-                session_id, project, entries, states, log_version, pins, rules, updated_at, StoredFailure(*failure)
+                session_id,
+                project,
+                log.read_entries(connection, log.head_of(connection, session_id), self.name),
+                connection.run("activations", session_id=session_id).fetchall(),
+                log_version,
+                pins,
+                tuple(starmap(StoredRules, connection.run("rules", session_id=session_id))),
+                updated_at,
+                StoredFailure(*failure),
             )
 
         return await self.read(work)
 
     def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Committed) -> Awaitable[None]:
         kept = tuple(entries)
-        self._refuse_unless_claimed(session_id)
-        return self._opened().submit(lambda connection: self._append(connection, session_id, kept), committed=committed)
+        return self.write(session_id, lambda connection: self._append(connection, session_id, kept), committed)
 
     async def replace(self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Committed) -> None:
         kept = tuple(entries)
@@ -125,36 +131,37 @@ class RelationalStore(Generic[E]):
                 return
             known = {"session_id": session_id, "number": made.number}
             before = None if made.before is None else zlib.compress(made.before, 1)  # quickly: a view waits for it
-            values = {**known, "provider_key": provider_key, "figures": made.figures, "before": before}
-            connection.run("add_to_history", values)
-            if made.number > 64:
-                connection.run("thin_history", {**known, "keep": 64})
+            what = {"provider_key": provider_key, "figures": made.figures, "before": before}
+            connection.run("add_to_history", **known, **what)
+            connection.run("thin_history", **known, keep=64)
             if made.undoes is not None:
-                connection.run("note_undone", {**known, "number": made.undoes})
+                connection.run("note_undone", session_id=session_id, number=made.undoes)
 
         await self.write(session_id, work)
 
     async def list_activations(self, session_id: str) -> list[StoredActivation]:
-        known = {"session_id": session_id}
-        return await self.read(lambda connection: list(starmap(StoredActivation, connection.run("history", known))))
+        return await self.read(
+            lambda connection: list(starmap(StoredActivation, connection.run("history", session_id=session_id)))
+        )
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
-        known = {"session_id": session_id, "number": number}
-        row = await self.read(lambda connection: connection.run("state_before", known).fetchone())
+        row = await self.read(
+            lambda connection: connection.run("state_before", session_id=session_id, number=number).fetchone()
+        )
         return None if row is None or row[0] is None else zlib.decompress(row[0])
 
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
-        await self._run_for(session_id, "save_pins", {"pins": pins}, committed)
+        await self._run_for("save_pins", session_id, committed, pins=pins)
 
     async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
         kept = tuple(rows)
         await self.write(session_id, lambda connection: log.add_rules(connection, session_id, kept))
 
     async def save_budget(self, session_id: str, budget: int) -> None:
-        await self._run_for(session_id, "save_budget", {"budget": budget})
+        await self._run_for("save_budget", session_id, budget=budget)
 
     async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
-        await self._run_for(session_id, "save_failure", failure._asdict())
+        await self._run_for("save_failure", session_id, **failure._asdict())
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
@@ -183,7 +190,7 @@ class RelationalStore(Generic[E]):
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
         def work(connection: Connection) -> dict[SummaryKey, KeptSummary]:
             found: dict[SummaryKey, KeptSummary] = {}
-            for *key, start, stop, text, rank, paid, got in connection.run("summaries_of", {"session_id": session_id}):
+            for *key, start, stop, text, rank, paid, got in connection.run("summaries_of", session_id=session_id):
                 place = None if start is None else (start, stop)
                 found[SummaryKey(*key)] = KeptSummary(log.read_summary(text, rank, paid, got), place)
             return found
@@ -193,28 +200,24 @@ class RelationalStore(Generic[E]):
     async def sessions(self) -> list[SessionInfo]:
         return await self.read(self._list_sessions)
 
-    async def delete_session(self, session_id: str) -> bool:
-        """Remove a session and what only it used; its claim, if this store has it, ends too."""
-        return await self.submit_alone("delete a session", lambda connection: self._delete(connection, session_id))
-
-    async def purge(self) -> int:
-        return await self.submit_alone("purge", self._purge)
-
     # What the parts of a store share.
 
     async def read(self, work: Work[Result]) -> Result:
         """Run `work` on one committed state."""
-        return await self._opened().submit(lambda connection: self._read(connection, work), alone=True, reads=True)
+        return await self._opened().submit(lambda connection: self._read(connection, work), alone=True)
 
-    async def write(self, session_id: str, work: Work[Result], committed: Committed | None = None) -> Result:
-        """Run `work` for a session that this store has claimed; it is durable when this returns."""
-        self._refuse_unless_claimed(session_id)
+    def write(self, session_id: str, work: Work[Result], committed: Committed | None = None) -> asyncio.Future[Result]:
+        """Queue `work` for a session that this store has claimed; it is durable when the future is done."""
+        self.refuse_if_read_only("write to a session")
+        engine = self._opened()
+        if not self._has_claimed(session_id):
+            raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
         def fenced(connection: Any) -> Result:
             self._check_still_ours(connection, session_id)
             return work(connection)
 
-        return await self._opened().submit(fenced, committed=committed)
+        return engine.submit(fenced, committed=committed)
 
     def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
         """Queue `work` that belongs to no session; it is durable when the future is done."""
@@ -225,23 +228,16 @@ class RelationalStore(Generic[E]):
         self.refuse_if_read_only(what)
         return await self._opened().submit(work, alone=True)
 
+    async def _run_for(self, query: str, session_id: str, committed: Committed | None = None, **values: Any) -> None:
+        """Run one query for a session that this store has claimed."""
+        await self.write(
+            session_id, lambda connection: connection.run(query, session_id=session_id, **values), committed
+        )
+
     def refuse_if_read_only(self, what: str) -> None:
         """Raise `StoreReadOnlyError` where nothing may be written."""
         if self.read_only:
             raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
-
-    async def _run_for(
-        self, session_id: str, name: str, values: Mapping[str, Any], committed: Committed | None = None
-    ) -> None:
-        """Run one query for a session that this store has claimed."""
-        given = {"session_id": session_id, **values}
-        await self.write(session_id, lambda connection: connection.run(name, given) and None, committed)
-
-    def _refuse_unless_claimed(self, session_id: str) -> None:
-        self.refuse_if_read_only("write to a session")
-        if session_id not in self._claimed:
-            self._opened()
-            raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
     def _opened(self) -> E:
         """Return the engine."""
@@ -253,18 +249,11 @@ class RelationalStore(Generic[E]):
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
 
-    async def _leave(self, engine: E) -> None:
-        """Give up the claims, and end an engine without stores: several that close at once each give up their own."""
-        try:
-            if self._is_open:
-                await self._give_up(engine)
-        finally:
-            engine.stores.remove(self)
-            if not engine.stores:
-                await engine.stop()
-
     async def _give_up(self, engine: E) -> None:
         """Give up what this store has claimed."""
+        raise NotImplementedError
+
+    def _has_claimed(self, session_id: str) -> bool:
         raise NotImplementedError
 
     def _claim(self, connection: Any, session_id: str, project: str | None) -> None:
@@ -275,7 +264,6 @@ class RelationalStore(Generic[E]):
         raise NotImplementedError
 
     def _append(self, connection: Any, session_id: str, entries: Sequence[StoredEntry]) -> None:
-        self._check_still_ours(connection, session_id)
         log.append(connection, session_id, entries)
 
     def _read(self, connection: Any, work: Work[Result]) -> Result:
@@ -283,9 +271,3 @@ class RelationalStore(Generic[E]):
 
     def _list_sessions(self, connection: Any) -> list[SessionInfo]:
         return list(starmap(SessionInfo, connection.run("sessions")))
-
-    def _delete(self, connection: Any, session_id: str) -> bool:
-        raise NotImplementedError
-
-    def _purge(self, connection: Any) -> int:
-        raise NotImplementedError

@@ -10,8 +10,6 @@ from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
 
-_POLL = 0.02  # seconds
-
 _held_here: WeakValueDictionary[tuple[int, str], FileLock] = WeakValueDictionary()  # by process and lock file
 
 
@@ -24,14 +22,12 @@ class Claims:
 
     def take(self, session_id: str) -> bool:
         """Claim a session; return False when it is claimed already, here or elsewhere."""
-        if session_id in self.sessions:
-            return False
         lock = self._lock(session_id)
+        if session_id in self.sessions or (lock and (os.getpid(), lock.lock_file) in _held_here):
+            return False  # also where the lock file was removed
         if lock is not None:
-            if (os.getpid(), lock.lock_file) in _held_here:  # also where the file was removed
-                return False
             try:  # another process may hold the lock for a moment to see whether it is held
-                lock.acquire(timeout=0.25, poll_interval=_POLL)
+                lock.acquire(timeout=0.25)
             except Timeout:
                 return False
             _held_here[os.getpid(), lock.lock_file] = lock
@@ -53,10 +49,7 @@ class Claims:
         if Path(lock.lock_file).exists():
             try:
                 lock.acquire(blocking=False)
-            except (
-                Timeout,
-                OSError,
-            ):  # held, or not for us to touch: the writer that it names is the best we know
+            except (Timeout, OSError):  # held, or not for us to touch: the writer that it names is the best we know
                 return True
             _remove(lock)  # left behind by a process that was killed
         return self.is_held_without_its_file(session_id, pid)
@@ -81,9 +74,8 @@ class Claims:
             return None
         digest = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         # Any thread may end the claim, and two stores of one process must exclude each other as well.
-        return FileLock(
-            f"{self._path}.{digest}.lock", mode=0o600, thread_local=False, is_singleton=False, poll_interval=_POLL
-        )
+        name = f"{self._path}.{digest}.lock"
+        return FileLock(name, mode=0o600, thread_local=False, is_singleton=False, poll_interval=0.02)
 
 
 def _remove(lock: FileLock) -> None:

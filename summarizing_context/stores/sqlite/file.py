@@ -10,39 +10,48 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.private_files import FILE, make_private_folder
-from summarizing_context.stores.relational.engine import VERSION, Values, check_version, read_queries, read_schema
+from summarizing_context.stores.relational.engine import VERSION, Values, check_version, read_queries
 from summarizing_context.stores.relational.log import readable
 from summarizing_context.stores.sqlite.faults import CORRUPT, NOT_OURS, READ_ONLY, fault, is_damage
 
 Result = TypeVar("Result")
 
-_PACKAGE = "summarizing_context.stores.sqlite"
-
 _SQL = {  # by name; the shared ones are written for PostgreSQL
     name: query.replace("greatest(", "max(").replace("least(", "min(")
-    for name, query in read_queries(_PACKAGE, schema="").items()
+    for name, query in read_queries("summarizing_context.stores.sqlite", schema="").items()
 }
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
 
-_CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the small tables are checked
+_CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the list of sessions is checked
+
+_BESIDE = ("", "-wal", "-shm")  # the file, and those that SQLite keeps beside it while it is open
 
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
+
+
+class File(NamedTuple):
+    """Where a store is, and how it is opened; stores with equal ones share an engine."""
+
+    path: Path | None  # None: in memory
+    busy_timeout: float  # seconds
+    max_pages: int | None
+    waits_for_disk: bool
 
 
 class Database(sqlite3.Connection):
     """The `Connection` of a file."""
 
-    def run(self, name: str, values: Values = ()) -> sqlite3.Cursor:
-        return self.execute(_SQL[name], values)
+    def run(self, query: str, /, **values: Any) -> sqlite3.Cursor:
+        return self.execute(_SQL[query], values)
 
-    def run_many(self, name: str, rows: Iterable[Values]) -> None:
-        self.executemany(_SQL[name], rows)
+    def run_many(self, query: str, rows: Iterable[Values]) -> None:
+        self.executemany(_SQL[query], rows)
 
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         self.run_many("index_text", ((number, indexed_words(text)) for number, text in texts))
@@ -56,9 +65,6 @@ class Database(sqlite3.Connection):
     def undo_work(self) -> None:
         if self.in_transaction:  # else SQLite has done so already, as it does when the disk is full
             self.execute("rollback")
-
-    def may_pass(self, error: Exception) -> bool:
-        return False  # the file was waited for already
 
     @contextmanager
     def transaction(self, mode: str = "immediate") -> Iterator[None]:
@@ -121,18 +127,13 @@ def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) ->
 def identity(path: Path) -> list[tuple[int, int] | None]:
     """Return which files stand under the names of a store's: it changes when one is removed, moved away or replaced."""
     found: list[tuple[int, int] | None] = []
-    for file in _beside(path):
+    for suffix in _BESIDE:
         try:
-            status = file.stat()
+            status = os.stat(f"{path}{suffix}")
             found.append((status.st_dev, status.st_ino))
         except OSError:  # whatever the reason: opened now it would not be found
             found.append(None)
     return found
-
-
-def _beside(path: Path) -> list[Path]:
-    """Return the file, and those that SQLite keeps beside it while it is open."""
-    return [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
 
 
 def check_to_read(path: Path, busy_timeout: float) -> None:
@@ -146,8 +147,9 @@ def check_to_read(path: Path, busy_timeout: float) -> None:
         )
 
 
-def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, flushes_behind: bool) -> Database:
+def open_to_write(path: Path, file: File) -> Database:
     """Open the file, or create it privately, whole or not at all. What may not be opened is left as it is."""
+    busy_timeout = file.busy_timeout
     make_private_folder(path.parent)
     with _creating:  # privately: SQLite gives the files beside it the mode of the file itself
         try:
@@ -160,16 +162,17 @@ def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, flu
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise fault(READ_ONLY, path)
     _check(path, busy_timeout)
-    for file in _beside(path):  # of a store that was there, and what a killed process left
+    for suffix in _BESIDE:  # of a store that was there, and what a killed process left
+        one = Path(f"{path}{suffix}")
         try:
-            mode = file.lstat().st_mode
+            mode = one.lstat().st_mode
             if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
-                file.chmod(FILE)
+                one.chmod(FILE)
         except FileNotFoundError:
             continue
         except PermissionError as error:
             raise StoreError(
-                f"{file}: others may read this file, and its mode cannot be changed by this user; "
+                f"{one}: others may read this file, and its mode cannot be changed by this user; "
                 "have its owner set it to 0600, or name another file"
             ) from error
     connection = connect(path, "rw", busy_timeout)
@@ -187,12 +190,12 @@ def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, flu
                 if time.monotonic() >= deadline:
                     raise
             time.sleep(0.01)
-        connection.execute("pragma synchronous = full")
+        connection.execute("pragma synchronous = full")  # for the tables; in WAL each commit waits for the disk
         connection.execute("pragma secure_delete = on")
         create_tables(connection, path)
-        if max_pages is not None:
-            connection.execute(f"pragma max_page_count = {max_pages:d}")
-        if flushes_behind:
+        if file.max_pages is not None:
+            connection.execute(f"pragma max_page_count = {file.max_pages:d}")
+        if not file.waits_for_disk:
             connection.execute("pragma synchronous = normal")
     except BaseException:
         connection.close()
@@ -202,17 +205,15 @@ def open_to_write(path: Path, busy_timeout: float, max_pages: int | None, *, flu
 
 def create_tables(connection: Database, path: object) -> None:
     """Make the tables of an empty file; raise `StoreVersionError` for one of another schema."""
-    if connection.pragma("user_version") == 0:
-        with connection.transaction():
-            if connection.pragma("user_version") == 0:  # else another process was quicker
-                # `executescript` would commit before it begins, so the statements are run one by one.
-                statement = ""
-                for line in read_schema(_PACKAGE, schema="").splitlines(keepends=True):
-                    statement += line
-                    if ";" in line and sqlite3.complete_statement(statement):
-                        connection.execute(statement)
-                        statement = ""
-                connection.execute(f"pragma user_version = {VERSION:d}")
+    with connection.transaction("immediate" if connection.pragma("user_version") == 0 else "deferred"):
+        if connection.pragma("user_version") == 0:  # else another process was quicker
+            statement = ""  # `executescript` would commit before it begins, so the statements are run one by one
+            for line in _SQL["schema"].splitlines(keepends=True):
+                statement += line
+                if ";" in line and sqlite3.complete_statement(statement):
+                    connection.execute(statement)
+                    statement = ""
+            connection.execute(f"pragma user_version = {VERSION:d}")
     check_version(connection.pragma("user_version"), str(path), "use another file. The file")
 
 
@@ -237,14 +238,11 @@ def _check(path: Path, busy_timeout: float) -> None:
             if connection.pragma("application_id") != APPLICATION_ID:
                 raise foreign
             known = fault(CORRUPT, path)
-            version = connection.pragma("user_version")
-            if version:  # else another process has begun it a moment ago
+            if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
                 check_version(version, str(path), "use another file. The file")
-            tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
-            small = [f"({name})" for name in ("sessions", "branches", "activations") if name in tables]
-            for part in small if size > _CHECKED_WHOLE else ["(1)"]:
-                if connection.execute(f"pragma quick_check{part}").fetchone() != ("ok",):
-                    raise known
+            part = "1" if size <= _CHECKED_WHOLE else "sessions"
+            if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
+                raise known
         except sqlite3.DatabaseError as error:
             if is_damage(error):
                 raise known from error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace as changed
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from summarizing_context.stores.sqlite.claims import Claims
 from summarizing_context.stores.sqlite.faults import translate
 from summarizing_context.stores.sqlite.file import (
     Database,
+    File,
     check_to_read,
     connect,
     create_tables,
@@ -29,12 +30,8 @@ from summarizing_context.stores.sqlite.file import (
     read,
 )
 
-logger = logging.getLogger(__name__)
-
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
-
 _SLICE = 200  # entries or summaries that a deletion removes in one transaction, while others wait
-
 _MERGED = 300  # pages of an index that it merges in one
 
 
@@ -42,56 +39,31 @@ class SqliteEngine(Engine):
     """The engine of one file, or of memory, where `path` is None: one thread and one connection for the stores of a
     process that name it. With a connection each they would wait for one another as processes do."""
 
-    def __init__(
-        self, path: Path | None, *, read_only: bool, busy_timeout: float, max_pages: int | None, flushes_behind: bool
-    ) -> None:
-        super().__init__(str(path or ":memory:"), read_only=read_only)
-        self.path = path
-        self.busy_timeout = busy_timeout
-        self.claimed: list[Claims] = []  # that is given up as the connection ends
-        self._max_pages = max_pages
-        self._flushes_behind = flushes_behind and path is not None
-        self._log: int | None = None  # what is flushed behind: the file that SQLite writes ahead
-        self._flushed = 0  # changes of the connection
+    def __init__(self, file: File, *, read_only: bool) -> None:
+        super().__init__(str(file.path or ":memory:"), read_only=read_only)
+        self._file = file
         self._identity: object = None  # of the files that the connection has open
 
     def open(self) -> Database:
         """Return a connection for writing; where only reading is allowed, one that is not used."""
-        if self.path is not None and not self.read_only:
-            connection = open_to_write(
-                self.path, self.busy_timeout, self._max_pages, flushes_behind=self._flushes_behind
-            )
-            self._identity = identity(self.path)
-            return connection
-        connection = connect(None, "", self.busy_timeout)
-        if self.path is None:
+        path = self._file.path
+        if path is not None and not self.read_only:
+            opened = open_to_write(path, self._file)
+            self._identity = identity(path)
+            return opened
+        connection = connect(None, "", self._file.busy_timeout)
+        if path is None:
             create_tables(connection, self.name)
         else:
-            check_to_read(self.path, self.busy_timeout)  # a read connects anew: nothing is left beside the file
+            check_to_read(path, self._file.busy_timeout)  # a read connects anew: nothing is left beside the file
         return connection
 
     def close(self, connection: Database) -> None:
-        for claims in self.claimed:
-            self.release(connection, claims)
         connection.close()
-        if self._log is not None:
-            os.close(self._log)
-
-    def release(self, connection: Database, claims: Claims) -> None:
-        """Give up what one store has claimed. A locked file is not waited for long."""
-        held = list(claims.sessions)
-        if held:
-            connection.execute("pragma busy_timeout = 200")
-            with suppress(sqlite3.Error), connection.transaction():  # the lock files count, not what is noted
-                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in held]
-                connection.run_many("forget_writer", values)
-            connection.execute(f"pragma busy_timeout = {round(self.busy_timeout * 1_000)}")
-        for session_id in held:
-            claims.give_up(session_id)
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
-        if self.path is None or self._identity is None or identity(self.path) == self._identity:
+        if self._identity is None or self._file.path is None or identity(self._file.path) == self._identity:
             return None
         return StoreError(
             f"{self.name}: the file, or one of those beside it, was removed, moved or replaced while it was open; "
@@ -102,29 +74,14 @@ class SqliteEngine(Engine):
     def translate(self, error: Exception) -> Exception:
         return translate(error, self.name)
 
-    def flush(self, connection: Database) -> None:
-        """Where commits did not wait for the disk, wait for it now. Where that fails, later commits wait again."""
-        if not self._flushes_behind or connection.total_changes == self._flushed:
-            return
-        self._flushed = connection.total_changes
-        try:
-            if self._log is None:
-                self._log = os.open(f"{self.path}-wal", os.O_RDWR | getattr(os, "O_BINARY", 0))
-            os.fsync(self._log)
-        except OSError as error:
-            self._flushes_behind = False
-            with suppress(sqlite3.Error):
-                connection.execute("pragma synchronous = full")
-            logger.warning("a store could not be flushed behind", extra={"cause": type(error).__name__})
-
 
 class SqliteStore(RelationalStore[SqliteEngine]):
     """A `Store` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
 
-    `busy_timeout` is in seconds: 30 by default, for a process that writes the file anew takes so long; 5 with
-    `flushes_behind`, whose hosts answer a request without the store then. `max_pages` caps the file's size (pages of
-    4096 bytes), as a full disk would. With `flushes_behind` a commit is acknowledged before the disk has it, and
-    flushed right after: a power cut in between loses it, the end of the process does not.
+    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would. Without `waits_for_disk` a commit is
+    acknowledged before the disk has it: a power cut may lose the newest commits, the end of the process loses none.
+    `busy_timeout` is in seconds: 30 by default, for a process that writes the file anew takes so long; 5 without
+    `waits_for_disk`, for such a host goes on without the store.
     """
 
     def __init__(
@@ -134,22 +91,13 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         read_only: bool = False,
         busy_timeout: float | None = None,
         max_pages: int | None = None,
-        flushes_behind: bool = False,
+        waits_for_disk: bool = True,
     ) -> None:
-        self._path = None if str(path) == ":memory:" else Path(os.path.realpath(path))
-        self._busy_timeout = busy_timeout or (5.0 if flushes_behind else 30.0)
-        make_engine = partial(
-            SqliteEngine,
-            self._path,
-            read_only=read_only,
-            busy_timeout=self._busy_timeout,
-            max_pages=max_pages,
-            flushes_behind=flushes_behind,
-        )
-        self._claims = Claims(self._path)
-        place = None if self._path is None else (self._path, self._busy_timeout, max_pages, flushes_behind)
-        name = str(self._path or ":memory:")
-        super().__init__(name, self._claims.sessions, make_engine, place=place, read_only=read_only)
+        where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
+        self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
+        self._claims = Claims(where)
+        make_engine = partial(SqliteEngine, self._file, read_only=read_only)
+        super().__init__(str(where or ":memory:"), make_engine, place=where and self._file, read_only=read_only)
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write to the file in between.
@@ -157,92 +105,72 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         A file of more than 16 MB stays as large as it is; the space is overwritten and used again. Where this is cut
         short, the session is gone, and `purge` removes the rest.
         """
-        submit = partial(self.submit_alone, "delete a session")
-        left: list[int] | None = None  # branches of which entries are left over; None: the session is still listed
-
-        def take_off(connection: Database) -> None:
-            nonlocal left
-            if not log.has_session(connection, session_id):
-                return
-            was_ours = session_id in self._claims.sessions
-            if not was_ours:
-                self._take(connection, session_id)
-            known = {"session_id": session_id}
-            try:
-                with connection.transaction():
-                    self._refuse_if_held(connection, session_id)
-                    for name in ("disown_branches", "remove_session", "remove_checkpoints", "remove_history"):
-                        connection.run(name, known)
-                    remove_of_session(connection, session_id)
-                    connection.run("forget_rules", {**known, "keep": 0})
-                    connection.run("forget_activations", {**known, "keep": 0})
-                    connection.run("age_uses", known)  # for `purge`, where this is cut short
-                    branches = connection.run("needed", {"everything": False}).fetchall()
-            except BaseException:
-                if not was_ours:
-                    self._claims.give_up(session_id)
-                raise
-            left = [branch for branch, _ in branches]
-
-        def end_claim(_: Database) -> None:
-            if left is not None:
-                self._claims.give_up(session_id)
-
-        try:
-            await submit(take_off)
-            if left is None:
-                return False
-            for branch in left:
-                while await submit(partial(_remove_newest, branch=branch)):
-                    pass
-            while await submit(partial(_remove_summaries, session_id=session_id)):
+        delete = "delete a session"
+        left = await self.submit_alone(delete, lambda connection: self._take_off(connection, session_id))
+        if left is None:
+            return False
+        branches, summaries = left
+        for branch in branches:
+            while await self.submit(partial(_remove_newest, branch=branch)):
                 pass
-            for index in ("search", "memory_words"):
-                pages = -_MERGED  # the first merges all parts of the index, the others go on with it
-                while await submit(partial(_merge, index=index, pages=pages)):
-                    pages = _MERGED
-            await submit(lambda connection: self._give_back_space(connection, anew=_size(connection) <= _WRITTEN_ANEW))
-        finally:  # also where the first step was cancelled: it happens, for it is in the queue
-            with suppress(StoreError):  # closed meanwhile: that has given it up
-                await submit(end_claim)
+        for start in range(0, len(summaries), _SLICE):
+            await self.submit(partial(_remove_summaries, ids=summaries[start : start + _SLICE]))
+        for index in ("search", "memory_words"):  # words of what was removed are in none of the merged parts
+            pages = -_MERGED  # the first merges all parts of the index, the others go on with it
+            while await self.submit(partial(_merge, index=index, pages=pages)):
+                pages = _MERGED
+        await self.submit_alone(
+            delete, lambda connection: self._give_back_space(connection, anew=_size(connection) <= _WRITTEN_ANEW)
+        )
         return True
+
+    async def purge(self) -> int:
+        return await self.submit_alone("purge", self._purge)
 
     async def _give_up(self, engine: SqliteEngine) -> None:
         try:
-            await engine.submit(lambda connection: engine.release(connection, self._claims), alone=True)
-        except StoreError:  # as where the file was removed
-            engine.claimed.append(self._claims)
+            await engine.submit(self._forget_writer, alone=True)
+        except StoreError:  # as where the file was removed: the lock files count, not what is noted
+            pass
+        finally:
+            for session_id in list(self._claims.sessions):
+                self._claims.give_up(session_id)
 
     # What follows runs in the engine's thread.
 
     def _read(self, connection: Database, work: Work[Result]) -> Result:
-        if self.read_only and self._path is not None:
-            return read(self._path, self._busy_timeout, work)
+        if self.read_only and self._file.path is not None:
+            return read(self._file.path, self._file.busy_timeout, work)
         with connection.transaction("deferred"):
             return work(connection)
 
+    def _has_claimed(self, session_id: str) -> bool:
+        return session_id in self._claims.sessions
+
     def _claim(self, connection: Database, session_id: str, project: str | None) -> None:
-        self._take(connection, session_id)
+        if session_id in self._claims.sessions:
+            raise SessionInUseError(session_id, os.getpid())
+        with self._held(connection, session_id):
+            if connection.run("session", session_id=session_id).fetchone() is None:
+                log.create_session(connection, session_id, project)
+            connection.run("note_writer", session_id=session_id, project=project, pid=os.getpid())
+
+    @contextmanager
+    def _held(self, connection: Database, session_id: str) -> Iterator[None]:
+        """A transaction on a session that no other store has claimed; from then on this one has, unless that fails."""
+        was_ours = session_id in self._claims.sessions
+        if not was_ours and not self._claims.take(session_id):
+            raise SessionInUseError(session_id, _noted_writer(connection, session_id))
         try:
             with connection.transaction():
-                self._refuse_if_held(connection, session_id)
-                if not log.has_session(connection, session_id):
-                    log.create_session(connection, session_id, project)
-                connection.run("note_writer", {"session_id": session_id, "project": project, "pid": os.getpid()})
+                pid = _noted_writer(connection, session_id)
+                if self._claims.is_held_without_its_file(session_id, pid):
+                    raise SessionInUseError(session_id, pid)
+                yield
         except BaseException:
-            self._claims.give_up(session_id)
+            if not was_ours:
+                self._claims.give_up(session_id)
             raise
-
-    def _take(self, connection: Database, session_id: str) -> None:
-        if not self._claims.take(session_id):
-            own = session_id in self._claims.sessions
-            raise SessionInUseError(session_id, os.getpid() if own else _noted_writer(connection, session_id))
-
-    def _refuse_if_held(self, connection: Database, session_id: str) -> None:
-        """Raise where the lock was free only because its file was removed under a living writer."""
-        pid = _noted_writer(connection, session_id)
-        if self._claims.is_held_without_its_file(session_id, pid):
-            raise SessionInUseError(session_id, pid)
 
     def _check_still_ours(self, connection: Database, session_id: str) -> None:
         """Raise where another process has claimed the session, as it may once its lock file was removed."""
@@ -253,6 +181,15 @@ class SqliteStore(RelationalStore[SqliteEngine]):
                 "keep what cleans up away from the files ending in .lock"
             )
 
+    def _forget_writer(self, connection: Database) -> None:
+        """Note that the sessions of this store have no writer. A locked file is not waited for long."""
+        if self._claims.sessions:
+            connection.execute("pragma busy_timeout = 200")
+            with suppress(sqlite3.Error), connection.transaction():
+                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._claims.sessions]
+                connection.run_many("forget_writer", values)
+            connection.execute(f"pragma busy_timeout = {round(self._file.busy_timeout * 1_000)}")
+
     def _list_sessions(self, connection: Database) -> list[SessionInfo]:
         return [
             info
@@ -261,29 +198,42 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             for info in super()._list_sessions(connection)
         ]
 
+    def _take_off(self, connection: Database, session_id: str) -> tuple[list[int], list[int]] | None:
+        """Remove a session from the list, with all that is small; return the branches and summaries that may be left
+        over, or None where there is no such session."""
+        known = {"session_id": session_id}
+        if connection.run("session", **known).fetchone() is None:
+            return None
+        with self._held(connection, session_id):
+            summaries = [id for (id,) in connection.run("own_summaries", **known)]
+            for name in ("disown_branches", "remove_session", "remove_checkpoints", "remove_history", "remove_uses"):
+                connection.run(name, **known)
+            remove_of_session(connection, session_id)
+            connection.run("forget_rules", **known, keep=0)
+            connection.run("forget_activations", **known, keep=0)
+            branches = [branch for branch, _ in connection.run("needed", everything=False)]
+        self._claims.give_up(session_id)
+        return branches, summaries
+
     def _purge(self, connection: Database) -> int:
         before = _size(connection)
         with connection.transaction():
-            for branch, stop in connection.run("needed", {"everything": True}).fetchall():
+            for branch, stop in connection.run("needed", everything=True).fetchall():
                 _remove_entries(connection, branch, stop or 0)
                 if stop is None:
-                    connection.run("remove_branch", {"branch": branch})
-            for name in (
-                "forget_replaced_states",
-                "remove_stale_uses",
-                "unindex_unused_summaries",
-                "remove_unused_summaries",
-                "remove_unnamed_vectors",
-                "tidy_index",
-                "tidy_memories",
-            ):
-                connection.run(name)
+                    connection.run("remove_branch", branch=branch)
+            connection.run("forget_replaced_states")
+            connection.run("remove_stale_uses")
+            _remove_summaries(connection, [id for (id,) in connection.run("unused_summaries")])
+            connection.run("remove_unnamed_vectors")
+            connection.run("tidy_index")
+            connection.run("tidy_memories")
         self._give_back_space(connection, anew=True)
         return max(0, before - _size(connection))
 
     def _give_back_space(self, connection: Database, *, anew: bool) -> None:
         """Write the file anew, which alone leaves no byte of what was removed, and empty the log beside it."""
-        wait = round(self._busy_timeout * 1_000)
+        wait = round(self._file.busy_timeout * 1_000)
         try:
             if anew:
                 connection.execute("vacuum")
@@ -302,14 +252,14 @@ class SqliteStore(RelationalStore[SqliteEngine]):
 
 def _noted_writer(connection: Database, session_id: str) -> int | None:
     """Return the process that noted itself last as the session's writer."""
-    row = connection.run("session", {"session_id": session_id}).fetchone()
-    return None if row is None else row[1]
+    row = connection.run("writer", session_id=session_id).fetchone()
+    return None if row is None else row[0]
 
 
 def _remove_entries(connection: Database, branch: int, stop: int) -> None:
     """Remove the entries of a branch from a place on, with their words and vectors."""
     for name in ("unindex_entries", "remove_row_vectors", "remove_entries"):
-        connection.run(name, {"branch": branch, "stop": stop})
+        connection.run(name, branch=branch, stop=stop)
 
 
 def _remove_newest(connection: Database, branch: int) -> bool:
@@ -318,37 +268,29 @@ def _remove_newest(connection: Database, branch: int) -> bool:
 
     What is needed is asked each time: a session that was restored onto the branch may have added to it meanwhile.
     """
-    with connection.transaction():
-        needed = dict(connection.run("needed", {"everything": False}).fetchall())
-        if branch not in needed:
-            return False
-        stop = needed[branch]
-        (end,) = connection.run("branch_end", {"branch": branch}).fetchone()
-        start = max(stop or 0, end - _SLICE)
-        if start < end:
-            _remove_entries(connection, branch, start)
-        elif stop is None:
-            connection.run("remove_branch", {"branch": branch})
+    needed = dict(connection.run("needed", everything=False).fetchall())
+    if branch not in needed:
+        return False
+    stop = needed[branch]
+    (end,) = connection.run("branch_end", branch=branch).fetchone()
+    start = max(stop or 0, end - _SLICE)
+    if start < end:
+        _remove_entries(connection, branch, start)
+    elif stop is None:
+        connection.run("remove_branch", branch=branch)
     return bool(start < end)
 
 
-def _remove_summaries(connection: Database, session_id: str) -> bool:
-    """Remove some summaries that only a deleted session uses; return whether there may be more."""
-    with connection.transaction():
-        found = connection.run("own_summaries", {"session_id": session_id, "most": _SLICE}).fetchall()
-        ids = {"ids": json.dumps([id for (id,) in found])}
-        connection.run("unindex_summaries", ids)
-        connection.run("remove_summaries", ids)
-        if not found:
-            connection.run("remove_uses", {"session_id": session_id})
-    return bool(found)
+def _remove_summaries(connection: Database, ids: list[int]) -> None:
+    """Remove those of some summaries that no session uses by now."""
+    connection.run("unindex_summaries", ids=json.dumps(ids))
+    connection.run("remove_summaries", ids=json.dumps(ids))
 
 
 def _merge(connection: Database, index: str, pages: int) -> bool:
-    """Merge so many pages of an index, so that words of what was removed are in none; return whether more is to do."""
+    """Merge so many pages of an index; return whether more is to do."""
     before = connection.total_changes
-    with connection.transaction():
-        connection.run(f"merge_{index}", {"pages": pages})
+    connection.run(f"merge_{index}", pages=pages)
     return connection.total_changes - before > 1
 
 

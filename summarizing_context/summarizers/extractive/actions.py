@@ -27,11 +27,7 @@ from summarizing_context.messages.text import GONE, cleaned, clip, shown
 from summarizing_context.settings.ledger_rules import COMMAND_KEYS
 from summarizing_context.summarizers.extractive.sections import Block, Line
 
-_PARSED = 200_000  # characters; larger arguments are searched instead of parsed
 _PATH_KEYS = ("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name")
-_PATH_KEY = re.compile(r'"(?:\w{0,20}_)?(?:path|file|filename|filepath)"\s?:\s?"([^"\\\n]{1,400})"')
-_COMMAND_KEY = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
-_CHANGE_DIRECTORY = re.compile(r"cd (?:\"[^\"\n]{1,300}\"|[^\s;&]{1,300})\s{0,3}(?:&&|;)\s{0,3}")
 
 
 class Step(NamedTuple):
@@ -63,7 +59,7 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
         if kind == "call":
             waiting.setdefault(tool, deque()).append(len(steps))
             args: dict[str, Any] = {}
-            if len(body) <= _PARSED and body.startswith("{"):
+            if len(body) <= 200_000 and body.startswith("{"):  # larger ones are searched
                 with suppress(ValueError, RecursionError):
                     args = json.loads(body)
             if args:
@@ -71,7 +67,9 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
                 run = next((args[key] for key in COMMAND_KEYS if args.get(key)), "")
                 command = " ".join(word for word in (run if isinstance(run, list) else [run]) if isinstance(word, str))
             else:
-                path, command = (found[1] if (found := key.search(body)) else "" for key in (_PATH_KEY, _COMMAND_KEY))
+                found = re.search(r'"(?:\w{0,20}_)?(?:path|file|filename|filepath)"\s?:\s?"([^"\\\n]{1,400})"', body)
+                ran = re.search(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"', body)
+                path, command = found[1] if found else "", ran[1] if ran else ""
             if command and (not path or " " in command):
                 looks = LOOKS.match(_bare_command(command)) is not None and not COMMITS.search(command)
             else:
@@ -95,7 +93,7 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
 def _bare_command(command: str) -> str:
     """Return the command without a change of folder in front."""
     start = command.removeprefix("bash -lc ").lstrip()
-    return _CHANGE_DIRECTORY.sub("", start, count=1) if start.startswith("cd ") else start
+    return re.sub(r"\Acd (?:\"[^\"\n]{1,300}\"|[^\s;&]{1,300})\s{0,3}(?:&&|;)\s{0,3}", "", start)
 
 
 def base_name(path: str) -> str:
@@ -116,12 +114,12 @@ def render_call(step: Step, limit: int = 140) -> str:
     return f"{step.tool}({clip(', '.join(items[:12]), limit)})"
 
 
-CHANGED = (
+_CHANGED = (
     *("edited", "updated", "modified", "wrote", "created", "saved", "moved", "renamed", "undid"),
     *("deleted", "removed", "dropped", "closed", "archived"),
 )
-LOOKED, CALLED = "looked at", "called with"
-_LISTED = re.compile(rf"({'|'.join((*CHANGED, LOOKED, CALLED))}) ([^\n]+)\Z")
+_LOOKED, _CALLED = "looked at", "called with"
+_LISTED = re.compile(rf"({'|'.join((*_CHANGED, _LOOKED, _CALLED))}) ([^\n]+)\Z")
 _TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
 
 
@@ -134,7 +132,7 @@ class Listings:
     def add(self, verb: str, name: str) -> None:
         """Note a name. What was changed stays changed when it is looked at later."""
         before = self._last.pop(name, "")
-        self._last[name] = before if verb in (LOOKED, CALLED) and before in CHANGED else verb
+        self._last[name] = before if verb in (_LOOKED, _CALLED) and before in _CHANGED else verb
 
     def read(self, text: str) -> bool:
         """Take in a line of an earlier summary; False if it lists nothing."""
@@ -150,21 +148,18 @@ class Listings:
     def lines(self) -> list[Line]:
         """Return a line for each verb: of its names the last ones, none of them cut, and at least one."""
         lines: list[Line] = []
-        for verb in (*CHANGED, CALLED, LOOKED):
-            length, rank = {LOOKED: (420, 7), CALLED: (320, 6)}.get(verb, (420, 15))
+        for verb in (*_CHANGED, _CALLED, _LOOKED):
+            length, rank = {_LOOKED: (420, 7), _CALLED: (320, 6)}.get(verb, (420, 15))
             kept: list[str] = []
             for name in reversed([shown(name) for name, last in self._last.items() if last == verb]):
                 if kept and len(name) + sum(len(each) + 2 for each in kept) > length:
                     kept.append(GONE)
                     break
                 kept.append(name)
-            if kept:
-                lines.append(Line(f"{verb} {', '.join(reversed(kept))}", rank))
+            lines += [Line(f"{verb} {', '.join(reversed(kept))}", rank)] if kept else []
         return lines
 
 
-_ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,39}\Z")
-_PLANS = re.compile(r"(?i)todo|plan\b|_plan|think")
 _CHECKS = re.compile(
     r"\b(?:(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|mix|swift|gradle|mvn)\b(?: run)? ?"
     r"(?:test|build|check|lint|vet|verify|typecheck)|pytest|unittest|tox|nox|make|jest|vitest|mocha|ctest|ruff|mypy|"
@@ -182,11 +177,11 @@ def find_actions(steps: Sequence[Step]) -> list[Line]:
     listed = Listings()
     for step in steps:
         for _, value in step.items:
-            if _ID.match(value) and any(map(str.isdigit, value)) and not value.replace(".", "").isdigit():
-                listed.add(CALLED, value)
-        if step.looks or _PLANS.search(step.tool):
+            if re.fullmatch(r"(?=.*\d)(?![\d.]+\Z)#?[A-Za-z0-9][\w#.:@-]{3,39}", value):
+                listed.add(_CALLED, value)
+        if step.looks or re.search(r"(?i)todo|plan\b|_plan|think", step.tool):
             if step.path:
-                listed.add(LOOKED, step.path)
+                listed.add(_LOOKED, step.path)
             continue
         if step.answered < 0:
             continue
@@ -207,18 +202,17 @@ def find_actions(steps: Sequence[Step]) -> list[Line]:
         for deed, outcome, rank in deeds:
             if outcome or not listed.read(deed):
                 done[deed] = outcome, rank, done.pop(deed, ("", 0, 0))[2] + 1
-    lines = listed.lines()
-    for deed, (outcome, rank, times) in done.items():
-        lines.append(Line(_counted(deed, times) + (f" → {outcome}" if outcome else ""), rank))
-    return lines
+    counted = [
+        Line(_counted(deed, times) + (f" → {outcome}" if outcome else ""), rank)
+        for deed, (outcome, rank, times) in done.items()
+    ]
+    return [*listed.lines(), *counted]
 
 
-_EXIT_CODE = re.compile(r"(?i)\b(?:exit(?:ed)?(?: with)?(?: code| status)?)[ :=]{1,3}(-?\d{1,5})\b")
-_TALLIES = (  # each begins with what is quickly found
-    re.compile(r"(\d(?<!\w\d)\d{0,6}) (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b"),
-    re.compile(r"\n(ok|FAIL|PASS|OK)\b"),
+_TALLY = re.compile(
+    r"(?m:^)(?:ok|FAIL|PASS|OK)\b"
+    r"|(?<!\w)\d{1,7} (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b"
 )
-_TALLY_HINTS = (" pass", " fail", "FAIL", "\nok", "PASS", " error", "OK", " tests", " warning", " problem")
 
 
 def _outcome(step: Step, *, shows_end: bool = False) -> str:
@@ -226,17 +220,16 @@ def _outcome(step: Step, *, shows_end: bool = False) -> str:
     if step.failed or step.error:
         return "failed"
     end = step.result[-3000:]
-    if any(map(end.__contains__, _TALLY_HINTS)):
-        tallies = [found.start(1) - 1 for pattern in _TALLIES for found in pattern.finditer(f"\n{end}")]
-        if tally := shown(line_at(end, max(tallies))) if tallies else "":
-            return "ok" if tally.startswith("ok ") else clip(tally, 100)
-    code = _EXIT_CODE.search(step.result, 0, 2000) if "xit" in step.result[:2000] else None
-    if code and code[1] != "0":
-        return shown(code[0])
+    tallies = [found.start() for found in _TALLY.finditer(end)]
+    if tally := shown(line_at(end, tallies[-1])) if tallies else "":
+        return "ok" if tally.startswith("ok ") else clip(tally, 100)
+    exited = re.search(r"(?i)\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]{1,3}(-?\d{1,5})\b", step.result[:2000])
+    if exited and exited[1] != "0":
+        return shown(exited[0])
     if not step.command:
         return clip(shown(step.result.strip()[:300].split("\n")[0]), 70)
-    said = step.result.rstrip() if shows_end and not code else ""
-    return "ok" if code else clip(shown(line_at(said, len(said) - 1)), 80) if said else ""
+    said = step.result.rstrip() if shows_end and not exited else ""
+    return "ok" if exited else clip(shown(line_at(said, len(said) - 1)), 80) if said else ""
 
 
 def add_up(texts: Iterable[str]) -> list[str]:

@@ -10,11 +10,10 @@ import re
 import tomllib
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from summarizing_context.extraction.tool_calls import error_lines
 from summarizing_context.messages.text import (
@@ -28,10 +27,10 @@ from summarizing_context.messages.text import (
     words_of,
 )
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.summarizers.extractive.sections import Count, Line
+from summarizing_context.summarizers.extractive.sections import Line
 
 PROSE = frozenset(("user", "assistant", "thinks"))
-MOST_FACTS = 60  # lines of one summary, before they are fitted
+PLACES = ("first", "last", "long", "closing", "newest")  # of a sentence; the names are those of weights
 STOP_WORDS = frozenset(
     b"a about after all also am an and any are as at be because been before being but by can could did do does done "
     b"dont each else every few for from get go going good got had has have having he her here him his how i if im in "
@@ -44,19 +43,6 @@ STOP_WORDS = frozenset(
 )
 
 
-class Place(NamedTuple):
-    """Where a sentence stands. The names are those of weights."""
-
-    first: bool = False  # of its message
-    last: bool = False
-    long: bool = False  # its message has more than six sentences
-    closing: bool = False  # the human speaks next, or nobody
-    newest: bool = False  # in the newest message of its speaker
-
-
-NOWHERE = Place()
-
-
 class Candidate(NamedTuple):
     """One line or sentence that may be kept."""
 
@@ -65,7 +51,8 @@ class Candidate(NamedTuple):
     kind: str  # of its block
     values: int  # how many digits and marks of paths, names and percentages it has, up to a bound
     block: int = 0  # number of the block it stands in
-    place: Place = NOWHERE
+    places: tuple[bool, ...] = (False,) * len(PLACES)  # first or last of its message, which is long (over six
+    # sentences) or the last one before the human speaks, or the newest of its speaker
     source: str = ""  # the file it was read from
 
 
@@ -73,11 +60,11 @@ _NO_VALUE = bytes(byte for byte in range(256) if byte not in b"0123456789/=@$%_`
 _MOST_VALUES = 8
 
 
-def sentence(text: str, block: int, kind: str = "user", place: Place = NOWHERE) -> Candidate:
+def sentence(text: str, block: int = 0, kind: str = "user", places: tuple[bool, ...] = ()) -> Candidate:
     """Return a sentence ready to be read."""
     values = len(text.encode("utf-8", "surrogatepass").translate(None, _NO_VALUE + b"\n"))
     words = words_of(text if text.isascii() else text.replace("’", "'"))
-    return Candidate(text, words, kind, min(values, _MOST_VALUES), block, place)
+    return Candidate(text, words, kind, min(values, _MOST_VALUES), block, places or (False,) * len(PLACES))
 
 
 def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> list[Candidate]:
@@ -102,20 +89,19 @@ class Vocabulary:
     """
 
     def __init__(self, found: Sequence[Candidate]) -> None:
-        others, said = (
-            Counter(word for one in found if (one.kind in PROSE) == is_prose for word in set(one.words))
-            for is_prose in (False, True)
-        )
-        often = max(sum(one.kind not in PROSE for one in found) // 8, 8)  # more than one of eight lines says nothing
-        self.empty = STOP_WORDS.union(word for word, times in others.items() if times > often)
+        prose, others = ([one for one in found if (one.kind in PROSE) == is_prose] for is_prose in (True, False))
+        said, read = (Counter(word for one in part for word in set(one.words)) for part in (prose, others))
+        often = max(len(others) // 8, 8)  # more than one of eight lines says nothing
+        self.empty = STOP_WORDS.union(word for word, times in read.items() if times > often)
         self.said = said.keys() - STOP_WORDS
         self.again = {word for word, times in said.items() if times > 1} - STOP_WORDS
-        self.asked = {word for one in found if one.kind == "user" for word in one.words} - STOP_WORDS
+        self.asked = {word for one in prose if one.kind == "user" for word in one.words} - STOP_WORDS
 
 
-_LENGTHS = (4, 7, 11, 17, 27)  # words at which the next bucket begins
-_VALUES = (1, 2, 4, 8)
-_SHARES = (1, 5, 9, 13)  # of a line's content words, in sixteenths
+@cache
+def _weights() -> Mapping[str, list[int]]:
+    learnt: dict[str, list[int]] = tomllib.loads((files(__package__) / "salience.toml").read_text("utf-8"))["weights"]
+    return learnt
 
 
 def salience(one: Candidate, vocabulary: Vocabulary) -> int:
@@ -126,26 +112,20 @@ def salience(one: Candidate, vocabulary: Vocabulary) -> int:
         content = {word for word in content if word > b":"}  # a number has another feature
     name, length, said = ("prose", one.words, vocabulary.again) if is_prose else ("lines", content, vocabulary.said)
     size = len(content) or 1
-    features: list[tuple[str, int]] = [  # the name of a weight, and the place in its list
+    features: list[tuple[str, int]] = [  # the name of a weight, and the place in its list: a bucket
         (one.kind, 0),
-        (f"{name} length", bisect(_LENGTHS, len(length))),
-        (f"{name} values", bisect(_VALUES, one.values)),
-        (f"{name} said", bisect(_SHARES, 16 * len(said & content) // size)),
-        (f"{name} asked", bisect(_SHARES, 16 * len(vocabulary.asked & content) // size)),
+        (f"{name} length", bisect((4, 7, 11, 17, 27), len(length))),
+        (f"{name} values", bisect((1, 2, 4, 8), one.values)),
+        (f"{name} said", bisect((1, 5, 9, 13), 16 * len(said & content) // size)),
+        (f"{name} asked", bisect((1, 5, 9, 13), 16 * len(vocabulary.asked & content) // size)),
     ]
     if is_prose:
-        features += zip(Place._fields, one.place, strict=True)
+        features += zip(PLACES, one.places, strict=True)
         features += [("question", one.text.endswith("?")), ("colon", one.text.endswith(":"))]
         features += [("quotes code", "`" in one.text), ("bold", "**" in one.text)]
         features += [(f"word {word.decode('utf-8', 'replace')}", 0) for word in dict.fromkeys(one.words[:3])]
     weights = _weights()
     return sum(weights[feature][at] for feature, at in features if feature in weights)
-
-
-@cache
-def _weights() -> Mapping[str, list[int]]:
-    learnt: dict[str, list[int]] = tomllib.loads((files(__package__) / "salience.toml").read_text("utf-8"))["weights"]
-    return learnt
 
 
 def worth(score: int, one: Candidate) -> int:
@@ -155,70 +135,56 @@ def worth(score: int, one: Candidate) -> int:
     return 0 if one.kind == "user" or score < 150 else score * 100
 
 
-_DIVERSITY = 80  # from 65 on; the lower, the more a line suffers from words that were told already
-_MOST_OVERLAP = 56  # 64ths of a line's words that chosen lines may already hold
-_NUMBERED = re.compile(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?")
+_TIMES = re.compile(r" \((\d{1,9}) times\)(?= → |\Z)")
+_RUN = 5  # lines that differ in digits alone are one run from here on
 
 
 def choose_lines(
-    found: Sequence[Candidate],
-    scores: Sequence[int],
-    vocabulary: Vocabulary,
-    *,
-    most: int = MOST_FACTS,
-    pool: int = 120,  # candidates that compete
-    others: int = 16,  # of these what is not prose
-    merges: bool = False,
+    found: Sequence[Candidate], scores: Sequence[int], vocabulary: Vocabulary, *, merges: bool = False
 ) -> list[tuple[Candidate, Line]]:
     """Return the lines of the highest scores, unlike each other, in their order; ranked by the order of choice.
 
     Results that repeat are counted; where summaries are merged, only those that have a count. A line of a file is shown
     with the file and its number in it.
     """
-    prose = {
-        at for _, at in newest_of_each_pattern([(one.text, at) for at, one in enumerate(found) if one.kind in PROSE])
-    }
+    most, pool, others = (64, 64, 64) if merges else (60, 120, 16)  # lines chosen, competing, and competing that are
+    # no prose
+    prose = [at for at, one in enumerate(found) if one.kind in PROSE]
+    prose = [prose[at] for at in newest_of_each_pattern([found[at].text for at in prose])]
+    lines = [at for at, one in enumerate(found) if one.kind not in PROSE]
     repeating = {
-        at: one.text
-        for at, one in enumerate(found)
-        if one.kind in ("result", "failed") and not one.source and (not merges or _TIMES.search(one.text))
+        at: found[at].text
+        for at in lines
+        if found[at].kind in ("result", "failed")
+        and not found[at].source
+        and (not merges or _TIMES.search(found[at].text))
     }
     counted = _count_alike(repeating)
-    ranked = sorted((-score, -at) for at, score in enumerate(scores) if score > 0 and at in prose)
-    few = sorted(
-        (-score, -at)
-        for at, score in enumerate(scores)
-        if score > 0 and found[at].kind not in PROSE and (at in counted or at not in repeating)
-    )
-    best = sorted([*ranked, *few[:others]])[:pool]
+    lines = [at for at in lines if at in counted or at not in repeating]
+    ranked, few = (sorted((-scores[at], -at) for at in part if scores[at] > 0) for part in (prose, lines))
+    best = [-at for _, at in sorted([*ranked, *few[:others]])[:pool]]
 
     # Take the best again and again; the words that it tells make those lines worth less that tell them too.
-    words = {-at: set(found[-at].words) - vocabulary.empty for _, at in best}
-    left = [-at for _, at in best if words[-at]]
+    words = {at: set(found[at].words) - vocabulary.empty for at in best}
+    left = [at for at in best if words[at]]
     overlap = dict.fromkeys(left, 0)  # the largest share of a line's words in one that is chosen, in 64ths
     chosen: list[int] = []
     while left and len(chosen) < most:
-        taken = max(left, key=lambda at: scores[at] * (_DIVERSITY - overlap[at]))
+        taken = max(left, key=lambda at: scores[at] * (80 - overlap[at]))
         chosen.append(taken)
         for at in left:
             overlap[at] = max(overlap[at], len(words[at] & words[taken]) * 64 // len(words[at]))
-        left = [at for at in left if at != taken and overlap[at] <= _MOST_OVERLAP]
+        left = [at for at in left if at != taken and overlap[at] <= 56]
 
-    lines: list[tuple[Candidate, Line]] = []
+    shown_lines: list[tuple[Candidate, Line]] = []
     for at in sorted(chosen):
         one = found[at]._replace(text=counted.get(at, found[at].text))
         text, where = one.text, one.source
-        if where and (numbered := _NUMBERED.match(text)):
+        if where and (numbered := re.match(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?", text)):
             text, where = text[numbered.end() :], f"{where}:{numbered[1]}"
         said = shown(bare(text))
-        lines.append((one, Line(f"{where}: {said}" if where else said, most - chosen.index(at))))
-    return lines
-
-
-_TIMES = re.compile(r" \((\d{1,9}) times\)(?= → |\Z)")
-_RUN = 5  # lines that differ in digits alone are one run from here on
-_DIGITS = re.compile(r"\d\d*(?:[.,]\d+)*")  # one digit in front is found sooner than `\d+`
-_WORD = re.compile(r"[^\W\d_]{2,}")
+        shown_lines.append((one, Line(f"{where}: {said}" if where else said, most - chosen.index(at))))
+    return shown_lines
 
 
 def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:
@@ -226,7 +192,7 @@ def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:
 
     Counts that the lines have already are added up. Lines without two words of letters are alike only if equal.
     """
-    read: list[tuple[int, str, str, str]] = []
+    read: dict[int, tuple[str, str, str]] = {}  # what is said, its outcome, and its pattern
     times: Counter[str] = Counter()
     for at, line in lines.items():
         if " times)" in line and (counted := _TIMES.search(line)):
@@ -234,18 +200,17 @@ def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:
         else:  # a count goes before the outcome of an action
             text, arrow, rest = (line, "", "") if line.startswith('"') else line.partition(" → ")
             number, outcome = 1, arrow + rest
-        pattern = _DIGITS.sub("0", text + outcome)
-        if not any(islice(_WORD.finditer(text + outcome), 1, 2)):
-            pattern = text + outcome
+        pattern = text + outcome
+        if len(re.findall(r"[^\W\d_]{2,}", pattern)) > 1:
+            pattern = re.sub(r"\d\d*(?:[.,]\d+)*", "0", pattern)  # one digit in front is found sooner than `\d+`
         times[pattern] += number
-        read.append((at, text, outcome, pattern))
+        read[at] = text, outcome, pattern
     newest: dict[str, tuple[int, str]] = {}
-    for at, text, outcome, pattern in read:
-        is_run = times[pattern] >= _RUN
-        newest[pattern if is_run else lines[at]] = (
-            at,
-            f"{text} ({times[pattern]} times){outcome}" if is_run else lines[at],
-        )
+    for at, (text, outcome, pattern) in read.items():
+        if times[pattern] >= _RUN:
+            newest[pattern] = at, f"{text} ({times[pattern]} times){outcome}"
+        else:
+            newest[lines[at]] = at, lines[at]
     return dict(newest.values())
 
 
@@ -254,38 +219,37 @@ def without_count(text: str) -> str:
     return _TIMES.sub("", text)
 
 
-Said = TypeVar("Said", bound=tuple[str, int])  # begins with a text
 _EXACT = re.compile(r"[\d_/`]|\w\.\w|[a-z][A-Z]")  # in a number, a path or a name of code
 
 
-def newest_of_each_pattern(lines: Iterable[Said]) -> list[Said]:
-    """Return the lines without those of which two newer ones differ in numbers, paths and names of code alone."""
-    kept: list[Said] = []
+def newest_of_each_pattern(texts: Sequence[str]) -> list[int]:
+    """Return the places of the texts without those of which two newer ones differ in numbers, paths and names of code
+    alone."""
+    kept: list[int] = []
     seen: Counter[str] = Counter()
-    for line in reversed([*lines]):
-        pattern = " ".join("" if _EXACT.search(word) else word for word in line[0].split())
+    for at in reversed(range(len(texts))):
+        pattern = " ".join("" if _EXACT.search(word) else word for word in texts[at].split())
         seen[pattern] += 1
         if seen[pattern] <= 2:
-            kept.append(line)
+            kept.append(at)
     return kept[::-1]
 
 
-def key_lines(text: str, max_tokens: int, *, count: Count = estimate_text) -> list[str]:
+def key_lines(text: str, max_tokens: int) -> list[str]:
     """Return the lines of `text` that matter most, each on one line, within `max_tokens` together: errors, then
     values."""
     body = cleaned(text)
     errors = error_lines(body, 6)
     found = find_in_lines(body, "result")
     vocabulary = Vocabulary(found)
-    chosen = choose_lines(found, [salience(one, vocabulary) for one in found], vocabulary)
-    facts = [line for _, line in chosen if line.text not in errors]
+    chosen = [line for _, line in choose_lines(found, [salience(one, vocabulary) for one in found], vocabulary)]
     joined, left = "", max_tokens
     taken: set[str] = set()
-    for line in (*errors, *(fact.text for fact in sorted(facts, key=lambda fact: -fact.rank))):
-        if line in taken or count(f"- {line}\n") > left:
-            continue
+    for line in dict.fromkeys((*errors, *(fact.text for fact in sorted(chosen, key=lambda fact: -fact.rank)))):
         longer = f"{joined}- {line}\n"
-        if (tokens := count(longer)) <= max_tokens:  # together they may be more than each by itself
+        if (
+            estimate_text(f"- {line}\n") <= left and estimate_text(longer) <= max_tokens
+        ):  # together they may be more than each by itself
             taken.add(line)
-            joined, left = longer, max_tokens - tokens
-    return [line for line in dict.fromkeys((*errors, *(fact.text for fact in facts))) if line in taken]
+            joined, left = longer, max_tokens - estimate_text(longer)
+    return [line for line in dict.fromkeys((*errors, *(fact.text for fact in chosen))) if line in taken]

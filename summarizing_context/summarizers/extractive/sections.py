@@ -6,14 +6,14 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from summarizing_context.messages.authorship import split_words
 from summarizing_context.messages.text import GONE, clip, shown
+from summarizing_context.messages.tokens import estimate_text
 
-Count = Callable[[str], int]
 INTENT, CONSTRAINTS, DONE, DECISIONS, ERRORS, STATE, FACTS = range(7)
 NAMES = (
     *("Intent", "Constraints and corrections", "Done", "Decisions", "Errors and fixes", "State and next step"),
@@ -21,8 +21,6 @@ NAMES = (
 )
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
-_STRICT_SHARE = 70  # percent of the room that strict constraints may take before all others
-_BY_HEADING = {f"## {name}": section for section, name in enumerate(NAMES)}
 
 
 class Line(NamedTuple):
@@ -40,21 +38,17 @@ def read_sections(summary: str) -> Sections:
     sections: Sections = [[] for _ in NAMES]
     section = FACTS
     for line in map(shown, summary.split("\n")):
-        if line in _BY_HEADING:
-            section = _BY_HEADING[line]
-        elif len(line) > 2 and not line.startswith("## "):
+        if line.startswith("## "):
+            section = NAMES.index(line[3:]) if line[3:] in NAMES else section
+        elif len(line) > 2:
             sections[section].append(Line(line.removeprefix("- ")))
     return sections
 
 
 def without_section(summary: str, section: int) -> str:
     """Return a summary text without one of its fixed sections."""
-    kept: list[str] = []
-    is_kept = True
-    for line in summary.split("\n"):
-        is_kept = line != f"## {NAMES[section]}" if line.startswith("## ") else is_kept
-        kept += [line] if is_kept else []
-    return "\n".join(kept)
+    parts = re.split(r"^(?=## )", summary, flags=re.MULTILINE)
+    return "".join(part for part in parts if part.partition("\n")[0] != f"## {NAMES[section]}").removesuffix("\n")
 
 
 def nothing_readable(content: str) -> list[Line]:
@@ -63,80 +57,70 @@ def nothing_readable(content: str) -> list[Line]:
     return [Line(f"({kind}: {len(content)} characters)")]
 
 
-def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count) -> str:
+def fit(sections: Sections, shares: Sequence[int], max_tokens: int) -> str:
     """Write the summary of the lines that fit. Never empty.
 
     `shares` are percents for each section; what is left over goes first half as much again to each, then to all, each
     time in another order. Where no line fits, the most important one is cut at a word's end.
     """
     ranked = [sorted(enumerate(lines), key=lambda it: (-it[1].rank, -it[0])) for lines in sections]
-    taken: list[tuple[int, int]] = []  # section and number of each line, in the order of choice
+    taken: dict[tuple[int, int], None] = {}  # section and number of each line, in the order of choice
     used: dict[int, int] = {}  # tokens by section
-    cost_of = cache(count)
-
-    def take(section: int, percent: float, least_rank: int = 0) -> None:
-        """Take lines of a section up to a share of all tokens; three too long ones end it."""
+    cost_of = cache(estimate_text)
+    rounds: list[tuple[int, float, int]] = [  # a section, the percent that it may fill, and the lowest rank
+        (CONSTRAINTS, 70, STRICT_RANK),
+        *((section, shares[section], 0) for section in PRIORITY),
+        *((at, shares[at] * 1.5, 0) for at in (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT)),
+        *((section, 100, 0) for section in (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, FACTS, DONE)),
+    ]
+    for section, percent, lowest in rounds:
         most, missed = int(max_tokens * percent // 100), 0
         for at, line in ranked[section]:
             if (section, at) in taken:
                 continue
-            if line.rank < least_rank or missed > 2:
-                return
+            if line.rank < lowest or missed > 2:  # three too long ones end it
+                break
             cost = cost_of(f"- {line.text}\n") + (0 if section in used else cost_of(f"## {NAMES[section]}\n"))
             if cost <= min(most - used.get(section, 0), max_tokens - sum(used.values())):
-                taken.append((section, at))
+                taken[section, at] = None
                 used[section] = used.get(section, 0) + cost
             else:
                 missed += 1
-
-    take(CONSTRAINTS, _STRICT_SHARE, STRICT_RANK)
-    for section in PRIORITY:
-        take(section, shares[section])
-    for section in (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT):
-        take(section, shares[section] * 1.5)
-    for section in (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, FACTS, DONE):
-        take(section, 100)
     while taken:
         parts = {section: f"## {NAMES[section]}" for section, _ in sorted(taken)}
         for section, at in sorted(taken):
             parts[section] += f"\n- {sections[section][at].text}"
-        if count(text := "\n".join(parts.values())) <= max_tokens:
+        if estimate_text(text := "\n".join(parts.values())) <= max_tokens:
             return text
-        taken.pop()
+        taken.popitem()
     for section in PRIORITY:
-        if ranked[section]:
+        if sections[section]:
             first = max(sections[section], key=lambda line: line.rank).text
             text = f"## {NAMES[section]}\n- {first}"
-            return text if count(text) <= max_tokens else shorten(first, max_tokens, count)
+            return text if estimate_text(text) <= max_tokens else shorten(first, max_tokens)
     return GONE
 
 
-def shorten(text: str, max_tokens: int, count: Count) -> str:
-    """Cut `text` at a word's end so that `count` gives at most `max_tokens`; the mark alone if no word fits."""
+def shorten(text: str, max_tokens: int) -> str:
+    """Cut `text` at a word's end to at most `max_tokens`; the mark alone if no word fits."""
     text = shown(text)
-    while (tokens := count(text)) > max_tokens and text != GONE:
+    while (tokens := estimate_text(text)) > max_tokens and text != GONE:
         text = clip(text.removesuffix(f" {GONE}"), min(len(text) - 1, max(len(text) * max_tokens // tokens, 1)))
     return text
 
-
-BlockKind = Literal["user", "assistant", "thinks", "call", "result", "failed", "note", "system", "media", "other"]
 
 _LABEL = re.compile(
     r"(?:(?P<outcome>failed |late )?result of (?P<tool>.+?)"
     r"|(?P<role>user|assistant|system|developer|tool|function)"
     r"(?: (?:(?P<what>note|thinks|media)(?: \S+)?|calls (?P<called>.+?)))?)(?: \(\d+ times\))?\Z"
 )
-_SAME: tuple[BlockKind, ...] = ("user", "assistant", "system", "note", "thinks", "media")
-_KINDS: dict[str, BlockKind] = {"developer": "system", **{kind: kind for kind in _SAME}}  # by role or by part
 _SUMMARY_LABEL = re.compile(r"(?:\A|(?<=\n))### summary \d+ of \d+(?:\n|\Z)")
-_ESCAPED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )")
-_LABEL_LIKE = re.compile(r"^[ \t]*### (.*)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
     """What stands under one label."""
 
-    kind: BlockKind
+    kind: str  # user, assistant, thinks, call, result, failed, note, system, media or other
     body: str
     tool: str = ""
 
@@ -150,7 +134,7 @@ def split_blocks(content: str) -> list[Block]:
     blocks = [Block("other", first)] if first.strip() else []
     for piece in pieces:
         label, _, body = piece.partition("\n")
-        kind, tool = _read_label(label) or ("other", "")
+        kind, tool = _read_label(label)
         if kind == "user":
             typed, put_in = split_words(body)
             blocks += [Block("user", typed)] if typed.strip() or not put_in else []
@@ -160,39 +144,36 @@ def split_blocks(content: str) -> list[Block]:
     return blocks
 
 
-def _read_label(label: str) -> tuple[BlockKind, str] | None:
-    """Return the kind of the block under a label, and its tool; None where it is no label."""
-    found = _LABEL.match(label)
-    if found is None:
-        return None
+def _read_label(label: str) -> tuple[str, str]:
+    """Return the kind of the block under a label, and its tool; `other` where it is no label."""
+    if (found := _LABEL.match(label)) is None:
+        return "other", ""
     if found["tool"]:
         return ("failed" if found["outcome"] == "failed " else "result"), found["tool"]
     if found["called"]:
         return "call", found["called"]
-    return _KINDS.get(found["what"] or found["role"], "result"), ""
+    kind = found["what"] or found["role"]
+    return {"developer": "system", "tool": "result", "function": "result"}.get(kind, kind), ""
 
 
 def is_rendered(text: str) -> bool:
     """Say whether this is a segment's own content, standing for itself because it is short."""
     first = text.lstrip().partition("\n")[0]
-    return first.startswith("### ") and _read_label(first[4:]) is not None
+    return first.startswith("### ") and _LABEL.match(first[4:]) is not None
 
 
 def split_children(content: str) -> list[str]:
-    """Return the texts under the `### summary i of n` lines of a rollup's content; all of it, if there is none."""
-    return [piece.rstrip("\n") for piece in _SUMMARY_LABEL.split(content) if piece.strip()]
-
-
-def unescape_labels(text: str) -> str:
-    """Return a child's text as it was before it was put into a rollup's content."""
-    return _ESCAPED.sub(r"\1\2", text) if "\\### " in text else text
+    """Return the texts under the `### summary i of n` lines of a rollup's content; all of it, if there is none. They
+    are as they were before they were put into it."""
+    texts = [piece.rstrip("\n") for piece in _SUMMARY_LABEL.split(content) if piece.strip()]
+    return [re.sub(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )", r"\1\2", text) for text in texts]
 
 
 def escape_labels(text: str) -> str:
     """Return a model's text in which no line can be taken for the label of a block."""
 
     def escaped(found: re.Match[str]) -> str:
-        is_label = _read_label(found[1]) is not None or _SUMMARY_LABEL.match(found[0].lstrip())
+        is_label = _LABEL.match(found[1]) or _SUMMARY_LABEL.match(found[0].lstrip())
         return f"\\{found[0].lstrip()}" if is_label else found[0]
 
-    return _LABEL_LIKE.sub(escaped, text)
+    return re.sub(r"^[ \t]*### (.*)$", escaped, text, flags=re.MULTILINE)

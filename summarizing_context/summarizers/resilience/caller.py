@@ -23,6 +23,7 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits
 from summarizing_context.summarizers.resilience.retries import describe_failure, needs_a_person, retry_after_of
@@ -37,44 +38,39 @@ Reply = TypeVar("Reply")
 _under_way: set[asyncio.Task[Any]] = set()  # asyncio itself keeps only weak references to its tasks
 
 
-async def call_within(seconds: float, call: Coroutine[Any, Any, Reply], *, grace: float = 0.5) -> Reply:
+async def call_within(seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply:
     """Return or raise what `call` does; `SummarizerTimeout` after so many seconds.
 
-    A call that takes too long is cancelled, and after `grace` seconds left behind. When the caller is cancelled, so is
+    A call that takes too long is cancelled, and after half a second left behind. When the caller is cancelled, so is
     the call, and the cancellation goes on. A cancellation that nobody asked of the caller (the call awaited something
     that was cancelled elsewhere) is a failure of the call: `SummarizerError`.
     """
+
+    def forget(ended: asyncio.Task[Any]) -> None:
+        _under_way.discard(ended)
+        _ = ended.cancelled() or ended.exception()  # looked at, or asyncio would complain that nothing did
+
     task = asyncio.create_task(call)
     _under_way.add(task)
-    task.add_done_callback(_forget)
+    task.add_done_callback(forget)
     try:
-        await asyncio.wait({task}, timeout=max(seconds, 0.0))
-        in_time = task.done()
+        in_time, _ = await asyncio.wait({task}, timeout=max(seconds, 0.0))
     finally:
         if not task.done():
             task.cancel()
             with anyio.CancelScope(shield=True):
-                await asyncio.wait({task}, timeout=grace)
+                await asyncio.wait({task}, timeout=0.5)
             if not task.done():
                 logger.warning("a summarizer did not end when it was cancelled; its call was left behind")
-    has_ended = task.done() and not task.cancelled()
-    failure = task.exception() if has_ended else None
-    if failure is not None and not isinstance(failure, Exception | KeyboardInterrupt | SystemExit):
+    if not in_time:
+        raise SummarizerTimeout(f"no reply within {seconds:g} seconds")
+    if task.cancelled():
+        raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
+    if not isinstance(failure := task.exception(), Exception | KeyboardInterrupt | SystemExit | None):
         raise SummarizerError(
             "the summarizer raised what is not an Exception; let it raise a SummarizerError"
         ) from failure
-    if has_ended and (in_time or not isinstance(failure, Exception)):
-        return task.result()
-    if not in_time:
-        raise SummarizerTimeout(f"no reply within {seconds:g} seconds") from failure
-    raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
-    """Forget an ended call, and look at its error, or asyncio would complain that nobody did."""
-    _under_way.discard(task)
-    if not task.cancelled():
-        task.exception()
+    return task.result()
 
 
 def declared(summarizer: object, name: str) -> str | None:
@@ -98,7 +94,6 @@ _UNSUPPORTED = (
     "number, id, address and quote as it stands in the record, and leave out what does not stand there."
 )
 _NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a line, as described, or with [] alone."
-_COUNTED_CHARS = 20_000  # a longer reply is estimated, as counting it would hold up the loop
 _KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, told apart
 
 
@@ -119,40 +114,6 @@ class _Run:
     unsupported: tuple[str, ...] = ()  # literals of the last reply, for the model alone
     salvaged: tuple[SummaryReply, int] | None = None  # what is left of a refused reply, and the lines it lost
 
-    def next_job(self) -> SummaryJob:
-        """Return what to ask now: the job with its attempt's number, and with more instructions after a refusal."""
-        job = replace(self.job, attempt=self.calls + 1)
-        if not self.refused or job.kind == "rules":
-            return job
-        line = _TERSE.format(words=max(job.max_tokens // 2, 1))
-        if job.kind == "memory":
-            line = _NO_ITEMS
-        elif self.unsupported:
-            named = (json.dumps(value[:80], ensure_ascii=False) for value in self.unsupported[:12])
-            line = _UNSUPPORTED.format(values=", ".join(named))
-        return replace(job, instructions=f"{job.instructions}\n\n{line}")
-
-    def check(self, reply: object, count: Callable[[str], int], input_tokens: int) -> tuple[SummaryReply, int]:
-        """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
-        those that the source says. `SummarizerRefused` where too little is left, and what can be kept is."""
-        checked = check_reply(reply, self.job, count)
-        output_tokens = count(checked.text) if checked.output_tokens is None else checked.output_tokens
-        checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
-        if self.job.kind == "rules":  # each of its lines is checked by itself
-            return checked, 0
-        if self.job.kind == "memory":
-            if (items := read_items(checked.text, self.job.content)) is None:
-                raise SummarizerRefused(Refusal.NO_ITEMS)
-            return replace(checked, text=items.encode()), 0
-        verified = verify(checked.text, self.job)
-        self.unsupported = verified.unsupported
-        kept = replace(checked, text=verified.text), verified.dropped_lines
-        if not verified.unsupported or keeps_enough(checked.text, verified):
-            return kept
-        if verified.text and (self.salvaged is None or len(verified.text) > len(self.salvaged[0].text)):
-            self.salvaged = kept
-        raise SummarizerRefused(Refusal.UNSUPPORTED)
-
 
 class ResilientSummarizer:
     """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used.
@@ -170,12 +131,11 @@ class ResilientSummarizer:
         *,
         limits: Limits,
         clock: Clock,
-        count: Callable[[str], int],  # must measure as `SummaryJob.source_tokens` does
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         held: Callable[[], float] = lambda: 0.0,  # seconds for which `inner` wants no call
         close: Callable[[], Awaitable[None]] | None = None,  # ends `inner`, if it is this one's
     ) -> None:
-        self._inner, self._limits, self._clock, self._count = inner, limits, clock, count
+        self._inner, self._limits, self._clock = inner, limits, clock
         self._sleep, self._held, self._close = sleep, held, close
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
         self.model = declared(inner, "model")  # whose prices count, if it tells
@@ -209,6 +169,11 @@ class ResilientSummarizer:
             cap_ends_in=inf if ends_in is None else ends_in,
         )
 
+    async def close(self) -> None:
+        """Close the summarizer, if it was made for this one."""
+        if self._close is not None:
+            await self._close()
+
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return a checked summary of the job, its usage filled in.
 
@@ -218,20 +183,29 @@ class ResilientSummarizer:
         for longer than the others, and is not each time the probe.
         """
         run = _Run(job, self._clock.now() + self._limits.job_timeout)
-        retrying = AsyncRetrying(
-            sleep=self._sleep,
-            retry=retry_if_exception_type(Exception),
-            wait=lambda state: self._wait(state, run),
-            stop=lambda state: self._is_over(state, run),
-            reraise=True,
-        )
+        backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)
+
+        def wait(state: RetryCallState) -> float:
+            """A refused reply is answered at once, a failure after a while."""
+            return max(0.0 if run.refused else backoff(state), self._breaker.ready_in(self._clock.now()))
+
+        def is_over(state: RetryCallState) -> bool:
+            if run.calls >= self._limits.attempts or run.was_terse or self._breaker.tripped:
+                return True
+            error = state.outcome.exception() if state.outcome is not None else None
+            now = self._clock.now()
+            has_time = now + state.upcoming_sleep < run.deadline
+            return isinstance(error, NotAdmitted | SummarizerNotReady) or self._caps.ready_in(now) != 0 or not has_time
+
+        retry = retry_if_exception_type(Exception)
+        retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
         try:
-            wait = self.ready_in()
-            if wait is None:
+            ready = self.ready_in()
+            if ready is None:
                 raise NotAdmitted("a cap of this session is reached; raise it to go on")
-            if wait > 0:
+            if ready > 0:
                 raise NotAdmitted(
-                    f"calls are held back for {wait:.1f} seconds by the breaker, an hourly cap or the host"
+                    f"calls are held back for {ready:.1f} seconds by the breaker, an hourly cap or the host"
                 )
             return await retrying(self._attempt, run)
         except Exception as error:
@@ -252,20 +226,23 @@ class ResilientSummarizer:
                 retry_after=(self.ready_in() if kind is SummarizerNotReady else retry_after_of(failure)) or None,
             ) from (run.failure or error)
 
-    async def close(self) -> None:
-        """Close the summarizer, if it was made for this one."""
-        if self._close is not None:
-            await self._close()
-
     async def _attempt(self, run: _Run) -> SummaryReply:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
-        now, job = self._clock.now(), run.next_job()
+        now, job = self._clock.now(), replace(run.job, attempt=run.calls + 1)
+        if run.refused and job.kind != "rules":  # more instructions
+            line = _TERSE.format(words=max(job.max_tokens // 2, 1))
+            if job.kind == "memory":
+                line = _NO_ITEMS
+            elif run.unsupported:
+                named = (json.dumps(value[:80], ensure_ascii=False) for value in run.unsupported[:12])
+                line = _UNSUPPORTED.format(values=", ".join(named))
+            job = replace(job, instructions=f"{job.instructions}\n\n{line}")
         if now >= run.deadline:
             raise NotAdmitted("the job's time is used up")
         no_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
         if no_probe or (ticket := self._breaker.begin(now)) is None:
             raise NotAdmitted("the breaker is open")
-        spent = self._caps.admit(now, self._count(job.prompt))
+        spent = self._caps.admit(now, estimate_text(job.prompt))
         self._warn_of_caps(now)
         if spent is None:
             self._breaker.abandoned(ticket)
@@ -275,22 +252,23 @@ class ResilientSummarizer:
         output_tokens = 0
         try:
             try:
-                reply: object = await call_within(min(self._limits.call_timeout, run.deadline - now), self._ask(job))
+                reply: object = await call_within(
+                    min(self._limits.call_timeout, run.deadline - now), _asked(self._inner, job)
+                )
             except SummarizerRefused:
                 raise
             except BaseException:
                 self._caps.correct(spent, 0)  # input is paid for where a reply came, also one that cannot serve
                 raise
 
-            # what the call cost, whether or not its reply will do
+            # what the call cost, whether or not its reply will do; a long one is estimated, not to hold up the loop
             said = plain_reply(reply)
             if said.input_tokens is not None:
                 self._caps.correct(spent, said.input_tokens)
                 self._warn_of_caps(self._clock.now())
-            if said.output_tokens is not None:
-                output_tokens = said.output_tokens
-            else:
-                output_tokens = self._count(said.text) if len(said.text) <= _COUNTED_CHARS else len(said.text) // 4
+            output_tokens = said.output_tokens or (
+                estimate_text(said.text) if len(said.text) <= 20_000 else len(said.text) // 4
+            )
             self._figures.output_tokens += output_tokens
             self._figures.cached_tokens += said.cached_tokens or 0
 
@@ -298,7 +276,7 @@ class ResilientSummarizer:
             # event loop would have to wait for many of them before its turn comes.
             async with self._checking:
                 kept, dropped = await anyio.to_thread.run_sync(
-                    run.check, reply, self._count, spent.tokens, abandon_on_cancel=True
+                    self._check, run, reply, spent.tokens, abandon_on_cancel=True
                 )
         except SummarizerNotReady as error:  # no failure, but it is not called again before it says so
             self._breaker.abandoned(ticket)
@@ -322,60 +300,62 @@ class ResilientSummarizer:
         self._figures.dropped_lines += dropped
         return kept
 
-    async def _ask(self, job: SummaryJob) -> object:
-        return await self._inner.summarize(job)
-
-    def _is_over(self, state: RetryCallState, run: _Run) -> bool:
-        """Say whether to give the job up rather than sleep and try again."""
-        error = state.outcome.exception() if state.outcome is not None else None
-        if run.calls >= self._limits.attempts or run.was_terse or self._breaker.tripped:
-            return True
-        now = self._clock.now()
-        has_time = now + state.upcoming_sleep < run.deadline
-        return isinstance(error, NotAdmitted | SummarizerNotReady) or self._caps.ready_in(now) != 0.0 or not has_time
-
-    def _wait(self, state: RetryCallState, run: _Run) -> float:
-        """Return the seconds before the next attempt: a refused reply is answered at once, a failure after a while."""
-        backoff = 0.0 if run.refused else wait_random_exponential(multiplier=1, min=0.5, max=8)(state)
-        return max(backoff, self._breaker.ready_in(self._clock.now()))
+    def _check(self, run: _Run, reply: object, input_tokens: int) -> tuple[SummaryReply, int]:
+        """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
+        those that the source says. `SummarizerRefused` where too little is left, and what can be kept is."""
+        checked = check_reply(reply, run.job)
+        output_tokens = estimate_text(checked.text) if checked.output_tokens is None else checked.output_tokens
+        checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
+        if run.job.kind == "rules":  # each of its lines is checked by itself
+            return checked, 0
+        if run.job.kind == "memory":
+            if (items := read_items(checked.text, run.job.content)) is None:
+                raise SummarizerRefused(Refusal.NO_ITEMS)
+            return replace(checked, text=items.encode()), 0
+        verified = verify(checked.text, run.job)
+        run.unsupported = verified.unsupported
+        kept = replace(checked, text=verified.text), verified.dropped_lines
+        if not verified.unsupported or keeps_enough(checked.text, verified):
+            return kept
+        if verified.text and (run.salvaged is None or len(verified.text) > len(run.salvaged[0].text)):
+            run.salvaged = kept
+        raise SummarizerRefused(Refusal.UNSUPPORTED)
 
     def _note_failure(self, run: _Run, ticket: int, error: Exception) -> None:
-        refused, is_final = isinstance(error, SummarizerRefused), needs_a_person(error)
-        run.failure = error
-        run.refused = run.refused or refused
+        refused, is_final, job = isinstance(error, SummarizerRefused), needs_a_person(error), run.job
+        run.failure, run.refused = error, run.refused or refused
         self._figures.last_error = describe_failure(error)
-        if (run.job.kind == "rules" or (refused and run.job.kind == "memory")) and not is_final:
-            self._breaker.abandoned(ticket)  # no summary waits
-            return
-        if refused and run.salvaged is not None:  # enough of it serves
+        waits = job.kind != "rules" and not (refused and job.kind == "memory")  # a summary is missing
+        if not waits and not is_final:
+            self._breaker.abandoned(ticket)
+        elif refused and run.salvaged is not None:  # enough of it serves
             self._note_success(ticket)
-            return
-        if refused and run.job.range_hash in self._refused_jobs and not self._breaker.tripped:
+        elif refused and job.range_hash in self._refused_jobs and not self._breaker.tripped:
             self._breaker.abandoned(ticket)  # what is refused again says nothing of other contents
-            return
-        if refused:
-            self._refused_jobs.add(run.job.range_hash)
-        wait = retry_after_of(error)
-        if self._breaker.failed(ticket, self._clock.now(), wait, at_once=is_final):
-            self._warn(
-                f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked again "
-                f"after {max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
-            )
+        else:
+            self._refused_jobs |= {job.range_hash} if refused else set()
+            wait = retry_after_of(error)
+            if self._breaker.failed(ticket, self._clock.now(), wait, at_once=is_final):
+                self._warn(
+                    f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked "
+                    f"again after {max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
+                )
 
     def _note_success(self, ticket: int) -> None:
         self._breaker.succeeded(ticket)
         self._refused_jobs.clear()
 
     def _warn_of_caps(self, now: float) -> None:
-        for name, used, cap in self._caps.new_warnings(now):
-            if used >= cap:
-                self._warn(
-                    f"{name} = {cap} is reached. {self._name} is not asked until that allows more; "
-                    "views show stand-ins. Raise this setting, or set it to none"
-                )
-            else:
-                logger.warning("summarizer: %d of %d used of %s", used, cap, name)
+        for name, cap in self._caps.newly_reached(now):
+            self._warn(
+                f"{name} = {cap} is reached. {self._name} is not asked until that allows more; "
+                "views show stand-ins. Raise this setting, or set it to none"
+            )
 
     def _warn(self, text: str) -> None:
         logger.warning("summarizer: %s", text)
         self.on_trouble(text)
+
+
+async def _asked(inner: Summarizer, job: SummaryJob) -> object:
+    return await inner.summarize(job)  # whatever a user's object returns or raises, in a task of its own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from math import inf
 
@@ -44,15 +43,11 @@ class Breaker:
 
     def state(self, now: float) -> BreakerState:
         """Return the state; `open` also while a single `retry_after` is waited for: no job may start."""
-        if now < self._quiet_until:
-            return "open"
-        return "half_open" if self.tripped else "closed"
+        return "open" if now < self._quiet_until else "half_open" if self.tripped else "closed"
 
     def ready_in(self, now: float) -> float:
         """Return the seconds until a job may start; 0.0 is now. While a probe is under way, ask again in a second."""
-        if now < self._quiet_until:
-            return self._quiet_until - now
-        return 1.0 if self._is_probing else 0.0
+        return self._quiet_until - now if now < self._quiet_until else float(self._is_probing)
 
     def begin(self, now: float) -> int | None:
         """Let a call through, or None. Every ticket ends in `succeeded`, `failed` or `abandoned`.
@@ -91,7 +86,6 @@ class Breaker:
 
 
 HOUR = 3600.0  # seconds
-_WARN_AT = 0.8  # share of a cap
 
 
 @dataclass(slots=True, eq=False)
@@ -113,9 +107,9 @@ class Caps:
     def __init__(self, limits: Limits) -> None:
         names = ("calls_per_hour", "input_tokens_per_hour", "calls_per_session", "input_tokens_per_session")
         self._caps = {f"max_{name}": getattr(limits, f"max_{name}") for name in names}
-        self._hour: deque[Spent] = deque()  # the calls of the last hour, oldest first
+        self._hour: list[Spent] = []  # the calls of the last hour, oldest first
         self._held_back = 0  # input tokens of the call that found no room
-        self._warned: set[tuple[str, bool]] = set()
+        self._warned: set[str] = set()
         self.calls = 0
         self.tokens = 0
 
@@ -126,8 +120,7 @@ class Caps:
         hour_calls, hour_tokens, most_calls, most_tokens = (inf if cap is None else cap for cap in self._caps.values())
         if self.calls >= most_calls or self.tokens + tokens > most_tokens or hour_calls < 1 or tokens > hour_tokens:
             return None
-        while self._hour and self._hour[0].at + HOUR <= now:
-            self._hour.popleft()
+        self._hour = [spent for spent in self._hour if spent.at + HOUR > now]
         calls, used, wait = len(self._hour), sum(spent.tokens for spent in self._hour), 0.0
         for spent in self._hour:  # until enough of the oldest are more than an hour old
             if calls < hour_calls and used + tokens <= hour_tokens:
@@ -140,8 +133,7 @@ class Caps:
         if self.ready_in(now, tokens) != 0.0:
             self._held_back = tokens
             return None
-        spent = Spent(now, tokens)
-        self._hour.append(spent)
+        self._hour.append(spent := Spent(now, tokens))
         self._held_back = 0
         self.calls += 1
         self.tokens += tokens
@@ -152,16 +144,15 @@ class Caps:
         self.tokens += tokens - spent.tokens
         spent.tokens = tokens
 
-    def new_warnings(self, now: float) -> list[tuple[str, int, int]]:
-        """Return the caps (setting, used, cap) that calls have come near, or reached, since the last time.
-
-        Each is named once for either.
-        """
+    def newly_reached(self, now: float) -> list[tuple[str, int]]:
+        """Return the caps, by setting, that calls have reached; each once."""
         hour = [spent.tokens for spent in self._hour if spent.at + HOUR > now]
-        used_up = (len(hour), sum(hour) + self._held_back, self.calls, self.tokens + self._held_back)
-        new: list[tuple[str, int, int]] = []
-        for (name, cap), used in zip(self._caps.items(), used_up, strict=True):
-            if cap is not None and used >= _WARN_AT * cap and (name, used >= cap) not in self._warned:
-                self._warned.add((name, used >= cap))
-                new.append((name, used, cap))
+        used = (len(hour), sum(hour) + self._held_back, self.calls, self.tokens + self._held_back)
+        reached = [
+            (name, cap)
+            for (name, cap), have in zip(self._caps.items(), used, strict=True)
+            if cap is not None and have >= cap
+        ]
+        new = [(name, cap) for name, cap in reached if name not in self._warned]
+        self._warned.update(name for name, _ in new)
         return new

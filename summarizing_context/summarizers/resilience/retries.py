@@ -11,8 +11,6 @@ from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.replies import Refusal
 
 LONGEST_DELAY = 3_600.0  # seconds; a provider that asks for more is asked again after this
-_REFUSED_JOBS = 2  # after which a summary is not waited for any longer; it is still asked for, less and less often
-_DOUBLINGS = 16  # of the pause before what was refused is asked for again: half a minute becomes three weeks
 
 
 @dataclass(slots=True)
@@ -33,12 +31,13 @@ class RetrySchedule:
         self._failed: dict[str, _Failed] = {}
 
     def note(self, hash: str, error: Exception, now: float) -> None:
-        """Note that an attempt failed with `error`. What is refused is asked for less and less often."""
+        """Note that an attempt failed with `error`. What is refused is asked for less and less often: half a minute
+        becomes three weeks."""
         refused, before = isinstance(error, SummarizerRefused), self._failed.get(hash)
         times = before.times + 1 if before is not None and before.refused == refused else 1
         wait = getattr(error, "retry_after", None) or self._cooldown
         if refused:
-            wait = self._cooldown * 2 ** min(times - 1, _DOUBLINGS)
+            wait = self._cooldown * 2 ** min(times - 1, 16)
         self._failed[hash] = _Failed(times, now, now + wait, refused)
 
     def recover(self, hash: str, began: float) -> None:
@@ -54,9 +53,10 @@ class RetrySchedule:
         return hash in self._failed and self._failed[hash].retry_at > now
 
     def is_given_up(self, hash: str) -> bool:
-        """Say whether no usable answer is to be expected: one job after another ended with a refused reply."""
+        """Say whether no usable answer is to be expected: two jobs, one after the other, ended with a refused reply. It
+        is still asked for, less and less often."""
         failed = self._failed.get(hash)
-        return failed is not None and failed.refused and failed.times >= _REFUSED_JOBS
+        return failed is not None and failed.refused and failed.times >= 2
 
     def delays(self, now: float) -> list[float]:
         """Return the seconds until each that rests may be tried."""
@@ -84,8 +84,7 @@ def describe_failure(error: BaseException) -> str:
 
 def needs_a_person(error: BaseException) -> bool:
     """Say whether calls fail until somebody changes something: a wrong key, model or address (401, 403, 404)."""
-    said = error.args[0] if error.args else None
-    is_told = isinstance(said, Fault) and said in (Fault.KEY, Fault.NOT_FOUND)
+    is_told = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
     return is_told or bool({status_code(error), status_code(error.__cause__)} & {401, 403, 404})
 
 

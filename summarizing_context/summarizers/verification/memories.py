@@ -16,9 +16,6 @@ from summarizing_context.messages.search_terms import stems
 
 HUMAN = "user"  # the label of what a person says
 _LONGEST = 500  # characters of a quote, and of the sentence around it
-_BLOCK = re.compile(r"^### (?P<label>.+?)(?: \(\d+ times\))? \[(?P<message>\d+)\]$", re.MULTILINE)
-_BEGIN = re.compile(r"\n|[.!?…][\"')\]]*\s+|[。！？]")
-_END = re.compile(r"\n|[.!?…][\"')\]]*(?=\s|$)|[。！？]")
 _QUESTION = re.compile(r"[.!…！\"'”’)\]*_\s]*+[?？؟]")  # read from the end
 
 
@@ -56,14 +53,10 @@ def decode_items(text: str) -> Items:
 def read_items(reply: str, record: str) -> Items | None:
     """Return the proposals of a reply that the record bears out; None where the reply is of another form."""
     proposals = list(_proposals(reply))
-    if not proposals and not re.fullmatch(r"\s*\[\s*\]\s*", reply):
+    if not proposals and reply.split() not in (["[]"], ["[", "]"]):
         return None
-    labels = list(_BLOCK.finditer(record))
-    ends = [*(label.start() for label in labels[1:]), len(record)]
-    blocks = [
-        (label["label"], int(label["message"]), record[label.end() + 1 : end])
-        for label, end in zip(labels, ends, strict=False)
-    ]
+    parts = re.split(r"^### (.+?)(?: \(\d+ times\))? \[(\d+)\]$\n?", record, flags=re.MULTILINE)
+    blocks = [(label, int(at), body) for label, at, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)]
     found = dict.fromkeys(item for one in proposals[:20] if (item := _checked(one, blocks)) is not None)
     return Items(tuple(found), len(proposals) - len(found))
 
@@ -102,12 +95,12 @@ def _checked(proposal: Any, blocks: Sequence[tuple[str, int, str]]) -> Item | No
         # the sentence, or the sentences, that the quote stands in; the quote alone where they are long
         start, stop = found.span()
         earliest = max(0, start - _LONGEST)
-        begin = [earliest, *(one.end() for one in _BEGIN.finditer(block, earliest, start))][-1]
-        end = _END.search(block, max(start, stop - 1))
-        text = " ".join(block[begin : end.end() if end else len(block)].split())
-        if len(text) > _LONGEST and not _QUESTION.match(text[::-1]):
-            text = " ".join(block[start:stop].split())
-        if _QUESTION.match(text[::-1]):
+        starts = re.compile(r"\n|[.!?…][\"')\]]*\s+|[。！？]").finditer(block, earliest, start)
+        end = re.compile(r"\n|[.!?…][\"')\]]*(?=\s|$)|[。！？]").search(block, max(start, stop - 1))
+        text = block[[earliest, *(one.end() for one in starts)][-1] : end.end() if end else len(block)]
+        asks = _QUESTION.match(text.rstrip()[::-1])
+        text = " ".join((text if len(text) <= _LONGEST else block[start:stop]).split())
+        if asks or _QUESTION.match(text[::-1]):
             continue  # the message may have more blocks
         allowed = kind if label == HUMAN or (kind == "decision" and label == "assistant") else "fact"
 

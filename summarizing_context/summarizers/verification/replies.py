@@ -6,12 +6,12 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from itertools import pairwise
 
 from summarizing_context.errors import SummarizerRefused
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.attribution import attribute
 
@@ -33,38 +33,29 @@ class Refusal(StrEnum):
 
 
 SMALL_SOURCE = 200  # tokens; below, a summary may be as long as its source
-_MOST_CHARACTERS = 200_000  # of a reply
-_OVER_CAP = 1.5  # a model cannot count; up to this multiple of the cap its reply is taken as it is
-_MOST_CHARS = 64  # of a token, on average; a reply far over the cap is not counted, as that would hold up the loop
-_MOST_USAGE = 10_000_000  # tokens; more than that for one call is no count
-_SHORT = 400  # characters; a longer reply is no error text and no excuse
 
 
-def check_reply(reply: object, job: SummaryJob, count: Callable[[str], int]) -> SummaryReply:
+def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
     """Return the reply, cleaned, in which only a human's words stand as the user's, or raise `SummarizerRefused` with a
-    `Refusal`.
-
-    `count` must measure as `job.source_tokens` and `job.max_tokens` do. Usage that cannot be true becomes None.
+    `Refusal`. Usage that cannot be true becomes None.
     """
     said = plain_reply(reply)
-    text = said.text
     if not isinstance(reply.text if isinstance(reply, SummaryReply) else reply, str):
         raise SummarizerRefused(Refusal.NOT_TEXT)
-    if len(text) > _MOST_CHARACTERS:
+    if len(said.text) > 200_000:
         raise SummarizerRefused(Refusal.TOO_LARGE)
-    if job.kind == "memory":  # each of its lines is judged by itself, whatever else stands there
-        if _is_error_text(text) and '"quote"' not in text:  # a reply of memories has a `message` too
+    if (
+        job.kind == "memory" or job.kind == "rules"
+    ):  # each of their lines is judged by itself, whatever else stands there
+        if _is_error_text(said.text) and not (job.kind == "memory" and '"quote"' in said.text):  # has a `message` too
             raise SummarizerRefused(Refusal.ERROR_TEXT)
-        return replace(said, text=clean_reply(text), truncated=False)
-    if job.kind == "rules":
-        if _is_error_text(text):
-            raise SummarizerRefused(Refusal.ERROR_TEXT)
-        whole = text.rpartition("\n")[0] if said.truncated else text  # a rule that was cut off does not count
-        return replace(said, text=clean_reply(whole))
+        if job.kind == "memory":
+            return replace(said, text=clean_reply(said.text), truncated=False)
+        return replace(said, text=clean_reply(said.text.rpartition("\n")[0] if said.truncated else said.text))
     if said.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
-    text = clean_reply(text)
-    if (fault := _fault(text, job, count)) is not None:
+    text = clean_reply(said.text)
+    if (fault := _fault(text, job)) is not None:
         raise SummarizerRefused(fault)
     return replace(said, text=attribute(text, job.content, job.kind))  # that may take it over the cap
 
@@ -74,7 +65,7 @@ def plain_reply(reply: object) -> SummaryReply:
     if not isinstance(reply, SummaryReply):
         return SummaryReply(reply if isinstance(reply, str) else "")
     used, made, cached = (
-        tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens <= _MOST_USAGE else None
+        tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens <= 10_000_000 else None
         for tokens in (reply.input_tokens, reply.output_tokens, reply.cached_tokens)
     )
     cached = cached if cached is not None and used is not None and cached <= used else None
@@ -82,39 +73,35 @@ def plain_reply(reply: object) -> SummaryReply:
     return SummaryReply(text, used, made, truncated=bool(reply.truncated), cached_tokens=cached)
 
 
-def _fault(text: str, job: SummaryJob, count: Callable[[str], int]) -> Refusal | None:
+def _fault(text: str, job: SummaryJob) -> Refusal | None:
     """Return what is wrong with a clean reply: its words, or its size."""
-    if not any(char.isalnum() for char in text):
+    if not any(map(str.isalnum, text)):
         return Refusal.EMPTY
     if _is_error_text(text):
         return Refusal.ERROR_TEXT
     if len(text) <= _SHORT and _DECLINED.match(_plain(text)):
         return Refusal.DECLINED
-    most = int(_OVER_CAP * job.max_tokens)
-    is_huge = len(text) > _MOST_CHARS * most
-    tokens = most + 1 if is_huge else count(text)
+    most = int(1.5 * job.max_tokens)  # a model cannot count; up to this its reply is taken as it is
+    is_huge = len(text) > 64 * most  # is not counted, as that would hold up the loop
+    tokens = most + 1 if is_huge else estimate_text(text)
 
     # it holds the whole content, begins with the instructions, or is long and copies the content, whole or by lines
-    flat, content, instructions, prompt = (
-        " ".join(part.split()) for part in (text, job.content, job.instructions, job.prompt)
-    )
+    given = (text, job.content, job.instructions, job.prompt)
+    flat, content, instructions, prompt = (" ".join(part.split()) for part in given)
     if flat in (content, prompt) or (len(content) >= 200 and content in flat):
         return Refusal.ECHO
     if len(flat) >= 40 and flat[:200] in instructions:
         return Refusal.ECHO
-    if job.max_tokens < tokens and not is_huge:
-        copied, given = (  # lines that are neighbours in both: quotes are not, copies are
+    if job.max_tokens < tokens and not is_huge:  # lines that are neighbours in both: quotes are not, copies are
+        copied, there = (
             list(pairwise(line.strip() for line in lines.split("\n") if line.strip())) for lines in (text, job.content)
         )
-        there = set(given)
-        if flat in content or sum(pair in there for pair in copied) > 0.8 * len(copied):
+        if flat in content or sum(map(set(there).__contains__, copied)) > 0.8 * len(copied):
             return Refusal.ECHO
     if tokens > most:
         return Refusal.OVER_CAP
     return Refusal.OVER_HALF if job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2 else None
 
-
-_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*+([\w+-]*+)[ \t]*+$")
 
 # A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`,
 # `◁think▷`; gpt-oss channels, with and without their tokens; Gemma's and Granite's own; folded and fenced blocks.
@@ -137,7 +124,6 @@ _ANSWER = re.compile(
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
 _NAMED = re.compile(r"(?:[\w,] |[\"'“‘(])\0(?: [a-z0-9]|[.,;:!?)\"'”’])")  # a tag, here a NUL, that a sentence names
-_TOKEN = re.compile(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z")  # of a chat template
 _OPENER = r"(?:sure|certainly|of course|okay|ok|absolutely|understood)"
 _PREAMBLE = re.compile(
     rf"{_OPENER}[ ,.!]*\n(?=\s*\S)"
@@ -158,7 +144,14 @@ def clean_reply(text: str) -> str:
     elif (answer := _ANSWER.search(text)) and "## " not in text[: answer.start()]:
         text = _trimmed(answer["closed"] or answer["open"] or "")
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
-        bare = _without_fence(_trimmed(_TOKEN.sub("", text)))
+        bare = _trimmed(re.sub(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z", "", text))  # a token of a chat template
+        first, _, rest = bare.partition("\n")
+        inside, _, last = rest.rpartition("\n")
+        fence = re.match(r"(`{3,}|~{3,})[ \t]*+[\w+-]*+[ \t]*+\Z", first)
+        if fence and last.rstrip() == fence[1]:  # around the whole text, unless it is closed before the end
+            fences = (re.match(r"(`{3,}|~{3,})[ \t]*+([\w+-]*+)\s*+\Z", line) for line in inside.split("\n"))
+            second = next((found for found in fences if found and found[1].startswith(fence[1])), None)
+            bare = inside if second is None or second[2] else bare
         if preamble := _PREAMBLE.match(f"{bare}\n"):  # one that is the whole reply leaves nothing
             bare = bare[preamble.end() :].strip()
         if bare == text:
@@ -213,48 +206,27 @@ def _trimmed(text: str) -> str:
     return text.strip().strip("\ufeff\u200b").strip()
 
 
-def _without_fence(text: str) -> str:
-    """Return the inside of a fence around the whole text. One that is closed before its end merely begins there."""
-    first, _, rest = text.partition("\n")
-    inside, _, last = rest.rpartition("\n")
-    opening = _FENCE.match(first)
-    if opening is None or last.rstrip() != opening[1]:
-        return text
-    fences = (found for found in map(_FENCE.match, map(str.rstrip, inside.split("\n"))) if found)
-    second = next((found for found in fences if found[1].startswith(opening[1])), None)
-    return inside if second is None or second[2] else text
-
-
-_LIST_OR_HEADING = re.compile(r"^[^\S\n]*(?:#{1,6}|[-*\u2022])\s+\S", re.MULTILINE)
-_HTML = re.compile(r"<(?:!doctype\s+html|html[\s>]|\?xml\s)", re.IGNORECASE)
+_SHORT = 400  # characters; a longer reply is no error text and no excuse
 _END = r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
 _ERROR = re.compile(
-    r"error(?: code)?\s*[:(\d]"
-    r"|[\w.]*(?:error|exception):"
-    rf"|(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)+error{_END}"
+    r"error(?: code)?\s*[:(\d]|[\w.]*(?:error|exception):|an (?:unexpected |internal |unknown )?error (?:has )?occurred"
     r"|(?:http )?[45]\d\d[\s:-]+(?:error|too many|internal|bad|service|unauth|forbidden|gateway|not found)"
-    rf"|(?:rate|usage|token|request) limit (?:exceeded|reached){_END}"
-    r"|you(?:'ve| have)? exceeded your"
-    rf"|(?:too many requests|bad gateway|gateway time-?out|unauthorized){_END}"
-    rf"|service (?:temporarily )?unavailable{_END}"
-    rf"|(?:the )?(?:request|connection|operation) (?:has )?timed out{_END}"
+    r"|you(?:'ve| have)? exceeded your|upstream connect error|this model's maximum context length"
     r"|(?:the )?(?:server|model|engine|service) is (?:currently |temporarily )?(?:overloaded|unavailable|busy)"
-    rf"|(?:invalid|incorrect) (?:api key|authentication){_END}"
-    r"|an (?:unexpected |internal |unknown )?error (?:has )?occurred"
-    r"|(?:upstream connect error|this model's maximum context length)"
-    r'|\{\s*"(?:error|detail|message|status|code)"\s*:'
-    r'|\{\s*"type"\s*:\s*"error"'
+    rf"|(?:(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)+error"
+    r"|(?:rate|usage|token|request) limit (?:exceeded|reached)|too many requests|bad gateway|gateway time-?out"
+    r"|unauthorized|service (?:temporarily )?unavailable|(?:invalid|incorrect) (?:api key|authentication)"
+    rf"|(?:the )?(?:request|connection|operation) (?:has )?timed out){_END}"
+    r'|\{\s*"(?:error|detail|message|status|code|type)"\s*:'
 )
-_SORRY = r"(?:i(?:'m| am) (?:very |really |so )?sorry|sorry|i apologi[sz]e|my apologies|unfortunately)\b"
 _CANNOT = r"(?:can(?:not|'t| not)|could(?:n't| not)|won't|will not|am (?:unable|not able) to|'m (?:unable|not able) to)"
 _MODEL = r"(?:ai|artificial intelligence|large language model|language model)(?![\w-])"
 _DECLINED = re.compile(
-    rf"{_SORRY}[^.]{{0,40}}\bi ?{_CANNOT}\b"
-    rf"|{_SORRY}[^.]{{0,40}}\bas an {_MODEL}"
+    r"(?:i(?:'m| am) (?:very |really |so )?sorry|sorry|i apologi[sz]e|my apologies|unfortunately)\b"
+    rf"[^.]{{0,40}}\b(?:i ?{_CANNOT}\b|as an {_MODEL})"
     rf"|i ?{_CANNOT} "
     r"(?:help|assist|provide|summari[sz]e|comply|fulfil|process|access|generate|create|complete|continue|see)\b"
-    rf"|as an? {_MODEL}"
-    rf"|i(?:'m| am) (?:just |only )?an? {_MODEL}"
+    rf"|(?:as|i(?:'m| am)(?: just| only)?) an? {_MODEL}"
     r"|(?:please|could you|can you) (?:please )?(?:provide|share|paste|send) (?:me )?(?:the|your|a|some)\b"
     r".{0,120}\b(?:summar|text|conversation|content)"
     r"|there (?:is|was) (?:no|nothing) .{0,40}\bto summari[sz]e"
@@ -263,9 +235,10 @@ _DECLINED = re.compile(
 
 def _is_error_text(text: str) -> bool:
     """Say whether a provider, or a proxy before it, answered in the model's place."""
-    if _HTML.match(text):
+    if re.match(r"<(?:!doctype\s+html|html[\s>]|\?xml\s)", text, re.IGNORECASE):
         return True
-    return len(text) <= _SHORT and not _LIST_OR_HEADING.search(text) and _ERROR.match(_plain(text)) is not None
+    is_list = re.search(r"^[^\S\n]*(?:#{1,6}|[-*\u2022])\s+\S", text, re.MULTILINE)  # or has a heading
+    return len(text) <= _SHORT and not is_list and _ERROR.match(_plain(text)) is not None
 
 
 def _plain(text: str) -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
-from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 
-from evals.real.exchange import By, take_replies, write_requests
 from summarizing_context.evaluation.real.arms import ARMS, Built, build
 from summarizing_context.evaluation.real.recording import Recording, Reply
 
@@ -23,7 +21,16 @@ WRITTEN = {  # what a model might write, by purpose
     "compact_again": "Summarized again: tenths of a degree. Never restart by day.",
     "rules": '- [1] task "read_celsius"',
 }
-BY = By("a person, by hand")
+
+
+class By(NamedTuple):
+    """Who wrote it."""
+
+    model: str
+    reading: str
+
+
+BY = By("a person, by hand", "isolated")
 
 
 def copied(folder: Path) -> Recording:
@@ -45,41 +52,11 @@ def built(recording: Recording, arms: tuple[str, ...] = tuple(ARMS)) -> Built:
 
 
 def replied(folder: Path) -> Recording:
-    """The made-up recording with a reply to every request, and the files of the exchange by which they came."""
-    files, replies = _made()
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text)
-    recording = Recording.open(folder / "data")
-    recording.add_replies(replies)
-    return recording
-
-
-@cache
-def _made() -> tuple[dict[str, bytes], list[Reply]]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        replies = list(_exchanged(folder).replies.values())
-        files = [path for path in folder.rglob("*") if path.is_file()]
-        return {str(path.relative_to(folder)): path.read_bytes() for path in files}, replies
-
-
-def _exchanged(folder: Path) -> Recording:
+    """The made-up recording with a reply to every request."""
     recording = copied(folder)
     for _ in range(4):
         missing = built(recording).missing
         if not missing:
             return recording
-        write_requests(folder, missing)
-        for request in missing:
-            answer(folder, request.purpose, request.key, request.case)
-        take_replies(folder, recording, BY)
+        recording.add_replies(Reply(one.key, one.purpose, *BY, WRITTEN[one.purpose]) for one in missing)
     raise AssertionError("requests are missing after four rounds")
-
-
-def answer(folder: Path, purpose: str, key: str, case: str) -> None:
-    """Write one reply as one who acts as the model does."""
-    path = folder / "compact" / f"{case}.txt" if purpose == "compact" else folder / "replies" / f"{key}.txt"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(WRITTEN[purpose] + "\n")

@@ -1,9 +1,14 @@
--- The queries that all databases share, each under its name and purpose. `store.` stands for the schema.
+-- The queries that all databases share, each under its name and purpose. `store.` stands for the schema; `json_each` and
+-- `json_extract` are SQLite's, and functions of the schema elsewhere.
 -- A memory is in scope by its project, or, where there is none, by its session.
 
--- create_session: a session with an empty log, on a branch made before
+-- create_session: a session whose log is that of a head
 insert into store.sessions (session_id, project, branch, stop, created_at, updated_at)
-values (:session_id, :project, :branch, 0, :now, :now);
+values (:session_id, :project, :branch, :stop, :now, :now);
+
+-- session: one session, and when it changed last
+select project, log_version, pins, updated_at, failed, last_error, last_error_at
+from store.sessions where session_id = :session_id;
 
 -- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
 select branch, stop,
@@ -17,8 +22,14 @@ update store.sessions set branch = :branch, stop = :stop, updated_at = :now wher
 -- begin_branch: a new branch that leaves `parent` at `parent_stop`
 insert into store.branches (session_id, parent, parent_stop) values (:session_id, :parent, :parent_stop) returning id;
 
--- parent: what a branch left, and where
-select parent, parent_stop from store.branches where id = :branch;
+-- owner: the branch on which the last entry of a head's log lies; the oldest one for an empty log
+with recursive chain (branch, parent, parent_stop, step) as (
+    select id, parent, parent_stop, 0 from store.branches where id = :branch
+    union all
+    select branches.id, branches.parent, branches.parent_stop, step + 1
+    from chain join store.branches on branches.id = chain.parent where chain.parent_stop >= cast(:stop as bigint)
+)
+select branch from chain order by step desc limit 1;
 
 -- add_entry: one entry at its place
 insert into store.entries (branch, position, message, facts) values (?, ?, ?, ?);
@@ -33,7 +44,7 @@ with recursive chain (branch, parent, start, stop) as (
 select branch, start, stop from chain where start < stop order by start;
 
 -- entries: those of one range, in order
-select message, facts from store.entries where branch = ? and position >= ? and position < ? order by position;
+select message, facts from store.entries where branch = :branch and position >= :start and position < :stop order by position;
 
 -- activations: of a session, oldest first
 select provider_key, state from store.activations where session_id = :session_id order by saved;
@@ -59,7 +70,8 @@ delete from store.activations where session_id = :session_id and provider_key no
 
 -- save_summary: keep the first summary of a key, and tell its number; a second is ignored
 insert into store.summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
-values (?, ?, ?, ?, ?, ?) on conflict (range_hash, recipe_hash) do nothing returning id;
+values (:range_hash, :recipe_hash, :text, :rank, :input_tokens, :output_tokens)
+on conflict (range_hash, recipe_hash) do nothing returning id;
 
 -- summaries_of: those that a session uses, with the entries for which each stands
 select range_hash, recipe_hash, start, stop, text, rank, input_tokens, output_tokens
@@ -232,3 +244,57 @@ select text from store.summaries where id = :id;
 select session_id, start, stop from store.summary_uses as uses
 join store.summaries on uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 where summaries.id = :id and not stale and start is not null;
+
+-- find_summaries: those of the keys, a JSON list of pairs, that are there
+select range_hash, recipe_hash, text, rank, input_tokens, output_tokens
+from store.json_each(:keys) as asked join store.summaries
+    on range_hash = store.json_extract(asked.value, '$[0]') and recipe_hash = store.json_extract(asked.value, '$[1]');
+
+-- note_uses: of the keys (with the range that each stands for) that have a summary, by a session that exists
+insert into store.summary_uses as uses (session_id, range_hash, recipe_hash, start, stop)
+select distinct sessions.session_id, range_hash, recipe_hash,
+    cast(store.json_extract(asked.value, '$[2]') as bigint), cast(store.json_extract(asked.value, '$[3]') as bigint)
+from store.json_each(:keys) as asked join store.summaries
+    on range_hash = store.json_extract(asked.value, '$[0]') and recipe_hash = store.json_extract(asked.value, '$[1]')
+join store.sessions on sessions.session_id = :session_id
+where true
+on conflict (session_id, range_hash, recipe_hash) do update set
+    stale = false, start = coalesce(excluded.start, uses.start), stop = coalesce(excluded.stop, uses.stop)
+where uses.stale or coalesce(uses.start, -1) <> coalesce(excluded.start, uses.start, -1)
+    or coalesce(uses.stop, -1) <> coalesce(excluded.stop, uses.stop, -1);
+
+-- memories_of_subject: those in scope that are about the same, or that choose of the same, newest first
+select id, content, metadata, created_at, updated_at from store.memories
+where (project = :project or project is null and cast(:project as text) is null and session_id = :session_id)
+and (
+    store.json_extract(metadata, '$.choice') = cast(:choice as text)
+    or store.json_extract(metadata, '$.subject') = cast(:subject as text)
+    and (cast(:relation as text) is null
+        or coalesce(store.json_extract(metadata, '$.relation'), cast(:relation as text)) = cast(:relation as text))
+)
+order by updated_at desc, id desc;
+
+-- memories_of_message: those that a session was taught by one of its messages
+select id, content, metadata, created_at, updated_at from store.memories
+where (project = :project or project is null and cast(:project as text) is null and session_id = :session_id)
+and store.json_extract(metadata, '$.session_id') = :session_id
+and cast(store.json_extract(metadata, '$.message') as text) = cast(:message as text);
+
+-- marked: which of the marks, a JSON list, are there in scope
+select distinct mark from store.json_each(:marks) as asked
+join store.memory_marks on mark = asked.value and reader = :reader
+where (project = :project or project is null and cast(:project as text) is null and session_id = :session_id);
+
+-- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
+select cast(asked.value as bigint) from store.json_each(:numbers) as asked where not exists (
+    select 1 from store.vectors where owner = :owner and number = cast(asked.value as bigint) and recipe = :recipe
+    and length(vector) = :size
+);
+
+-- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
+select number, vector from store.json_each(:numbers) as asked
+cross join store.vectors where owner = :owner and number = cast(asked.value as bigint) and recipe = :recipe;
+
+-- drop_vectors: those of the numbers, a JSON list, of one recipe
+delete from store.vectors where owner = :owner and recipe = :recipe
+and number in (select cast(asked.value as bigint) from store.json_each(:numbers) as asked);

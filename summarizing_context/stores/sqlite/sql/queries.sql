@@ -6,9 +6,8 @@ update sessions set writer_pid = :pid, project = coalesce(:project, project) whe
 -- forget_writer: the session was given up by this process
 update sessions set writer_pid = null where session_id = :session_id and writer_pid = :pid;
 
--- session: one session's project, writer and version, and when it changed last
-select project, writer_pid, log_version, pins, updated_at, failed, last_error, last_error_at
-from sessions where session_id = :session_id;
+-- writer: the process that noted itself last
+select writer_pid from sessions where session_id = :session_id;
 
 -- sessions: the list, newest change first
 select
@@ -21,23 +20,6 @@ select
         where uses.session_id = sessions.session_id and not uses.stale),
     budget, null, failed, last_error, last_error_at
 from sessions order by updated_at desc, session_id;
-
--- find_summaries: those of the keys, a JSON list of pairs, that are there
-select range_hash, recipe_hash, text, rank, input_tokens, output_tokens
-from json_each(:keys) as asked join summaries
-    on range_hash = json_extract(asked.value, '$[0]') and recipe_hash = json_extract(asked.value, '$[1]');
-
--- note_uses: of the keys (with the range that each stands for) that have a summary, by a session that exists
-insert into summary_uses (session_id, range_hash, recipe_hash, start, stop)
-select sessions.session_id, range_hash, recipe_hash,
-    json_extract(asked.value, '$[2]'), json_extract(asked.value, '$[3]')
-from json_each(:keys) as asked
-join summaries on range_hash = json_extract(asked.value, '$[0]') and recipe_hash = json_extract(asked.value, '$[1]')
-join sessions on sessions.session_id = :session_id
-where true
-on conflict (session_id, range_hash, recipe_hash) do update set
-    stale = 0, start = coalesce(excluded.start, start), stop = coalesce(excluded.stop, stop)
-where stale or start is not coalesce(excluded.start, start) or stop is not coalesce(excluded.stop, stop);
 
 -- needed: branches, all or of deleted sessions, each with how much of it the heads need (null: nothing); of what only
 -- other branches need, `everything` leaves nothing
@@ -63,18 +45,21 @@ delete from branches where id = :branch;
 -- branch_end: one past the last entry of a branch
 select coalesce(max(position) + 1, 0) from entries where branch = :branch;
 
--- own_summaries: some that this session uses and no other
+-- own_summaries: those that this session uses and no other
 select summaries.id from summary_uses as own join summaries using (range_hash, recipe_hash)
 where own.session_id = :session_id and not exists (
     select 1 from summary_uses as uses where uses.session_id <> :session_id
     and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-) limit :most;
+);
 
--- remove_summaries: those of the ids, a JSON list
-delete from summaries where id in (select value from json_each(:ids));
+-- unused_summaries: those that no session uses
+select id from summaries where not exists (
+    select 1 from summary_uses as uses
+    where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
+);
 
--- remove_unused_summaries: those that no session uses
-delete from summaries where not exists (
+-- remove_summaries: those of the ids, a JSON list, that no session uses
+delete from summaries where id in (select value from json_each(:ids)) and not exists (
     select 1 from summary_uses as uses
     where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 );
@@ -103,37 +88,6 @@ join memories on memories.id = memory_words.rowid
 where memory_words match :match
 and (:everything or (project is :project and (project is not null or session_id = :session_id)))
 order by bm25(memory_words) limit :most;
-
--- memories_of_subject: those in scope that are about the same, or that choose of the same, newest first
-select id, content, metadata, created_at, updated_at from memories where project is :project
-and (project is not null or session_id = :session_id)
-and (
-    json_extract(metadata, '$.choice') = :choice
-    or json_extract(metadata, '$.subject') = :subject
-    and (:relation is null or coalesce(json_extract(metadata, '$.relation'), :relation) = :relation)
-)
-order by updated_at desc, id desc;
-
--- memories_of_message: those that a session was taught by one of its messages
-select id, content, metadata, created_at, updated_at from memories where project is :project
-and (project is not null or session_id = :session_id) and json_extract(metadata, '$.session_id') = :session_id
-and json_extract(metadata, '$.message') = :message;
-
--- marked: which of the marks, a JSON list, are there in scope
-select distinct mark from json_each(:marks) as asked join memory_marks on mark = asked.value and reader = :reader
-where project is :project and (project is not null or session_id = :session_id);
-
--- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
-select asked.value from json_each(:numbers) as asked where not exists (
-    select 1 from vectors where owner = :owner and number = asked.value and recipe = :recipe and length(vector) = :size
-);
-
--- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
-select number, vector from json_each(:numbers) as asked
-cross join vectors on owner = :owner and number = asked.value and recipe = :recipe;
-
--- drop_vectors: those of the numbers, a JSON list, of one recipe
-delete from vectors where owner = :owner and recipe = :recipe and number in (select value from json_each(:numbers));
 
 -- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed
 delete from vectors where recipe glob 'unnamed *' or recipe glob 'chroma * unnamed *';

@@ -9,15 +9,10 @@ insert into search (search, rowid, text)
 select 'delete', (branch << 32) + position, indexed(message) from entries
 where branch = :branch and position >= :stop;
 
--- unindex_summaries: those of the ids, a JSON list
+-- unindex_summaries: those of the ids, a JSON list, that no session uses; before they are removed
 insert into search (search, rowid, text)
 select 'delete', -id, spaced(text) from summaries
-where id in (select value from json_each(:ids));
-
--- unindex_unused_summaries: those that `remove_unused_summaries` will remove
-insert into search (search, rowid, text)
-select 'delete', -id, spaced(text) from summaries
-where not exists (
+where id in (select value from json_each(:ids)) and not exists (
     select 1 from summary_uses as uses
     where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 );

@@ -1,0 +1,142 @@
+"""Vectors in a Chroma folder beside the store: the extra `chroma`.
+
+Chroma keeps vectors and their numbers, never a text; its own embedder, its telemetry and its server are not used. Which
+vectors there are is told by marks in SQLite, so that they are forgotten as there; cosines are as exact as there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+
+from summarizing_context.errors import MissingExtraError, StoreError
+from summarizing_context.stores.base import Owner, VectorStore
+from summarizing_context.stores.private_files import make_private_folder
+from summarizing_context.stores.relational.search import cosines
+
+_FLOAT = 4  # bytes
+
+Made = TypeVar("Made")
+
+logger = logging.getLogger(__name__)
+
+
+class ChromaVectors:
+    """A `VectorStore` that hands texts and marks on to another one. One process at a time may use a folder."""
+
+    def __init__(self, marks: VectorStore, folder: Path | None) -> None:
+        self._marks = marks
+        self._folder = folder  # None: in memory
+        self._one_by_one = anyio.CapacityLimiter(1)
+        self._swept: set[str] = set()
+        self.rows, self.messages, self.matches = marks.rows, marks.messages, marks.matches
+
+    def check_usable(self) -> None:
+        """Raise `MissingExtraError` where chromadb is not installed."""
+        if find_spec("chromadb") is None:
+            raise MissingExtraError("chroma", "vector_store = 'chroma' needs chromadb")
+
+    async def close(self) -> None:
+        """Let go of the folder. May be called twice."""
+        if client := self.__dict__.pop("_client", None):
+            await self._run(client.close)
+
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        return await self._marks.missing(owner, _mark(recipe, size), numbers, 0)
+
+    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        """Keep vectors, then their marks: what is marked is there."""
+        for size in {len(vector) for vector in vectors.values()}:
+            some = {number: vector for number, vector in vectors.items() if len(vector) == size}
+            name, mark = _collection(owner, recipe, size), _mark(recipe, size)
+            await self._sweep(owner, mark, name)
+            await self._run(lambda name=name, some=some: self._put(name, some))  # type: ignore[misc]
+            await self._marks.save(owner, mark, dict.fromkeys(some, b""))
+
+    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
+        for name in [name for name in self._swept if name.startswith(_collection(owner, recipe))]:
+            await self._marks.drop(owner, _mark(recipe, _FLOAT * int(name.rpartition("-")[2])), numbers)
+            await self._run(lambda name=name: self._client.delete_collection(name))  # type: ignore[misc]
+            self._swept.discard(name)
+
+    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        missing = set(await self.missing(owner, recipe, numbers, len(query)))
+        there = [number for number in numbers if number not in missing]
+        name = _collection(owner, recipe, len(query))
+        scores = await self._run(lambda: self._cosines(name, there, query)) if there else {}
+        if len(scores) < len(there):  # the folder was removed, or is an older copy
+            lost = [number for number in there if number not in scores]
+            logger.warning("vectors are gone; the next search makes them again", extra={"vectors": len(lost)})
+            await self._marks.drop(owner, _mark(recipe, len(query)), lost)
+        return scores
+
+    async def _sweep(self, owner: Owner, mark: str, name: str) -> None:
+        """Once for each opening: take out what no mark names any longer."""
+        if name not in self._swept:
+            self._swept.add(name)
+            kept = await self._run(lambda: [int(id) for id in self._table(name).get(include=[])["ids"]])
+            gone = await self._marks.missing(owner, mark, kept, 0)
+            await self._run(lambda: [self._table(name).delete(ids=some) for some in _slices(gone)])
+
+    def _put(self, name: str, vectors: Mapping[int, bytes]) -> None:
+        for some in _slices(vectors):
+            table = [array("f", vectors[int(number)]).tolist() for number in some]
+            self._table(name).upsert(ids=some, embeddings=table)
+
+    def _cosines(self, name: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        scores: dict[int, float] = {}
+        for some in _slices(numbers):
+            found = self._table(name).get(ids=some, include=["embeddings"])
+            vectors = [array("f", vector).tobytes() for vector in found["embeddings"]]
+            scores |= cosines(zip(map(int, found["ids"]), vectors, strict=True), query)
+        return scores
+
+    def _table(self, name: str) -> Any:
+        space = {"hnsw": {"space": "cosine"}}
+        return self._client.get_or_create_collection(name, embedding_function=None, configuration=space)
+
+    @cached_property
+    def _client(self) -> Any:
+        import chromadb
+        from chromadb.config import Settings
+
+        silent = Settings(anonymized_telemetry=False)
+        if self._folder is None:
+            return chromadb.EphemeralClient(settings=silent)
+        make_private_folder(self._folder)  # what it makes itself may be read by all users
+        return chromadb.PersistentClient(path=str(self._folder), settings=silent)
+
+    async def _run(self, work: Callable[[], Made]) -> Made:
+        """Chroma blocks: it works in a thread, one call at a time."""
+        try:
+            return await anyio.to_thread.run_sync(work, limiter=self._one_by_one)
+        except Exception as error:
+            raise StoreError(
+                f"{self._folder or 'chroma in memory'}: Chroma failed with {type(error).__name__}; where its folder is "
+                "damaged, remove it: the vectors are made anew"
+            ) from error
+
+
+def _slices(numbers: Iterable[int]) -> list[list[str]]:
+    """Return the ids of one call after another; Chroma takes some 5,000 at once."""
+    ids = list(map(str, numbers))
+    return [ids[start : start + 2_000] for start in range(0, len(ids), 2_000)]
+
+
+def _mark(recipe: str, size: int) -> str:
+    """The recipe under which SQLite says that Chroma has a vector of so many bytes; its own vectors stay apart."""
+    return f"chroma {size // _FLOAT} {recipe}"
+
+
+def _collection(owner: Owner, recipe: str, size: int | None = None) -> str:
+    """The name of the vectors of one recipe and length, short and plain; without a length, how all of them begin."""
+    begins = f"{owner}-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-"
+    return begins if size is None else f"{begins}{size // _FLOAT}"

@@ -1,0 +1,94 @@
+-- The queries about requests for the pool's workers and the caps of a fleet, each under its name and purpose.
+
+-- ask: of one that failed, how often it fails counts from 0 again
+insert into store.requests (range_hash, recipe_hash, session_id, queue, request)
+values (:range_hash, :recipe_hash, :session_id, :queue, :request)
+on conflict (range_hash, recipe_hash) do update set request = excluded.request, error = null, retry_at = null,
+asked_at = now(), failures = case when requests.error is null then requests.failures else 0 end,
+others = case when excluded.session_id = any(requests.session_id || requests.others)
+    then requests.others else requests.others || excluded.session_id end;
+
+-- take_requests: claim the oldest of a queue that wait, or are to be tried again, and that no living writer has claimed
+with free as (
+    select range_hash, recipe_hash from store.requests
+    where queue = :queue and (error is null or retry_at <= now()) and not exists (
+        select 1 from store.claims join store.writers on writers.id = claims.writer
+        where claims.range_hash = requests.range_hash and claims.recipe_hash = requests.recipe_hash
+        and claims.until > clock_timestamp() and writers.until > clock_timestamp()
+    )
+    order by asked_at limit :most for update skip locked
+), taken as (
+    insert into store.claims (range_hash, recipe_hash, writer, until)
+    select range_hash, recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds) from free
+    on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until
+    where claims.until < clock_timestamp() or not exists (
+        select 1 from store.writers where writers.id = claims.writer and writers.until > clock_timestamp()
+    )
+    returning range_hash, recipe_hash
+)
+select range_hash, recipe_hash, session_id, request from store.requests join taken using (range_hash, recipe_hash);
+
+-- find_error: of a request that waits; no row where none does
+select error from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
+
+-- note_error: of a request, which is tried again after the next of these seconds, if there is one
+update store.requests set error = :error, failures = failures + 1, retry_at = clock_timestamp()
++ make_interval(secs => (cast(:waits as double precision[]))[failures + 1])
+where range_hash = :range_hash and recipe_hash = :recipe_hash;
+
+-- remove_request: it is answered
+delete from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
+
+-- count_requests: those that wait, and those that failed
+select count(*) filter (where error is null), count(*) filter (where error is not null) from store.requests;
+
+-- lock_request: it stands until the transaction ends; the sessions that asked
+select session_id || others from store.requests
+where range_hash = :range_hash and recipe_hash = :recipe_hash for update;
+
+-- lock_asker: a session stands until the transaction ends
+select 1 from store.sessions where session_id = :session_id for key share;
+
+-- leave_requests: of one session, to the others that asked
+update store.requests set
+session_id = case when session_id = :session_id then coalesce(others[1], session_id) else session_id end,
+others = case when session_id = :session_id then others[2:] else array_remove(others, :session_id) end
+where session_id = :session_id or :session_id = any(others);
+
+-- remove_requests: of one session
+delete from store.requests where session_id = :session_id;
+
+-- remove_failed_requests: nobody asks for them any longer, and they are not tried again
+delete from store.requests where error is not null and retry_at is null;
+
+-- read_caps: of the fleet, held until the transaction ends
+select calls_at_once, calls_per_minute from store.fleet for update;
+
+-- write_caps: those that are given; null leaves one as it is, a negative number removes it
+update store.fleet set
+calls_at_once = case when :calls_at_once < 0 then null else coalesce(:calls_at_once, calls_at_once) end,
+calls_per_minute = case when :calls_per_minute < 0 then null else coalesce(:calls_per_minute, calls_per_minute) end;
+
+-- count_calls: those under way by living workers, those of the last minute, and the seconds until the oldest is older
+select
+    count(*) filter (where not ended and exists (
+        select 1 from store.writers where writers.id = calls.writer and writers.until > clock_timestamp()
+    )),
+    count(*) filter (where began > clock_timestamp() - interval '1 minute'),
+    cast(coalesce(
+        60 - extract(epoch from clock_timestamp() - min(began) filter (
+            where began > clock_timestamp() - interval '1 minute'
+        )), 0
+    ) as double precision)
+from store.calls;
+
+-- begin_call: of a worker
+insert into store.calls (writer) values (:writer) returning id;
+
+-- end_call: of a worker
+update store.calls set ended = true where id = :id;
+
+-- tidy_calls: that count no longer
+delete from store.calls where began < clock_timestamp() - interval '1 minute' and (ended or not exists (
+    select 1 from store.writers where writers.id = calls.writer and writers.until > clock_timestamp()
+));

@@ -1,0 +1,266 @@
+"""`PostgresStore`: the sessions of many hosts in one schema of a PostgreSQL database.
+
+Nothing that is removed locks what other hosts write: appends, activations and forks of other sessions go on. A row is
+gone for every reader with the commit. Its bytes stay in the table's file until a VACUUM has made the space free and the
+server has used it again; what it wrote ahead, and its backups, are the operator's matter.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import psycopg
+
+from summarizing_context.contrib.postgres.address import Address, read_address
+from summarizing_context.contrib.postgres.connection import PostgresConnection, connect, queries_for
+from summarizing_context.contrib.postgres.faults import may_pass, translate
+from summarizing_context.contrib.postgres.hosts import PostgresClaims, PostgresFleet, PostgresRequests
+from summarizing_context.errors import SessionInUseError, StoreError
+from summarizing_context.stores.base import StoredEntry
+from summarizing_context.stores.relational import log
+from summarizing_context.stores.relational.engine import VERSION, Engine, Result, Work, check_version
+from summarizing_context.stores.relational.memories import remove_of_session
+from summarizing_context.stores.relational.store import RelationalStore
+
+logger = logging.getLogger(__name__)
+
+_TABLES = (
+    "entries words summaries summary_uses activations activation_history checkpoints rules memories vectors requests"
+)
+
+
+class PostgresEngine(Engine):
+    """The engine of one address, for one event loop."""
+
+    def __init__(self, address: Address, *, read_only: bool) -> None:
+        super().__init__(address.name, read_only=read_only)
+        self._address = address
+        self._ended = threading.Event()
+        self._beating = threading.Thread(target=self._beat, name=f"lease {address.name}", daemon=True)
+
+    def open(self) -> PostgresConnection:
+        """Return a connection to a store, which is made where there is none."""
+        writer = None if self.read_only else uuid.uuid4().hex
+        connection = PostgresConnection(self._address, writer, is_leaving=lambda: self.is_stopping)
+        try:
+            (encoding,) = connection.raw.execute("show server_encoding").fetchone() or ("",)
+            if encoding != "UTF8":
+                raise StoreError(
+                    f"{self.name}: the database has the encoding {encoding}; create one with encoding 'UTF8'"
+                )
+            if writer is not None:
+                self._create(connection.raw)
+            version = self._version(connection.raw)
+            if version is None:
+                raise StoreError(
+                    f"{self.name}: there is no store in this schema; open it once without read_only=True to create it"
+                )
+            check_version(version, self.name, "name another schema. The store")
+            if writer is not None:
+                host, lease = socket.gethostname(), self._address.lease
+                connection.run("add_writer", writer=writer, host=host, pid=os.getpid(), lease=lease)
+                connection.run("tidy_writers")
+                self._beating.start()
+        except BaseException:
+            connection.raw.close()
+            raise
+        return connection
+
+    def close(self, connection: PostgresConnection) -> None:
+        """End the claims and the lease of this writer, and the connection."""
+        try:
+            self._ended.set()
+            if connection.writer is not None:
+                self._beating.join()
+            if connection.writer is not None and not connection.raw.closed:
+                connection.undo_work()
+                connection.run("remove_claims", writer=connection.writer)
+                connection.run("remove_writer", writer=connection.writer)
+        finally:
+            connection.raw.close()
+
+    def translate(self, error: Exception) -> Exception:
+        return translate(error, self._address)
+
+    def may_pass(self, error: Exception) -> bool:
+        return may_pass(error)
+
+    def _beat(self) -> None:
+        """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
+        while not self._ended.wait(self._address.lease / 3):
+            self.thread.submit(self._keep_lease)
+
+    def _keep_lease(self) -> None:
+        connection: PostgresConnection = self._connection
+        try:
+            connection.ensure()
+            connection.run("keep_lease", writer=connection.writer, lease=self._address.lease)
+        except Exception as error:
+            logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
+
+    def _create(self, raw: psycopg.Connection[Any]) -> None:
+        """Make the tables, whole or not at all, unless they are there."""
+        schema = self._address.schema
+        if self._version(raw) is not None:
+            return
+        with raw.transaction():
+            raw.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
+            if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
+                raw.execute(f"create schema {schema}".encode())
+            if self._version(raw) is None:  # else another process was quicker
+                raw.execute(queries_for(schema)["schema"].encode())
+                raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
+
+    def _version(self, raw: psycopg.Connection[Any]) -> int | None:
+        """Return the version that the schema has; None where there is no store in it."""
+        table = f"{self._address.schema}.version"
+        if raw.execute("select to_regclass(%s)", [table]).fetchone() == (None,):
+            return None
+        (number,) = raw.execute(f"select number from {table}".encode()).fetchone() or (0,)
+        return int(number)
+
+
+class PostgresStore(RelationalStore[PostgresEngine]):
+    """A `Store` on PostgreSQL. `await open()` first; it shares a thread with other stores of the same address.
+
+    `address` is `postgresql://user@host/database`; its parameter `schema` names a schema, `lease` the seconds after
+    which the sessions of a vanished host may be taken.
+    """
+
+    def __init__(self, address: str, *, read_only: bool = False) -> None:
+        self._address = read_address(address)
+        self._sessions = set[str]()  # that are claimed
+        make_engine = partial(PostgresEngine, self._address, read_only=read_only)
+        super().__init__(self._address.name, make_engine, place=self._address, read_only=read_only)
+        self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
+        self.requests = PostgresRequests(self)  # what is asked of a pool of workers
+        self.fleet = PostgresFleet(self)  # the caps on calls of all workers
+
+    async def delete_session(self, session_id: str) -> bool:
+        """Remove a session and what only it used; its claim, if this store has it, ends too."""
+        return await self.submit_alone("delete a session", lambda connection: self._delete(connection, session_id))
+
+    async def purge(self) -> int:
+        """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
+        freed = await self.submit_alone("purge", _purge)
+        tables = ", ".join(f"{self._address.schema}.{table}" for table in _TABLES.split())
+        try:  # their space becomes free, on a connection of its own; a table that is locked is left to autovacuum
+            async with await connect(self._address) as connection:
+                await connection.execute(f"vacuum (skip_locked) {tables}".encode())
+        except psycopg.Error as error:
+            logger.warning("the space of removed rows was not made free", extra={"cause": type(error).__name__})
+        return freed
+
+    async def _give_up(self, engine: PostgresEngine) -> None:
+        """Give the sessions up; those that another host has taken stay its own."""
+        held = sorted(self._sessions)
+
+        def release(connection: PostgresConnection) -> None:
+            try:
+                with connection.transaction():
+                    connection.run("release_sessions", writer=connection.writer, sessions=held)
+            except (psycopg.OperationalError, StoreError):  # as where a row is locked: the lease ends by itself
+                with suppress(psycopg.Error):
+                    connection.undo_work()
+            for session_id in held:
+                connection.fences.pop(session_id, None)
+
+        if held:
+            await engine.submit(release, alone=True)
+
+    # What follows runs in the engine's thread.
+
+    def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
+        with connection.reading():
+            return work(connection)
+
+    def _has_claimed(self, session_id: str) -> bool:
+        return session_id in self._sessions
+
+    def _claim(self, connection: PostgresConnection, session_id: str, project: str | None) -> None:
+        """Become the session's only writer, creating the session if needed."""
+        with connection.transaction():
+            row = connection.run("lock_session", session_id=session_id).fetchone()
+            if row is None:
+                log.create_session(connection, session_id, project)
+            else:
+                _refuse_if_held(connection, session_id, row)
+            taken = connection.run("take_session", session_id=session_id, project=project, writer=connection.writer)
+            (fence,) = taken.fetchone() or (-1,)
+        connection.fences[session_id] = fence
+        self._sessions.add(session_id)
+
+    def _check_still_ours(self, connection: PostgresConnection, session_id: str) -> None:
+        connection.check_fence(session_id)
+
+    def _append(self, connection: PostgresConnection, session_id: str, entries: Sequence[StoredEntry]) -> None:
+        with connection.raw.pipeline():  # what needs no answer goes to the server at once
+            log.append(connection, session_id, entries)
+
+    def _delete(self, connection: PostgresConnection, session_id: str) -> bool:
+        """Remove a session with the entries and summaries that only it needs."""
+        known = {"session_id": session_id}
+        with connection.transaction():
+            row = connection.run("lock_session", **known).fetchone()
+            if row is None:
+                return False
+            if session_id not in self._sessions:
+                _refuse_if_held(connection, session_id, row)
+            for name in ("disown_branches", "remove_session", "remove_checkpoints"):
+                connection.run(name, **known)
+            remove_of_session(connection, session_id)
+            connection.run("forget_rules", **known, keep=0)
+            _trim(connection, everything=False)
+            connection.run("forget_activations", **known, keep=0)
+            for name in ("remove_history", "leave_requests", "remove_requests", "remove_own_summaries", "remove_uses"):
+                connection.run(name, **known)
+        connection.fences.pop(session_id, None)
+        self._sessions.discard(session_id)
+        return True
+
+
+def _refuse_if_held(connection: PostgresConnection, session_id: str, row: Sequence[Any]) -> None:
+    """Raise `SessionInUseError` where a session's row, as `lock_session` finds it, names another living writer."""
+    writer, host, pid, lives = row
+    is_own = writer == connection.writer
+    if session_id in connection.fences and is_own:
+        raise SessionInUseError(session_id, os.getpid())
+    if writer is None or is_own:
+        return
+    if lives or connection.run("silent_writer", writer=writer).fetchone() is None:
+        raise SessionInUseError(session_id, pid, host)
+
+
+def _purge(connection: PostgresConnection) -> int:
+    with connection.transaction():
+        freed = _trim(connection, everything=True)
+    with connection.transaction():
+        connection.run("remove_failed_requests")
+        connection.run("remove_stale_uses")
+        (size,) = connection.run("remove_unused_summaries").fetchone() or (0,)
+        connection.run("remove_unnamed_vectors")
+    with connection.transaction():
+        connection.run("forget_replaced_states")
+    return int(freed + size)
+
+
+def _trim(connection: PostgresConnection, *, everything: bool) -> int:
+    """Remove what is unneeded of all branches, or of those of deleted sessions; return the bytes of the messages.
+
+    One statement removes, so it sees one state: what others append meanwhile is not in it. What it finds unneeded there
+    nobody can need later, for a fork holds its checkpoint until it is committed.
+    """
+    values: dict[str, object] = {"everything": everything}
+    branches = [number for (number,) in connection.run("lock_trimmed", **values)]
+    if not branches:
+        return 0
+    row = connection.run("trim", **values, branches=branches).fetchone()
+    return int(row[0]) if row else 0
