@@ -369,7 +369,7 @@ def _high_water(now: NextView) -> Decision:
     best: ActivationPlan | None = None
     for cut in now.low_water:
         plan = now.plan(cut)
-        if now.tokens + now.cut_short - plan.tokens < now.room.min_free:
+        if now.tokens + now.cut_short - plan.tokens < now.room.min_free or plan.tokens > now.room.tokens:
             continue
         if plan.tokens <= now.room.high - now.room.min_free:
             return Decision(plan)

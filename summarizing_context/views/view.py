@@ -223,7 +223,7 @@ def _blocks(message: Message) -> list[Any]:
 
 ROOM_MARK = " @"  # between a provider's key and tokens
 
-_BY_ACTIVATIONS = ("thinking_dropped", "chain_dropped")
+_BY_ACTIVATIONS = ("thinking_dropped", "chain_dropped", "shrunk")
 
 
 @dataclass(slots=True)
@@ -240,13 +240,13 @@ class RepairCounts:
                 self.left_out += item.left_out
 
     def note_changed(self, before: Sequence[TailItem], after: Sequence[TailItem]) -> None:
-        """Count messages shown before that an activation has made lose what was bound to the beginning."""
+        """Count messages shown before that an activation has shrunk, or made lose what was bound to the beginning."""
         repaired = [item for item in after if item.repairs]
         known = {item.seq: item.repairs for item in before} if repaired else {}
         for item in repaired:
-            self.kinds.update(
-                kind for kind in item.repairs if kind in _BY_ACTIVATIONS and kind not in known.get(item.seq, ())
-            )
+            lost = [kind for kind in item.repairs if kind in _BY_ACTIVATIONS and kind not in known.get(item.seq, ())]
+            self.kinds.update(lost)
+            self.left_out += item.left_out if "shrunk" in lost else 0
 
 
 class ViewMarks(NamedTuple):

@@ -41,15 +41,24 @@ async def keys(counter: str) -> list[list[Any]]:
     summarizer = Counting("counting/1")
     options = Settings(max_tokens=1_200, start_at=0.01, **SMALL)
     async with open_context(options, summarizer=summarizer, count_tokens=COUNTERS[counter]) as context:
-        log = session(36, 230)
-        await context.set_messages(log[:140])
-        for message in log[140:]:  # a merge is asked for once a view is about to show it
-            await context.add_message(message)
-            await context.get_messages_for_request()
+        log = session(36, 330)
+        await context.set_messages(log)
+        for _ in range(3):  # a merge is asked for once a view shows it
+            await context.compact()
             await context.wait_idle()
-        whole = {(segment.start, segment.stop) for segment in context._session.log.segments}
-    # which part of the open segment a view covers depends on what its tokens count
-    jobs = [job for job in summarizer.jobs if job.kind == "rollup" or (job.start, job.stop) in whole]
+        segments = context._session.log.segments
+    # where a view ends a segment depends on what its tokens count
+    whole = {(segment.start, segment.stop) for segment in segments if not segment.is_early}
+    early = [segment.start for segment in segments if segment.is_early]
+    jobs = [
+        job
+        for job in summarizer.jobs
+        if (
+            (job.start, job.stop) in whole
+            if job.kind == "segment"
+            else not any(job.start <= at < job.stop for at in early)
+        )
+    ]
     return sorted([job.kind, job.start, job.stop, job.range_hash] for job in jobs)
 
 

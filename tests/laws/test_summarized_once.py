@@ -1,0 +1,45 @@
+"""No message of a log is in two requests for a segment's summary of one session, wherever views were cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from summarizing_context import Settings, open_context
+
+from . import corpus
+from .builders import Message, count
+from .summarizers import Counting
+
+
+async def requested(log: list[Message], budget: int, **settings: object) -> tuple[Counter[int], int]:
+    """How often each message was in a request for a segment's summary, parts of one group counted once; and how often
+    views were cut."""
+    model = Counting()
+    options = Settings(max_tokens=budget, idle_after=None, **settings)
+    async with open_context(options, summarizer=model, count_tokens=count) as context:
+        for message in log:
+            if message.get("role") == "assistant":
+                await context.wait_idle()
+                await context.get_messages_for_request()
+            await context.add_message(message)
+        await context.wait_idle()
+        ranges = {(job.start, job.stop) for job in model.segments}
+        return Counter(at for start, stop in ranges for at in range(start, stop)), context.statistics().activations
+
+
+@pytest.mark.parametrize("budget", [1_500, 4_000])
+@pytest.mark.parametrize("name", ["long_session", "split_parallel_calls", "amplifier_shapes", "rows_between"])
+async def test_a_message_is_summarized_once_wherever_views_are_cut(name: str, budget: int) -> None:
+    log = corpus.read(name)
+    times, cuts = await requested(log, budget)
+    assert cuts > 0
+    assert len(times) > len(log) // 4
+    assert [at for at, often in times.items() if often > 1] == []
+
+
+async def test_a_message_is_summarized_once_where_messages_are_counted() -> None:
+    times, cuts = await requested(corpus.read("long_session"), 100_000, max_messages=20)
+    assert cuts > 2
+    assert [at for at, often in times.items() if often > 1] == []
