@@ -22,7 +22,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
 from summarizing_context.transcripts import find_transcripts, read_session
 
-_Name = Annotated[str, argument("NAME", "segment/v1, or segment for the newest version.")]
+_Name = Annotated[str, argument("NAME", "segment/v2, or segment for the newest version.")]
 _ABOUT = """Show, compare and check prompts.
 
 Examples:

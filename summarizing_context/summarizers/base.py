@@ -19,14 +19,15 @@ class SummaryJob:
     start: int  # first log entry it stands for
     stop: int  # one past the last
     source_tokens: int  # estimate of `content`
-    range_hash: str  # hex; names the content
+    range_hash: str  # hex; names content and context
     attempt: int = 1
     recipe_hash: str = ""  # hex; with `range_hash` the key under which the store shares the summary
+    context: str = ""  # what the human asked for before, to understand the content by; not to be summarized
 
     @property
     def prompt(self) -> str:
-        """Instructions, a blank line, content: for summarizers with a single text slot."""
-        return f"{self.instructions}\n\n{self.content}"
+        """Instructions, context and content, with blank lines between: for summarizers with a single text slot."""
+        return "\n\n".join(filter(None, (self.instructions, self.context, self.content)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,8 +215,9 @@ def http_client(sdk: Any, timeout: float) -> Any:
 
 
 def fenced(job: SummaryJob) -> str:
-    """Return the job's content as data for the user message: what it says cannot leave the fence."""
-    return fence("session_record", readable(job.content))
+    """Return the job's context and content as data for the user message: what they say cannot leave the fences."""
+    context = f"{fence('session_context', readable(job.context))}\n\n" if job.context else ""
+    return context + fence("session_record", readable(job.content))
 
 
 def most_tokens(max_tokens: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from summarizing_context.concurrency import YieldNow, never_yield, single_flight
 from summarizing_context.errors import SummarizerError
-from summarizing_context.log.entries import recipe_hash
+from summarizing_context.log.entries import Entry, output_hash, recipe_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Sources, render_entries
 from summarizing_context.log.tree import NOTE, Maker, Node, Want
@@ -30,6 +30,8 @@ from summarizing_context.worker.summary_cache import SummaryCache
 RULES_TOKENS = 600  # of a reply on standing rules
 
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
+
+_ASKED = 1_200  # characters of a request that stand as context
 
 _SHARE, _MERGE_SHARE = 0.4, 0.45  # of its source that a summary, or a merge, may take
 
@@ -129,14 +131,15 @@ class Jobs:
 
             return rollup
 
-        # a segment
+        # a segment, with what the human wanted then
         entries, source = summaries.entries(want.node), log.source(want.node.start, self._sources)
+        asked = [log.entries[at] for at in self._asked_before(want.node)]
 
         def segment() -> SummaryJob:
             content = source()
             if self._recipe.maker == "model":
                 content = summaries.cut_for_model(want.hash, content)
-            return self._job("segment", want, content, entries)
+            return replace(self._job("segment", want, content, entries), context=self._context(asked))
 
         return segment
 
@@ -149,6 +152,30 @@ class Jobs:
         children = list(map(self._child, node.children))
         return lambda: self._summaries.extract(render_children([text() for text in children]), "rollup")
 
+    def _asked_before(self, node: Node) -> list[int]:
+        """The entries that stand as context in the request for a segment."""
+        if node.width != 1 or self._recipe.maker != "model":
+            return []
+        return self._log.asked_before(self._log.segments[node.start].start)
+
+    def _context(self, asked: Sequence[Entry]) -> str:
+        """What a human wanted before a segment: the opening request, and the newest words."""
+        if not asked:
+            return ""
+        texts = []
+        for entry in asked:
+            typed = self._redacted("\n".join(entry.read(0).reading.typed)).strip()
+            texts.append(typed if len(typed) <= _ASKED else f"{typed[:_ASKED]} …")
+        opening, newest = "\n\n".join(texts[:-1] or texts), texts[-1] if len(texts) > 1 else ""
+        said = f"The session began with this request:\n{opening[: 2 * _ASKED]}"
+        return f"{said}\n\nThe user's newest words before the record:\n{newest}" if newest else said
+
+    def _range_hash(self, want: Want) -> str:
+        """The name of what a summary is made from: of a segment, with what stands in its request as context."""
+        if want.node == NOTE or not (asked := self._asked_before(want.node)):
+            return want.hash
+        return output_hash(want.hash + "".join(self._log.entries[at].facts.content.hex() for at in asked))
+
     @property
     def _sized(self) -> Recipe:
         """The recipe for the room that views have now."""
@@ -159,7 +186,7 @@ class Jobs:
         recipe = self._sized
         if want.node == NOTE:
             return SummaryKey(want.hash, recipe.focus)
-        return SummaryKey(want.hash, recipe.rollup if want.node.width > 1 else recipe.segment)
+        return SummaryKey(self._range_hash(want), recipe.rollup if want.node.width > 1 else recipe.segment)
 
     def other_keys(self, want: Want) -> list[SummaryKey]:
         """Where else a summary may be that serves: what was made for a room of another size, the largest first."""
@@ -167,7 +194,8 @@ class Jobs:
             return []
         recipes, used = (self._recipe, *self._recipe.other_rooms), self._sized
         others = sorted(recipes, key=lambda recipe: -recipe.max_tokens)
-        return [SummaryKey(want.hash, recipe.segment) for recipe in others if recipe is not used]
+        hash = self._range_hash(want)
+        return [SummaryKey(hash, recipe.segment) for recipe in others if recipe is not used]
 
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
@@ -200,7 +228,7 @@ class Jobs:
             start=entries.start,
             stop=entries.stop,
             source_tokens=source,
-            range_hash=want.hash,
+            range_hash=self._range_hash(want),
             recipe_hash={"segment": recipe.segment, "rollup": recipe.rollup, "focus": recipe.focus}[prompted],
         )
 

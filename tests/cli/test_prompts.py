@@ -22,20 +22,20 @@ def test_the_list_names_each_prompt_with_its_tokens_and_hash(run: Runner):
     assert [row["name"] for row in ran.document["prompts"]] == names()
     most = {"rules/v1": 600}
     assert all(100 < row["fixed_tokens"] <= most.get(row["name"], 400) for row in ran.document["prompts"])
-    assert load("segment/v1").hash[:12] in run("prompts", "list").out
+    assert load("segment/v2").hash[:12] in run("prompts", "list").out
 
 
 def test_one_prompt_is_shown_with_its_text(run: Runner):
     assert latest("focus").text.splitlines()[-1] in run("prompts", "show", "focus").out
-    assert run("prompts", "show", "rollup/v1", "--json", "-").document["focuses"] == list(load("rollup/v1").focuses)
+    assert run("prompts", "show", "rollup/v2", "--json", "-").document["focuses"] == list(load("rollup/v2").focuses)
 
 
 def test_a_name_alone_compares_the_shipped_prompt_with_that_of_a_users_folder(run: Runner, tmp_path: Path):
     folder = own_folder(tmp_path / "mine")
     ran = run("prompts", "diff", "segment", "--prompts", folder, "--json", "-")
-    assert (ran.document["first"]["name"], ran.document["second"]["name"]) == ("segment/v1", "segment/v9")
+    assert (ran.document["first"]["name"], ran.document["second"]["name"]) == ("segment/v2", "segment/v9")
     assert ["-", "## Intent"] in ran.document["changes"]
-    assert "They say the same" in run("prompts", "diff", "segment", "segment/v1").out
+    assert "They say the same" in run("prompts", "diff", "segment", "segment/v2").out
     assert "--prompts" in run("prompts", "diff", "segment").err
 
 

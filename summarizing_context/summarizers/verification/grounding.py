@@ -32,7 +32,7 @@ class Verified(NamedTuple):
 def verify(reply: str, job: SummaryJob) -> Verified:
     """Return a model's summary as far as what it was given bears it out."""
     told = (job.range_hash, job.start, job.stop, job.stop - 1, job.stop - job.start)
-    source = _Source(f"{job.content}\n{' '.join(map(str, told))}")
+    source = _Source(f"{job.context}\n{job.content}\n{' '.join(map(str, told))}")
     lines: list[str] = []
     bad: dict[str, None] = {}
     dropped = 0
