@@ -392,11 +392,11 @@ class CountingSummarizer:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return a text as long as a model's summary may be, or the one that is kept."""
-        key = SummaryKey(job.range_hash, job.recipe_hash)
+        recipes = (self._recipe, *self._recipe.other_rooms)
+        keys = [SummaryKey(job.range_hash, str(getattr(recipe, job.kind))) for recipe in recipes]
+        key = keys[0]
         found = None if self._new is None else self._new.get(key)
         if found is None and self._new is not None and self._store is not None:
-            others = (self._recipe, *self._recipe.other_rooms) if job.kind == "segment" else ()
-            keys = [key, *(SummaryKey(job.range_hash, recipe.segment) for recipe in others)]
             kept = await self._store.find_summaries("", keys)
             found = next((kept[one].text for one in keys if one in kept), None)
         if found is not None:

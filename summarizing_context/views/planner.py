@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment
-from summarizing_context.log.tree import Cut, Node, cut_at, notes, stand_ins
+from summarizing_context.log.tree import FRAME, Cut, Node, cut_at, notes, stand_ins
 from summarizing_context.views.activation import ActivationPlan, ActivationRequest, Reason, ViewRequest
 from summarizing_context.views.blocks import is_memory_block
 from summarizing_context.views.budget import BARE, TIGHT, Room
@@ -563,11 +563,10 @@ def segment_to_close(sources: Sources, state: ActivationState, tail: Tail, room:
     if stop <= max(sources.log.covered_by_segments, state.stop):
         return None
 
-    # what covering the closed segments frees, and what covering the open one up to there
-    part = sum(node.tokens for node in state.nodes if node.rank < 0 and node.form == "full")
-    added = sum(map(summaries.shown_tokens, range(state.leaves, cut.leaves)))
-    whole = 0
-    if cut.leaves_stop > state.stop:
-        whole, added = tail.tokens - tail.after(cut.leaves_stop) - added + part, added - part
-    freed = tail.tokens - tail.after(stop) - added - summaries.shown_tokens(None)
+    # what covering the closed segments frees, and what covering the open one up to there; by the cap of summaries,
+    # for where segments end must not depend on what is ready
+    each = FRAME + summaries.sizes.leaf
+    added = each * (cut.leaves - state.leaves)
+    whole = tail.tokens - tail.after(cut.leaves_stop) - added if cut.leaves_stop > state.stop else 0
+    freed = tail.tokens - tail.after(stop) - added - each
     return stop if whole < room.min_free <= freed else None

@@ -13,7 +13,6 @@ from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import (
-    FRAME,
     HeaderNode,
     HeaderPlace,
     Maker,
@@ -101,11 +100,6 @@ class SummaryCache:
         ahead = [next_merge(place, self._leaf_tokens, soon, self._merge_tokens(place), step) for place in places]
         needed = dict.fromkeys([*shown, *self._requested, *(node for node in ahead if node is not None)])
         return [node for node in needed if node.stop <= segments]
-
-    def shown_tokens(self, segment: int | None) -> int:
-        """What a header takes for the summary of a segment, or, for None, of one to come; the cap until it is ready."""
-        known = None if segment is None else self._leaf_tokens(segment)
-        return FRAME + (self.sizes.leaf if known is None else known)
 
     def _merge_tokens(self, place: HeaderPlace) -> int:
         """What the next merge of a header takes, about: as much as the present one."""

@@ -93,4 +93,4 @@ async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_r
         assert not await context.should_compact()
         assert len(await context.get_messages()) == 60
         assert await session.execute("Go on.") == "Answer 3."
-        assert context.statistics().activations == 1
+        assert context.statistics().activations_by_reason.keys() <= {"explicit", "high_water"}

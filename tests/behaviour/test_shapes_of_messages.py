@@ -49,21 +49,22 @@ async def test_thinking_of_the_open_turn_is_whole_while_there_is_room_and_its_fi
 
 
 async def test_thinking_of_an_open_turn_is_cut_only_where_the_caller_says_that_it_is_free():
-    thinking = {"type": "thinking", "thinking": "so it goes " * 1_000, "signature": "c2lnbmVk" * 20}
+    thinking = {"type": "thinking", "thinking": "so it goes " * 1_500, "signature": "c2lnbmVk" * 20}
     call = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.py"}}
     result = {"type": "tool_result", "tool_use_id": "c1", "content": "done"}
     rows = [
-        {"role": "user", "content": "Read a.py."},
+        {"role": "user", "content": "Read a.py. " + "boats carry bread " * 1_200},  # there is no room for all of it
         {"role": "assistant", "content": [thinking, call]},
         {"role": "user", "content": [result]},
     ]
-    async with open_context(Settings(max_tokens=8_000)) as context:
-        for row in rows:
-            await context.add_message(row)
-        assert thinking in (await context.next_view()).messages[1]["content"]
-    async with open_context(Settings(max_tokens=8_000)) as context:
-        for row in rows:
-            await context.add_message(row)
-        shown = (await context.next_view(bound_thinking="free")).messages[1]["content"]
-        assert call in shown
-        assert thinking not in shown
+
+    async def shown(**asked: Any) -> list[Any]:
+        async with open_context(Settings(max_tokens=8_000)) as context:
+            for row in rows:
+                await context.add_message(row)
+            view = (await context.next_view(**asked)).messages
+            return [block for row in view if isinstance(row["content"], list) for block in row["content"]]
+
+    assert thinking in await shown()
+    assert thinking not in await shown(bound_thinking="free")
+    assert call in await shown(bound_thinking="free")

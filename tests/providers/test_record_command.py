@@ -19,7 +19,7 @@ from .server import Answer
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("case"), 1, turns=16)
+    return write(tmp_path_factory.mktemp("case"), 1, turns=40)
 
 
 def command(
