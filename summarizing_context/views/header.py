@@ -156,6 +156,16 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
             newest = [shortened(node, for_tree / 2 / len(nodes[1:])) for node in nodes[1:]]
             nodes = [shortened(nodes[0], for_tree - sum(node.tokens for node in newest)), *newest]
     tree = tuple((node.node, node.form) for node in nodes if node.node is not None)
+
+    # without a model what is left of the target is filled: the newest segments are read again, and told at more length
+    left = min(room.header_target, for_tree) - sum(node.tokens for node in nodes)
+    for at in range(len(nodes) - 1, -1, -1):
+        if texts.by_model or room.squeeze or nodes[at].segments != 1 or left < texts.sizes.leaf / 2:
+            break
+        longer = _without_rules(texts.longer(nodes[at].number, nodes[at].tokens + int(left)))
+        told = style.sized(nodes[at]._replace(text=longer.text))
+        left -= max(0, told.tokens - nodes[at].tokens)
+        nodes[at] = max(nodes[at], told, key=lambda node: node.tokens)
     if nodes and nodes[0].start > plan.start:
         nodes.insert(0, _counted(plan.start, nodes[0].start, style))
 

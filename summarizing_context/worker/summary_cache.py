@@ -254,6 +254,12 @@ class SummaryCache:
             found.append(HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1))
         return found
 
+    def longer(self, leaf: int, max_tokens: int) -> NodeText:
+        """What the extractive pass tells of a segment in more tokens than a summary has, at most four times as many."""
+        most = min(max_tokens, 4 * self.sizes.leaf)
+        text = self._extracts.thorough(self._log.content(leaf), kind="segment", max_tokens=most)
+        return NodeText(text, "extractive", 1)
+
     def around(self, part: range, max_tokens: int) -> tuple[range, NodeText] | None:
         """A model's summary of the closed segment that a part is the beginning of, and its entries; None where there is
         none yet."""
