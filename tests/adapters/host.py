@@ -156,7 +156,7 @@ class Read:
 def is_summary(request: Any) -> bool:
     """Whether our summarizer asks."""
     content = request.messages[-1].content
-    return isinstance(content, str) and content.startswith("<session_record")
+    return isinstance(content, str) and "<session_record>" in content
 
 
 def cost(rows: list[Row]) -> int:

@@ -33,7 +33,7 @@ _CALL_TIMEOUT = "3"  # seconds; a stalled call is given up after that; the first
 
 def honest(body: Json) -> str:
     """A summary of the fenced content of a request."""
-    content = user_text(body).removeprefix("<session_record>\n").removesuffix("\n</session_record>")
+    content = user_text(body).rpartition("<session_record>\n")[2].removesuffix("\n</session_record>")
     kind: Literal["segment", "rollup"] = "rollup" if content.startswith("### summary 1 of ") else "segment"
     return summarize_extractively(content, kind=kind, max_tokens=_CAP)
 

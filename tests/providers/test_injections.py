@@ -87,7 +87,9 @@ def marked_injections() -> list[tuple[str, str]]:
 
 MARK = re.compile(r"quokka\d\d")
 RULE = "Never push to main."
-TAG = re.compile(r"<\s*(/?)\s*(history|summary|earlier_message|late_result|session_record)\b", re.IGNORECASE)
+TAG = re.compile(
+    r"<\s*(/?)\s*(history|summary|earlier_message|late_result|session_record|session_context)\b", re.IGNORECASE
+)
 CONSTRAINTS = re.compile(
     r"^\s{0,3}(?:#{1,6}|\*\*|__)[^\n]*(?:constraint|correction)[^\n]*\n(.*?)(?=^\s{0,3}#{1,2} |^\*\*|^__|^</|\Z)",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
@@ -252,8 +254,8 @@ def check_requests(server: ProviderServer) -> None:
     for request in server.requests:
         text = user_text(request.body)
         assert not MARK.search(system_text(request.body))
-        assert text.startswith("<session_record>\n")
+        assert text.startswith(("<session_record>\n", "<session_context>\n"))
         assert text.endswith("\n</session_record>")
-        assert len(TAG.findall(text)) == 2
+        assert len(TAG.findall(text)) == (4 if text.startswith("<session_context>") else 2)
         seen.update(MARK.findall(text))
     assert len(seen) == len(INJECTIONS)

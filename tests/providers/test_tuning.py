@@ -38,7 +38,7 @@ def says(body: Json) -> str:
     """A summarizer that keeps more when it is told to; asked to improve a prompt, it adds a line."""
     if user_text(body).startswith("You improve a prompt."):
         return f"```\n{better()}\n```"
-    content = user_text(body).removeprefix("<session_record>\n").removesuffix("\n</session_record>")
+    content = user_text(body).rpartition("<session_record>\n")[2].removesuffix("\n</session_record>")
     kind: Kind = "rollup" if content.startswith("### summary 1 of ") else "segment"
     most = 60 if BETTER in system_text(body) or kind == "rollup" else 16
     return summarize_extractively(content, kind=kind, max_tokens=most)
