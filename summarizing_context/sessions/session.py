@@ -406,7 +406,7 @@ class Session:
         `begin` runs first of what must not be parted. After waiting for summaries or hooks it is decided again."""
         change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
         decide = partial(change_of, key, budget, reason)
-        takes_long = partial(self.views.takes_long, key, budget, reason)
+        takes_long = partial(self.views.takes_long, key, budget)
         until, began = anyio.current_time() + self.settings.max_wait, self.clock.now()
         announced: Announced | None = None  # by a request that activates
         try:

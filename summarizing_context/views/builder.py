@@ -64,7 +64,7 @@ MAX_KEYS = 4  # views whose state is kept
 
 _OTHER_ROOM = 1.5  # times the rooms of a view's state and latest request, from where on a request is shown another view
 
-_AT_ONCE = 20_000  # tokens that are new in a view, up to which it is made at once
+_AT_ONCE = 20_000  # tokens to be read, up to which a view is decided about at once: a thread starts later than that
 
 _FAR_ROOM = 3.0  # times the room of a view's state, from where on so is one that came there by small steps
 
@@ -345,14 +345,17 @@ class Viewer:
         self._keep_shown()
         return True
 
-    def takes_long(self, key: str, budget: int, reason: Reason | None) -> bool:
-        """Whether to decide about the next view in a thread: it may begin differently, or much of it is new."""
-        room = Room(self._room_tokens(budget), self._shares)
-        if (provider_view := self._view_for(key, room)) is None:
-            return self._log.tokens[-1] > _AT_ONCE
-        new = self._log.tokens[-1] - self._log.tokens[provider_view.tail.next]
-        tokens = provider_view.state.head_tokens + provider_view.tail.tokens + new
-        return reason is not None or new > _AT_ONCE or tokens > room.setting_aside(provider_view.state.staying).high
+    def takes_long(self, key: str, budget: int) -> bool:
+        """Whether to decide about the next view in a thread: much of it is new, or has no summary yet."""
+        log, provider_view = self._log, self._view_for(key, Room(self._room_tokens(budget), self._shares))
+        next_entry, leaves = (0, 0) if provider_view is None else (provider_view.tail.next, provider_view.state.leaves)
+        unread = log.tokens[-1] - log.tokens[next_entry]
+        for leaf in range(len(log.segments) - 1, leaves - 1, -1):
+            if unread > _AT_ONCE:
+                break
+            if not self._summaries.is_ready(Node.leaf(leaf)):
+                unread += log.segments[leaf].size // log.segments[leaf].parts
+        return unread > _AT_ONCE
 
     def view(self, key: str, budget: int, activation: ActivationReport | None, *, has_activated: bool) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
