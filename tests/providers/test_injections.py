@@ -206,7 +206,7 @@ async def test_a_model_gets_them_fenced_and_if_it_obeys_none_becomes_a_constrain
             assert {rule.quote for rule in context.standing_rules()} == {RULE}
         check_requests(server)
     assert not MARK.search(constraints(shown))
-    assert len(set(MARK.findall(shown))) > 2  # the model did obey, but only as facts
+    assert MARK.search(shown)  # the model did obey, but only as facts
 
 
 HEADINGS = (
