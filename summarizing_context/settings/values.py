@@ -189,9 +189,9 @@ class Settings:
     segment_max: Positive = _setting(8_000, "Largest segment.")
     summary_max_tokens: Annotated[int, Meta(ge=16, le=_MOST)] | None = _setting(
         None,
-        "Largest summary of a segment. With none, 400, 640 or 900: below 12,000, below 24,000 and from 24,000 "
-        "`max_tokens` on. At most a quarter of `segment_target`. A merge takes at most 2.5 summaries, and at most "
-        "800, 1,600 or 2,000 tokens for the same budgets.",
+        "Largest summary of a segment. With none, 400, 640 or 900: where system rows and tools leave below 12,000, "
+        "below 24,000 or more. At most a quarter of `segment_target`. A merge takes at most 2.5 summaries, and at most "
+        "800, 1,600 or 2,000 tokens in the same rooms.",
     )
 
     # background work and its limits
