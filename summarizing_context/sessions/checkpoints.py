@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
-from summarizing_context.log.entries import Entry
+from summarizing_context.log.entries import Entry, stored_rules
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import PinList, encode_pins
 from summarizing_context.sessions.activations import closings_of
@@ -69,7 +69,7 @@ class Checkpoints:
             await session.worker.recall(everything=True)
             rows = []
             for at, entry in enumerate(list(session.log.entries)):
-                rows += [(at, row) for row in session.log.rule_reader.stored(entry)]
+                rows += [(at, row) for row in stored_rules(entry, session.log.verdicts)]
                 if at % _BREATH == _BREATH - 1:
                     await asyncio.sleep(0)
             await session.keep_rules(rows)
