@@ -52,12 +52,6 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
     return found
 
 
-_FIGURES = (  # of a record, what the store does not note itself
-    *("time", "reason", "tokens_before", "tokens_after", "covered_from", "covered_to", "messages", "blocks"),
-    *("stand_ins", "prefix_kept", "undoes", "budget"),
-)
-
-
 def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> ActivationRecord:
     """The newest activation that is not undone yet. Raises `UndoError`."""
     open_ones = [record for record in records if not record.is_undone and record.undoes is None]
@@ -84,11 +78,10 @@ class ActivationHistory:
         """Bring back what the store has kept; what another version wrote in another way is passed over."""
         for row in rows:
             try:
-                kept = msgspec.json.decode(row.figures, type=dict[str, Any])
-                figures = {name: kept[name] for name in _FIGURES if name in kept}
+                figures = msgspec.json.decode(row.figures, type=dict[str, Any])
                 figures |= {"number": row.number, "provider": row.provider_key, "log_version": row.log_version}
                 figures["is_undone"] = bool(row.is_undone)
-                figures["can_undo"] = bool(row.has_before) and kept.get("undoes") is None
+                figures["can_undo"] = bool(row.has_before) and figures.get("undoes") is None
                 record = ActivationRecord(**figures)
                 self.records.append(msgspec.convert(list(record), ActivationRecord))
             except (msgspec.MsgspecError, TypeError) as error:
@@ -130,7 +123,8 @@ class ActivationHistory:
 
 def stored_form(record: ActivationRecord, before: bytes) -> NewActivation:
     """A record as the store keeps it, with the state before it where the header or the cut has changed."""
-    figures = {name: getattr(record, name) for name in _FIGURES}
+    known = ("number", "provider", "log_version", "is_undone", "can_undo")  # the store notes these itself
+    figures = {name: value for name, value in record._asdict().items() if name not in known}
     kept = record.can_undo or record.undoes is not None
     return NewActivation(record.number, msgspec.json.encode(figures).decode(), before if kept else None, record.undoes)
 

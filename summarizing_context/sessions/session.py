@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import anyio
 import msgspec
@@ -65,10 +65,6 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 _BREATH = 250  # entries read between two turns of the event loop
-
-_MOST_AT_ONCE = 1_000  # entries that another log brings and that are worked out in one go
-
-_AT_ONCE = -1.0  # tokens, of which every log has more
 
 logger = logging.getLogger(__name__)
 _Decide = Callable[[], Change | None]
@@ -205,12 +201,30 @@ class Session:
 
     async def keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
         """Keep what was read of messages, so that it need not be read again."""
-        if not rows or self.read_only:
+        if rows:
+            warning = "standing rules could not be kept; they are read again when it is opened"
+            await self._keep(partial(self.store.save_rules, self.id, rows), warning)
+
+    async def save_budget(self, budget: int) -> None:
+        """Keep the budget of a request with the session, for those who look at the session later."""
+        warning = "the budget of a session could not be kept with it"
+        await self._keep(partial(self.store.save_budget, self.id, budget), warning)
+
+    async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
+        """Keep a state. A view is due in any case: where the store fails, it is shown from memory."""
+        warning = "an activation could not be kept; after a restart it is made again"
+        await self._keep(partial(self.store.save_activation, self.id, key, state, made), warning)
+
+    async def _keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
+        if self.read_only:
             return
         try:
-            await self.store.save_rules(self.id, rows)
+            with self.foreground.call():
+                await save()
         except StoreError as error:
-            logger.warning("standing rules could not be kept; they are read again when it is opened", exc_info=error)
+            if self.last_error != str(error):  # as with a session that was lost: once is enough
+                logger.warning("%s: %s", warning, error)
+            self.last_error = str(error)
 
     @property
     def is_idle(self) -> bool:
@@ -262,7 +276,7 @@ class Session:
     async def filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog | None:
         """Return a log of these entries beside the present one, worked out while the event loop turns; None where few
         of them are new: those are worked out when they are committed."""
-        if len(log) - self.log.common_prefix(log) <= max(_MOST_AT_ONCE, len(log) // 8):
+        if len(log) - self.log.common_prefix(log) <= max(1_000, len(log) // 8):
             return None
         filled = self.log.beside(self.log.closings_within(log) if closings is None else closings)
         for at, entry in enumerate(log, 1):
@@ -293,7 +307,7 @@ class Session:
 
     def changing_log(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return what a store calls once it has committed: it waits until no thread reads the session."""
-        return lambda: self.foreground.change(work)
+        return partial(self.foreground.change, work)
 
     @property
     def place(self) -> Place:
@@ -345,7 +359,7 @@ class Session:
     def _start_tokens(self) -> float:
         """Tokens of the log beyond which its summaries are made."""
         if self.views.covers:
-            return _AT_ONCE
+            return -1.0  # every log has more
         return self.settings.start_at * self.views.high_water(int(self.settings.max_tokens))
 
     def would_compact(self, memories: Sequence[str]) -> bool:
@@ -431,7 +445,7 @@ class Session:
         self._announced = object()
         token = _acted_on.set(self._announced)
         try:
-            await self.announce(self._event_before(change))
+            await self.announce({"messages": len(self.log), "tokens": change.report.tokens_before})
         finally:
             self._announced = None
             _acted_on.reset(token)
@@ -440,7 +454,7 @@ class Session:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         while change is not None:
             if self.announce is None:
-                self.notify("pre_compact", self._event_before(change))
+                self.notify("pre_compact", {"messages": len(self.log), "tokens": change.report.tokens_before})
             made = self.history.next(change, self.log, self.views)
             form = stored_form(made, change.provider_view.encode(change.before))
             await self._save_state(change.provider_view.key, change.provider_view.encode(change.state), form)
@@ -476,18 +490,6 @@ class Session:
             return self.views.tokens(self.key, self.budget, as_shown=self.foreground.is_frozen)[0]
         except BudgetError as error:  # the system rows alone leave no room
             return error.required_tokens
-
-    async def save_budget(self, budget: int) -> None:
-        """Keep the budget of a request with the session, for those who look at the session later."""
-        if self.read_only:
-            return
-        try:
-            with self.foreground.call():
-                await self.store.save_budget(self.id, budget)
-        except StoreError as error:
-            if self.last_error != str(error):
-                logger.warning("the budget of a session could not be kept with it: %s", error)
-            self.last_error = str(error)
 
     async def undo(self) -> ActivationReport:
         """Take back the last activation. Raises `UndoError`, and `StoreError`, and then nothing is changed."""
@@ -593,9 +595,6 @@ class Session:
             last_error_at=self.worker.last_error_at,
         )
 
-    def _event_before(self, change: Change) -> dict[str, Any]:
-        return {"messages": len(self.log), "tokens": change.report.tokens_before}
-
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self.log.extend(entry)
@@ -613,15 +612,3 @@ class Session:
         self.views.request(change.state.stop, change.state.nodes, change.state.focus)
         self.wake()
         return not self.worker.is_idle
-
-    async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
-        """Keep a state. A view is due in any case: where the store fails, it is shown from memory and told."""
-        if self.read_only:
-            return
-        try:
-            with self.foreground.call():
-                await self.store.save_activation(self.id, key, state, made)
-        except StoreError as error:
-            if self.last_error != str(error):  # as with a session that was lost: once is enough
-                logger.warning("an activation could not be kept; after a restart it is made again: %s", error)
-            self.last_error = str(error)
