@@ -182,7 +182,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         rule_calls = None
         if recipe.maker == "model":
             rule_calls = RuleCalls(
-                settings,
+                settings=settings,
                 log=log,
                 store=store,
                 caller=caller,
