@@ -7,7 +7,6 @@ Timestamps, metadata, usage and provider-minted ids do not; calls and results ar
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
@@ -332,14 +332,12 @@ class Intake:
         """The entries of a whole log; those of `known` that stand at the same place are taken as they are."""
         entries: list[Entry] = []
         durable = 0
-        for message, data in parse_messages(messages):
+        async for message, data in in_turns(parse_messages(messages), BREATH):
             same = known[durable] if durable < len(known) else None
             entry = same if same is not None and same.data == data else await self._entry(message, data)
             entry.fresh = None  # of a whole log few messages are shown
             entries.append(entry)
             durable += not entry.facts.ephemeral
-            if len(entries) % BREATH == 0:
-                await asyncio.sleep(0)
         return entries
 
     def stored(self, entry: Entry) -> StoredEntry:
@@ -353,11 +351,7 @@ class Intake:
 
     async def all_stored(self, entries: Sequence[Entry]) -> list[StoredEntry]:
         """Like `stored` of each, but let the event loop turn meanwhile."""
-        found: list[StoredEntry] = []
-        for at in range(0, len(entries), BREATH):
-            found += map(self.stored, entries[at : at + BREATH])
-            await asyncio.sleep(0)
-        return found
+        return [self.stored(entry) async for entry in in_turns(entries, BREATH)]
 
     async def _entry(self, message: Message, data: bytes) -> Entry:
         """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""

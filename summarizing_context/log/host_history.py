@@ -9,12 +9,12 @@ the transcript has (`find_new`), and where the rows that it leaves out belong in
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
+from summarizing_context.concurrency import in_turns
 from summarizing_context.log.entries import BREATH, Facts, Role, content_digest
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.validation import parse_messages
@@ -50,11 +50,9 @@ class Comparison(NamedTuple):
 async def read_rows(messages: object) -> list[HostRow]:
     """The messages of a host's transcript. Raises `MessageError`."""
     found: list[HostRow] = []
-    for message, _ in parse_messages(messages):
+    async for message, _ in in_turns(parse_messages(messages), BREATH):
         reading = read_message(message)
         found.append(HostRow(content_digest(reading), reading.calls, reading.answers, reading.ephemeral))
-        if len(found) % BREATH == 0:
-            await asyncio.sleep(0)
     return found
 
 

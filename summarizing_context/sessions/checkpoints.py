@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
 
+from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.log.entries import Entry, stored_rules
 from summarizing_context.log.message_log import MessageLog
@@ -17,8 +17,6 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, StoredCheckpoint
 
 _LONGEST_NAME = 200
-
-_BREATH = 250  # entries read between two turns of the event loop
 
 logger = logging.getLogger(__name__)
 
@@ -68,10 +66,8 @@ class Checkpoints:
                     break
             await session.worker.recall(everything=True)
             rows = []
-            for at, entry in enumerate(list(session.log.entries)):
+            async for at, entry in in_turns(list(enumerate(session.log.entries))):
                 rows += [(at, row) for row in stored_rules(entry, session.log.verdicts)]
-                if at % _BREATH == _BREATH - 1:
-                    await asyncio.sleep(0)
             await session.keep_rules(rows)
         return made
 

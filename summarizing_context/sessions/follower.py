@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import finish_despite_cancellation
+from summarizing_context.concurrency import finish_despite_cancellation, in_turns
 from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.validation import (
@@ -21,9 +20,6 @@ from summarizing_context.messages.validation import (
     encode_message,
 )
 from summarizing_context.sessions.session import Session
-
-_BREATH = 1_000  # messages compared between two turns of the event loop
-_ADDED_BREATH = 250  # new messages read between two
 
 
 class FollowReport(NamedTuple):
@@ -77,22 +73,20 @@ class Follower:
                 kept = next((at for at, (key, known) in both if key != known), min(len(followed), len(self._keys)))
                 rest = history[kept:]
             else:
-                whole, present, kept = list(history), log.in_order(), 0
-                while kept < min(len(whole), len(present)) and _is_same(whole[kept], present[kept], kept):
+                whole, kept = list(history), 0
+                async for message, entry in in_turns(zip(whole, log.in_order(), strict=False), 1_000):
+                    if not _is_same(message, entry, kept):
+                        break
                     kept += 1
-                    if kept % _BREATH == 0:
-                        await asyncio.sleep(0)
                 rest = whole[kept:]
 
             # what is new
             new = []
-            for at, message in enumerate(rest, kept):
+            async for message in in_turns(rest):
                 try:
                     new.append(await session.intake.one(message))
                 except MessageError as error:
-                    raise MessageError(f"message {at}: {error}") from error
-                if len(new) % _ADDED_BREATH == 0:
-                    await asyncio.sleep(0)
+                    raise MessageError(f"message {kept + len(new)}: {error}") from error
             if log.name == name:
                 break  # else the log was changed by another call meanwhile
 

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, running_loop
+from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import (
     BudgetError,
     ContextClosedError,
@@ -63,8 +63,6 @@ from summarizing_context.views.builder import Viewer
 from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
-
-_BREATH = 250  # entries read between two turns of the event loop
 
 logger = logging.getLogger(__name__)
 _Decide = Callable[[], Change | None]
@@ -152,10 +150,8 @@ class Session:
         for at, rules in load_rules(entries, stored.rules, self.log.verdicts):
             unread += ((at, row) for row in rules)
             await asyncio.sleep(0)
-        for at, entry in enumerate(entries, 1):
+        async for entry in in_turns(entries):
             self.log.extend(entry)
-            if at % _BREATH == 0:
-                await asyncio.sleep(0)
         await self.keep_rules(unread)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
@@ -180,23 +176,16 @@ class Session:
 
     async def messages(self) -> list[Message]:
         """Every message of the log as it stands now, in order, as fresh copies; the event loop turns meanwhile."""
-        found = []
-        for at, entry in enumerate(self.log.in_order(), 1):
-            found.append(entry.message())
-            if at % _BREATH == 0:
-                await asyncio.sleep(0)
-        return found
+        return [entry.message() async for entry in in_turns(self.log.in_order())]
 
     async def decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
         """Entries as the log holds them; the event loop turns meanwhile."""
         entries: list[Entry] = []
-        for at, entry in enumerate(stored, 1):
+        async for entry in in_turns(stored):
             try:
                 entries.append(decode_entry(entry.message, entry.facts, self.counter.count, self.counter.name))
             except StoreCorruptError as error:
-                raise DamagedMessageError(self.id, at - 1, self.store.name) from error
-            if at % _BREATH == 0:
-                await asyncio.sleep(0)
+                raise DamagedMessageError(self.id, len(entries), self.store.name) from error
         return entries
 
     async def keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
@@ -279,10 +268,8 @@ class Session:
         if len(log) - self.log.common_prefix(log) <= max(1_000, len(log) // 8):
             return None
         filled = self.log.beside(self.log.closings_within(log) if closings is None else closings)
-        for at, entry in enumerate(log, 1):
+        async for entry in in_turns(log):
             filled.extend(entry)
-            if at % _BREATH == 0:
-                await asyncio.sleep(0)
         return filled
 
     async def _store_replacement(
@@ -298,11 +285,10 @@ class Session:
                 continue
             if keep == len(self.log):
                 return await store.replace(self.id, keep, rest, committed)
-            place, provider_views = self.place, self.provider_views()
-            if (
-                await store.checkpoints.replace(self.id, place, provider_views, keep, rest, committed=committed)
-                is not None
-            ):
+            made = await store.checkpoints.replace(
+                self.id, self.place, self.provider_views(), keep, rest, committed=committed
+            )
+            if made is not None:
                 return None  # else a cancelled replacement of the log was still on its way
 
     def changing_log(self, work: Callable[[], None]) -> Callable[[], None]:
