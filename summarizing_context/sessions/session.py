@@ -416,14 +416,14 @@ class Session:
                     self.changing.release()
                 if waits:
                     await self.worker.wait_idle(until - anyio.current_time())
-                elif not is_next and self._announcing.locked():  # another request announces: decide again behind it
+                    continue
+                if not is_next:
+                    is_behind, is_next = self._announcing.locked(), True
                     await announcing.enter_async_context(self._announcing)
-                    is_next = True
-                else:
-                    if not is_next:
-                        await announcing.enter_async_context(self._announcing)
-                    await self._announce(change)
-                    is_announced = True
+                    if is_behind:  # another request has announced and activated: decide again
+                        continue
+                await self._announce(change)
+                is_announced = True
 
     async def _announce(self, change: Change) -> None:
         """Have the hooks act before an activation. What they ask for meanwhile is announced by that, too."""
