@@ -129,25 +129,12 @@ def stored_form(record: ActivationRecord, before: bytes) -> NewActivation:
     return NewActivation(record.number, msgspec.json.encode(figures).decode(), before if kept else None, record.undoes)
 
 
-async def undo_stored(store: SessionStore, session_id: str, budget: int | None = None) -> ActivationRecord:
-    """Undo the last activation of a session that nobody has open: the next one who opens it goes on from the view of
-    before. `budget` is that of its last request if not given. Raises `SessionInUseError` and `UndoError`."""
-    await store.claim(session_id)
-    present, back, record = await _planned_undo(store, session_id, budget)
-    made = stored_form(record, encode_state(present))
-    await store.save_activation(session_id, record.provider, encode_state(back), made)
-    return record
-
-
-async def undo_outlook(store: SessionStore, session_id: str) -> ActivationRecord:
-    """The record that an undo would make now. Nothing is written. Raises `UndoError`."""
-    return (await _planned_undo(store, session_id, None))[2]
-
-
-async def _planned_undo(
-    store: SessionStore, session_id: str, budget: int | None
-) -> tuple[ActivationState, ActivationState, ActivationRecord]:
-    """The states that an undo leads from and to, and its record."""
+async def undo_stored(store: SessionStore, session_id: str, *, only_looks: bool = False) -> ActivationRecord:
+    """Undo the last activation of a session that is open nowhere: whoever opens it goes on from the view of before.
+    Return its record; where it `only_looks`, the record that an undo would make now. Raises `SessionInUseError` and
+    `UndoError`."""
+    if not only_looks:
+        await store.claim(session_id)
     stored = await store.load(session_id)
     if stored is None:
         raise StoreError(f"{store.name} holds no session {session_id!r} any longer")
@@ -169,7 +156,7 @@ async def _planned_undo(
     noted = next(one.budget for one in reversed(history.records) if one.provider == undone.provider)
     system = max(0, noted - state.room)  # tokens of the system rows, which no state holds
     last = next((info.budget for info in await store.sessions() if info.session_id == session_id), None)
-    asked = budget or last or system + state.room
+    asked = last or system + state.room
     before, after = (system + _least_tokens(one, entries, asked - system) for one in (state, back))
     if after > asked:
         raise UndoError(
@@ -193,7 +180,10 @@ async def _planned_undo(
         log_version=stored.log_version,
         undoes=undone.number,
     )
-    return state, back, record
+    if not only_looks:
+        made = stored_form(record, encode_state(state))
+        await store.save_activation(session_id, record.provider, encode_state(back), made)
+    return record
 
 
 def _least_tokens(state: ActivationState, entries: Sequence[Entry], tokens: int) -> int:
