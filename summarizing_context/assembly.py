@@ -20,7 +20,7 @@ from summarizing_context.concurrency import (
 )
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
-from summarizing_context.log.entries import Intake, RuleReader
+from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import CallReader, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
@@ -163,7 +163,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             with foreground.call():  # else background work beside it leaves the event loop no turn
                 return await counting.run(work)
 
-        rules = RuleReader()
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         tool_rules = ToolRules(ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
@@ -172,7 +171,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             limits,
             settings.image_tokens,
             keep_system=options.keep_system,
-            reader=rules,
             plans=tool_rules,
             thinking=settings.summarize_thinking,
             every=every,
@@ -184,7 +182,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         rule_calls = None
         if recipe.maker == "model":
             rule_calls = RuleCalls(
-                settings,
+                settings=settings,
                 log=log,
                 store=store,
                 caller=caller,
@@ -242,7 +240,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             worker=worker,
             learner=learner,
             store=store,
-            intake=Intake(counter, in_thread, rules),
+            intake=Intake(counter, in_thread, log.verdicts),
             counter=counter,
             in_thread=in_thread,
             foreground=foreground,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from anyio.to_thread import current_default_thread_limiter
 from summarizing_context.errors import ContextClosedError, SettingsError, WrongEventLoopError
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
@@ -50,6 +51,14 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, Result]) -> Resu
         task.exception()  # seen
         raise cancellation
     return task.result()
+
+
+async def in_turns(items: Iterable[Item], every: int = 250) -> AsyncIterator[Item]:
+    """Yield the items, and let the event loop turn behind every so many."""
+    for at, item in enumerate(items, 1):
+        yield item
+        if at % every == 0:
+            await asyncio.sleep(0)
 
 
 YieldNow = Callable[[int], None]  # called by work in a thread with the number of characters that it reads next

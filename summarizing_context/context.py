@@ -42,11 +42,7 @@ from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View
 from summarizing_context.worker.topic_notes import check_focus
 
-_LEAVE_WITHIN = 1.0  # seconds
-
 _LEARN_WITHIN = 1.0  # seconds, for the model to learn on leaving
-
-_LONG = 10**9  # seconds: longer than any program runs
 
 
 class SummarizingContext:
@@ -73,9 +69,8 @@ class SummarizingContext:
         self._is_cut_short = False  # closing, by a cancellation
         self._last_view: View | None = None
         self._budgets = BudgetPolicy(settings, session.notify)
-        self._checkpoints = Checkpoints(session, store.checkpoints, settings.checkpoint_interval_messages)
-        self._makes_checkpoints = settings.checkpoint_interval_messages is not None  # by itself
-        self._pins = PinEditor(session, store)
+        self._checkpoints = Checkpoints(session)
+        self._pins = PinEditor(session)
         self._follower = Follower(session)
         self._memory = Memory(session, store.memories, embedding_search)
         self._shows_memories = settings.memory_include == "auto"
@@ -91,8 +86,8 @@ class SummarizingContext:
 
         Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
         both cases the log is unchanged."""
-        self._check(writes=True)
-        await self._session.append([await self._session.intake.one(message)])
+        session = self._writable
+        await session.append([await session.intake.one(message)])
         await self._checkpoint_if_due()
 
     async def get_messages_for_request(
@@ -126,7 +121,7 @@ class SummarizingContext:
         `bound_thinking` says what is done about signed thinking behind a rewritten beginning: it is `kept` until its
         turn ends; the request has the provider drop it (`asked`); or views leave it out (`left_out`). It is
         `free` where the provider takes calls without it: then a message is shown without it where it is long."""
-        self._check()
+        self._session.check()
         window = NO_PROVIDER if provider is None else read_provider(provider)
         budget = self._budgets.choose(token_budget, window)
         session = self._session
@@ -145,22 +140,20 @@ class SummarizingContext:
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received, as fresh copies."""
-        self._check()
-        return await self._session.messages()
+        return await self._open_session.messages()
 
     def open_calls(self) -> list[OpenCall]:
         """Return the tool calls at the end of the log that have no result yet, oldest first. After a crash, run them
         again or answer them with `OpenCall.result` before the next request."""
-        self._check()
-        return self._session.log.open_calls()
+        return self._open_session.log.open_calls()
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
 
         A log of which any message would be lost is made a checkpoint first, without a copy. Raises as `add_message`
         does; then nothing is replaced."""
-        self._check(writes=True)
-        await self._session.replace(await self._session.intake.all(messages, self._session.log.entries))
+        session = self._writable
+        await session.replace(await session.intake.all(messages, session.log.entries))
 
     async def follow(
         self, messages: Iterable[Message], *, keys: Sequence[str] | None = None, system: Prompt | None = None
@@ -171,7 +164,7 @@ class SummarizingContext:
         A moved `cache_control` mark is no difference, nor is one text block written as a string. `keys` are the host's
         ids, one a message: a message whose key was followed before is not looked at, so a changed one needs another.
         `system` is a prompt that leads the history."""
-        self._check(writes=True)
+        self._session.check(writes=True)
         report = await self._follower.follow(messages, keys, system)
         await self._checkpoint_if_due()
         return report
@@ -179,7 +172,7 @@ class SummarizingContext:
     async def compare_transcript(self, messages: Iterable[Message]) -> Comparison:
         """How far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of either
         count for nothing. Raises `MessageError`."""
-        self._check()
+        self._session.check()
         rows = await read_rows(messages)
         places = [at for at, row in enumerate(rows) if not row.ephemeral]
         found = compare([rows[at].content for at in places], (entry.facts for entry in self._session.log.entries))
@@ -188,18 +181,17 @@ class SummarizingContext:
 
     async def read_transcript(self, messages: Iterable[Message]) -> tuple[list[HostRow], list[Facts]]:
         """A host's copy of this log and the log itself, as `log.host_history` compares them. Raises `MessageError`."""
-        self._check()
+        self._session.check()
         rows = await read_rows(messages)
         return rows, [entry.facts for entry in self._session.log.entries]
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""
-        self._check(writes=True)
-        await self._session.replace([])
+        await self._writable.replace([])
 
     def expect_provider(self, provider: Any) -> None:
         """Tell whose window the first request will have to fit; later ones say so themselves."""
-        self._check()
+        self._session.check()
         if self._last_view is None:
             window = read_provider(provider)
             self._session.key, self._session.budget = window.key, self._budgets.choose(None, window)
@@ -209,8 +201,7 @@ class SummarizingContext:
         tokens, for the number of its messages, or because the prompt cache is cold. It is written anew for other pins,
         signed thinking of a finished turn, memories, or a log that was replaced or restored. Nothing is done. Of the
         request itself, its prompt, tools and provider, nothing is known yet."""
-        self._check()
-        return self._session.would_compact(await self._memory.choose(for_now=True))
+        return self._open_session.would_compact(await self._memory.choose(for_now=True))
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave about the low water raw, if that frees anything. Asked again with nothing said since,
@@ -222,20 +213,18 @@ class SummarizingContext:
         it. An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the
         low water, all but the newest 10 messages are. Raises `SettingsError` for a focus that names nothing, or where
         nothing is summarized."""
-        self._check()
+        self._session.check()
         return await self._activate(None, focus)
 
     def activations(self) -> list[ActivationRecord]:
         """Each activation of this session, oldest first, those of earlier processes included."""
-        self._check()
-        return list(self._session.history.records)
+        return list(self._open_session.history.records)
 
     async def undo_activation(self) -> ActivationReport:
         """Take back the last activation that covered messages: the next view is the one of before it, and what was said
         since. It stays until it needs another activation, as long as no one asks for one. Called again, the one before
         is taken back. Durable; an activation itself, with the reason `restored`. Raises `UndoError`."""
-        self._check(writes=True)
-        return await self._session.undo()
+        return await self._writable.undo()
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be, and no memory is being learnt.
@@ -245,10 +234,10 @@ class SummarizingContext:
         reply was refused. `statistics()` tells how many (`summaries_pending`) and why (`breaker`, `cap_reached`,
         `last_error`).
         """
-        self._check()
+        self._session.check()
         if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
             raise SettingsError(f"timeout is {briefly(timeout)}; it is a number of seconds, or None")
-        with anyio.move_on_after(None if timeout is None else max(0, min(timeout, _LONG))):
+        with anyio.move_on_after(None if timeout is None else max(0, min(timeout, 1e9))):
             self._session.wake()
             is_idle = await self._session.worker.wait_idle()
             if self._session.learner is not None:
@@ -261,18 +250,16 @@ class SummarizingContext:
 
         `input_tokens` are those neither read from nor written to a cache, in tokens, as are the others.
         """
-        self._check()
+        self._session.check()
         total = usage_total(input_tokens, cache_read, cache_write)
         view = self._last_view
         self._budgets.observe(total, None if view is None else view.tokens + view.fixed_tokens)
 
     def statistics(self) -> Statistics:
         """The figures of this session since it was opened."""
-        self._check()
-        calls = self._calls()
-        price = self._price
+        session, calls, price = self._open_session, self._calls(), self._price
         cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
-        return self._session.statistics(calls, cost, self._memory.last_error)
+        return session.statistics(calls, cost, self._memory.last_error)
 
     def __len__(self) -> int:
         """Messages of the log."""
@@ -310,36 +297,30 @@ class SummarizingContext:
 
         In a reopened session that is the budget of the provider that was named last.
         """
-        self._check()
-        return self._session.budget_report()
+        return self._open_session.budget_report()
 
     def has_space(self, message: Message) -> bool:
         """Whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
-        self._check()
-        return self._session.has_space(message)
+        return self._open_session.has_space(message)
 
     async def make_space(self, tokens: int) -> ActivationReport:
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
-        self._check()
-        return await self._session.make_space(tokens, await self._memory.choose())
+        return await self._open_session.make_space(tokens, await self._memory.choose())
 
     def standing_rules(self) -> list[StandingRule]:
         """The rules that the human has typed, oldest first, those that a later message ends included."""
-        self._check()
-        return list(self._session.log.rules.all())
+        return list(self._open_session.log.rules.all())
 
     async def plan(self) -> Plan | None:
         """The newest plan or to-do list of the log, as a tool wrote it; None where there is none, or an empty one."""
-        self._check()
-        newest = self._session.log.kept_texts.plan
+        newest = self._open_session.log.kept_texts.plan
         return newest and Plan("\n".join(item.line for item in newest.items), newest.message)
 
     def ledger(self) -> list[Fact]:
         """What calls, results and the human's words tell of the whole log, oldest first: paths, commands, errors, URLs,
         identifiers, decisions and standing rules. No model is asked."""
-        self._check()
-        facts = [*self._session.ledger.facts(), *self._session.log.rules.facts()]
-        return sorted(facts, key=lambda fact: fact.start)
+        session = self._open_session
+        return sorted([*session.ledger.facts(), *session.log.rules.facts()], key=lambda fact: fact.start)
 
     async def summarize(self, keep_recent: int = 10, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave only the newest messages raw, so many or a few more: groups stay whole. With a
@@ -349,7 +330,7 @@ class SummarizingContext:
         stays as it is, unless it is for the note, or takes up memories or pins; where a model's summary may be shorter,
         it is made, and asking again shows it. Raises `SettingsError`.
         """
-        self._check()
+        self._session.check()
         if isinstance(keep_recent, bool) or not isinstance(keep_recent, int) or keep_recent < 1:
             raise SettingsError(f"keep_recent is {briefly(keep_recent)}; it is a number of messages, at least 1")
         return await self._activate(ActivationRequest(keep_messages=keep_recent), focus)
@@ -361,7 +342,7 @@ class SummarizingContext:
         A view that would grow by it stays as it is: then `activated` is false. Else later activations go by the
         threshold too, until another call sets one or the log is replaced. Raises `SettingsError`.
         """
-        self._check()
+        self._session.check()
         threshold = importance_threshold
         wrong = isinstance(threshold, bool) or not isinstance(threshold, int | float)
         if wrong or not 0 <= threshold <= 1:
@@ -370,8 +351,7 @@ class SummarizingContext:
 
     def should_compress(self) -> bool:
         """As `should_compact`, in a plain function: it knows the memories that were looked up last."""
-        self._check()
-        return self._session.would_compact(self._memory.chosen)
+        return self._open_session.would_compact(self._memory.chosen)
 
     async def pin(self, index_or_text: int | str) -> str:
         """Keep a message, by its index in the log, or a text in every view; the id to unpin it with.
@@ -379,22 +359,21 @@ class SummarizingContext:
         Durable. Whatever is pinned enters the next view if the past that it stands in is covered. Pins go along with
         checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`.
         """
-        self._check(writes=True)
+        self._session.check(writes=True)
         return await self._pins.pin(index_or_text)
 
     async def unpin(self, id: str) -> None:
         """Give up what `pin` pinned. Raises `PinNotFoundError`."""
-        self._check(writes=True)
+        self._session.check(writes=True)
         await self._pins.unpin(id)
 
     def pins(self) -> list[Pin]:
         """What is pinned by `pin`, oldest first."""
-        self._check()
-        return list(self._session.log.pinned.pins)
+        return list(self._open_session.log.pinned.pins)
 
     async def checkpoint(self, name: str | None = None) -> str:
         """Keep the present log, without ephemeral messages, and what is shown of it; the id to come back with."""
-        self._check(writes=True)
+        self._session.check(writes=True)
         return (await self._checkpoints.save(name)).id
 
     async def restore(self, id: str) -> str:
@@ -402,7 +381,7 @@ class SummarizingContext:
 
         Nothing is lost: the present becomes a checkpoint, whose id is returned. Raises `CheckpointNotFoundError`.
         """
-        self._check(writes=True)
+        self._session.check(writes=True)
         return (await self._checkpoints.restore(id)).id
 
     async def fork(self, id: str, session_id: str) -> str:
@@ -410,22 +389,22 @@ class SummarizingContext:
 
         Raises `CheckpointNotFoundError`, and `SessionExistsError` where the id is taken.
         """
-        self._check(writes=True)
+        self._session.check(writes=True)
         return await self._checkpoints.fork(id, session_id)
 
     async def list_checkpoints(self) -> list[Checkpoint]:
         """The checkpoints of this session, oldest first."""
-        self._check()
+        self._session.check()
         return await self._checkpoints.listed()
 
     async def delete_checkpoint(self, id: str) -> None:
         """Forget a checkpoint. What only it needed leaves the file with the store's next `purge`."""
-        self._check(writes=True)
+        self._session.check(writes=True)
         await self._checkpoints.delete(id)
 
     def should_checkpoint(self) -> bool:
         """Whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made yet."""
-        self._check()
+        self._session.check()
         return self._checkpoints.is_due
 
     @property
@@ -439,7 +418,7 @@ class SummarizingContext:
         """Messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
         meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or, with
         `all`, all of the store. A query is plain words; nothing in it is an operator."""
-        self._check()
+        self._session.check()
         return await self._search.find(query, scope, limit)
 
     async def expand(
@@ -450,55 +429,54 @@ class SummarizingContext:
         A node is named as in the header, `12-47`; so are ranges, `12..47`; a pair (12, 48) leaves out its end. Of at
         most `max_tokens`, fenced as data; `next_cursor` reads on. Raises `NodeNotFoundError` and `SettingsError`.
         """
-        self._check()
+        self._session.check()
         return self._expander.page(node_or_range, detail, max_tokens, cursor)
 
     async def recall(self, query: str, max_tokens: int = 2_000) -> Page:
         """What the log holds about a query, in plain words, and the view does not show: excerpts of the best messages,
         and exact values that are likely needed, cited by message. Raises `SettingsError`."""
-        self._check()
+        self._session.check()
         return await self._recaller.page(query, max_tokens)
 
     async def call_recall_tool(self, arguments: object) -> str:
         """The answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments are an
         object, or JSON; what is wrong with them is told in the answer."""
-        self._check()
+        self._session.check()
         return await self._recall_tool.call(arguments)
 
     async def call_memory_tool(self, name: str, arguments: object) -> str:
         """The answer to a model's call of one of the tools whose schemas `memory_tool_schemas()` gives, as for
         `call_recall_tool`. Raises `SettingsError` for another tool."""
-        self._check()
+        self._session.check()
         return await self._memory_tools.call(name, arguments)
 
     async def handle_command(self, text: str) -> CommandResult:
         """Run what somebody typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What
         is wrong with a command is told in its result."""
-        self._check()
+        self._session.check()
         return await run_command(self, text)
 
     def explain(self, *, drops: bool = True) -> list[HeaderNode]:
         """Which past each block of the present header stands for, oldest first; and, unless `drops` is false, which
         exact values of it the block does not hold."""
-        self._check()
-        nodes = [] if self._session.views.latest is None else self._session.views.latest.state.nodes
-        return [node._replace(drops=self._expander.drops(node)) for node in nodes] if drops else list(nodes)
+        latest = self._open_session.views.latest
+        nodes = [] if latest is None else latest.state.nodes
+        return [node._replace(drops=self._expander.drops(node)) if drops else node for node in nodes]
 
     def dropped_values(self, node: HeaderNode) -> tuple[str, ...]:
         """Which exact values of its past a block of any header, also of an earlier one, does not hold."""
-        self._check()
+        self._session.check()
         return self._expander.drops(node)
 
     def summaries(self) -> list[HeaderNode]:
         """Each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
-        self._check()
-        return self._session.summaries.leaves()
+        return self._open_session.summaries.leaves()
 
     def unseen_tokens(self) -> int:
         """Tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
-        self._check()
-        latest = self._session.views.latest
-        return 0 if latest is None else self._session.summaries.unseen_tokens(latest.state.leaves)
+        session = self._open_session
+        latest = session.views.latest
+        return 0 if latest is None else session.summaries.unseen_tokens(latest.state.leaves)
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session
@@ -515,16 +493,24 @@ class SummarizingContext:
         return report
 
     async def _checkpoint_if_due(self) -> None:
-        if self._makes_checkpoints and self._checkpoints.is_due:
+        if self._checkpoints.is_due:
             await self._checkpoints.save_if_due()
 
     async def _leave(self) -> None:
-        """Learn what the session teaches, where the settings ask for it. Never fails; takes a second longer than
-        `_LEARN_WITHIN` at most."""
+        """Learn what the session teaches, where the settings ask for it. Never fails; takes two seconds at most."""
         if (learner := self._session.learner) is not None:
-            with anyio.move_on_after(_LEARN_WITHIN + _LEAVE_WITHIN):
+            with anyio.move_on_after(_LEARN_WITHIN + 1):
                 await learner.leave(_LEARN_WITHIN)
             await learner.close()
 
-    def _check(self, *, writes: bool = False) -> None:
-        self._session.check(writes=writes)
+    @property
+    def _open_session(self) -> Session:
+        """The session. Raises where it may not be used, here and now."""
+        self._session.check()
+        return self._session
+
+    @property
+    def _writable(self) -> Session:
+        """The session, to be changed. Raises where it may not."""
+        self._session.check(writes=True)
+        return self._session

@@ -21,7 +21,7 @@ from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.reading import message_text_parts, read_message
 from summarizing_context.messages.shapes import blocks_of, shape_of
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
-from summarizing_context.sessions.activations import undo_outlook
+from summarizing_context.sessions.activations import undo_stored
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import SessionStore
@@ -189,7 +189,7 @@ class Reader:
     async def undo_outlook(self, session_id: str) -> Json:
         """Return what an undo of the last activation would come to. Raises `UndoError`."""
         async with self._reading() as store:
-            return (await undo_outlook(store, session_id))._asdict()
+            return (await undo_stored(store, session_id, only_looks=True))._asdict()
 
     async def search(self, session_id: str, query: str) -> Json:
         """Return messages and summaries of the session that hold the words, the best first."""

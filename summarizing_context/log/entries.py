@@ -7,15 +7,16 @@ Timestamps, metadata, usage and provider-minted ids do not; calls and results ar
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from typing import NamedTuple
 
 import msgspec
 
+from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
@@ -263,82 +264,50 @@ _encode_rules, _rules = msgspec.json.encode, msgspec.json.Decoder(tuple[Rule, ..
 _verdicts = msgspec.json.Decoder(Verdict)
 
 
-class RuleReader:
-    """Reads the rules of log entries, each message once, and knows a model's verdicts. A message is named by its
-    bytes."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[Rule, ...]] = {}  # of most messages there are none: these are not kept here
-        self._verdicts: dict[bytes, Verdict] = {}
-        self._has_no_verdict = False  # as of a session that was imported: no model is asked about what it holds
-        self._with_rows: set[bytes] = set()
-
-    def learn(self, stored: Iterable[StoredRules]) -> None:
-        """Take what a store has kept, until `settle`."""
-        version = cues_version()
-        for row in stored:
-            self._with_rows.add(row.digest)
-            try:
-                if row.version == version:
-                    self._known[row.digest] = _rules.decode(row.rules) if row.rules else ()
-                elif row.version == VERDICTS:
-                    self._verdicts[row.digest] = _verdicts.decode(row.rules)
-            except msgspec.MsgspecError:  # it is read again
-                continue
-        self._has_no_verdict = not any(verdict.given for verdict in self._verdicts.values())
-
-    def of(self, entry: Entry) -> tuple[Rule, ...]:
-        """The rules that cues tell in a message; none where no human wrote in it."""
-        return self._read(entry) if entry.facts.human else ()
-
-    def stored(self, entry: Entry) -> tuple[StoredRules, ...]:
-        """What the store keeps of the rules of a message; nothing where no human wrote in it."""
-        if not entry.facts.human:
-            return ()
-        rules, digest = self._read(entry), _digest(entry)
-        cues = StoredRules(digest, cues_version(), _encode_rules(rules) if rules else b"")
-        verdict = self._verdicts.get(digest)
-        return (cues,) if verdict is None else (cues, StoredRules(digest, VERDICTS, _encode_rules(verdict)))
-
-    def unread(self, entry: Entry) -> tuple[StoredRules, ...]:
-        """What the store is to keep of a message that it held, because it lacks it."""
-        if not entry.facts.human or self.recognize(entry):
-            return ()
-        digest = _digest(entry)
-        if self._has_no_verdict and digest not in self._with_rows:
-            self._verdicts[digest] = PASSED
-        return self.stored(entry)
-
-    def recognize(self, entry: Entry) -> bool:
-        """Take what is known of a message that a human wrote in; whether that was all that cues tell."""
-        if entry.rules is None:
-            entry.rules = self._known.get(_digest(entry))
-        return entry.rules is not None
-
-    def verdict(self, entry: Entry) -> Verdict | None:
-        """What a model has said of the rules in a message."""
-        return self._verdicts.get(_digest(entry)) if self._verdicts else None
-
-    def judge(self, entry: Entry, verdict: Verdict) -> None:
-        """A model has said what the rules of a message are, or is not asked about it again."""
-        self._verdicts[_digest(entry)] = verdict
-
-    def settle(self) -> None:
-        """The entries of the log have what was learnt: what is left of it need not be kept."""
-        self._known = {digest: rules for digest, rules in self._known.items() if rules}
-        self._with_rows, self._has_no_verdict = set(), False
-
-    def _read(self, entry: Entry) -> tuple[Rule, ...]:
-        if self.recognize(entry):
-            return entry.rules or ()
-        entry.rules = rules = cue_rules(entry.read(0).reading.typed)
-        if rules:
-            self._known[_digest(entry)] = rules
-        return rules
+def cued_rules(entry: Entry) -> tuple[Rule, ...]:
+    """The rules that cues tell in a message, read once; none where no human wrote in it."""
+    if entry.rules is None:
+        entry.rules = cue_rules(entry.read(0).reading.typed) if entry.facts.human else ()
+    return entry.rules
 
 
-def _digest(entry: Entry) -> bytes:
+def message_name(entry: Entry) -> bytes:
+    """The name under which rules of a message are kept: that of its bytes."""
     return hashlib.sha256(entry.data).digest()
+
+
+def stored_rules(entry: Entry, verdicts: Mapping[bytes, Verdict]) -> tuple[StoredRules, ...]:
+    """What the store keeps of the rules of a message; nothing where no human wrote in it."""
+    if not entry.facts.human:
+        return ()
+    rules, name = cued_rules(entry), message_name(entry)
+    cues = StoredRules(name, cues_version(), _encode_rules(rules) if rules else b"")
+    verdict = verdicts.get(name)
+    return (cues,) if verdict is None else (cues, StoredRules(name, VERDICTS, _encode_rules(verdict)))
+
+
+def load_rules(
+    entries: Sequence[Entry], stored: Iterable[StoredRules], verdicts: dict[bytes, Verdict]
+) -> Iterator[tuple[int, tuple[StoredRules, ...]]]:
+    """Give entries the rules that a store has kept, and `verdicts` what a model has said; yield what the store lacks of
+    a message, by its index."""
+    version, known, with_rows = cues_version(), dict[bytes, tuple[Rule, ...]](), set[bytes]()
+    for row in stored:
+        with_rows.add(row.digest)
+        with suppress(msgspec.MsgspecError):  # else it is read again
+            if row.version == version:
+                known[row.digest] = _rules.decode(row.rules) if row.rules else ()
+            elif row.version == VERDICTS:
+                verdicts[row.digest] = _verdicts.decode(row.rules)
+    is_judged = any(verdict.given for verdict in verdicts.values())
+    for at, entry in enumerate(entries):
+        if entry.facts.human and entry.rules is None:
+            name = message_name(entry)
+            entry.rules = known.get(name)
+            if entry.rules is None:
+                if not is_judged and name not in with_rows:  # as of a session that was imported: no model is asked
+                    verdicts[name] = PASSED
+                yield at, stored_rules(entry, verdicts)
 
 
 BREATH = 100  # messages between two turns of the event loop
@@ -351,9 +320,9 @@ class Intake:
         self,
         counter: TokenCounter,
         in_thread: Callable[[Callable[[], Entry]], Awaitable[Entry]],
-        reader: RuleReader,
+        verdicts: Mapping[bytes, Verdict],
     ) -> None:
-        self._counter, self._in_thread, self._reader = counter, in_thread, reader
+        self._counter, self._in_thread, self._verdicts = counter, in_thread, verdicts
 
     async def one(self, message: object) -> Entry:
         """The entry of a message. Raises `MessageError`."""
@@ -363,14 +332,12 @@ class Intake:
         """The entries of a whole log; those of `known` that stand at the same place are taken as they are."""
         entries: list[Entry] = []
         durable = 0
-        for message, data in parse_messages(messages):
+        async for message, data in in_turns(parse_messages(messages), BREATH):
             same = known[durable] if durable < len(known) else None
             entry = same if same is not None and same.data == data else await self._entry(message, data)
             entry.fresh = None  # of a whole log few messages are shown
             entries.append(entry)
             durable += not entry.facts.ephemeral
-            if len(entries) % BREATH == 0:
-                await asyncio.sleep(0)
         return entries
 
     def stored(self, entry: Entry) -> StoredEntry:
@@ -380,23 +347,18 @@ class Intake:
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
         sums = (zlib.crc32(data).to_bytes(4, "big") for data in (entry.data, facts))
-        return StoredEntry(entry.data, b"".join((_SEAL, *sums, facts)), self._reader.stored(entry))
+        return StoredEntry(entry.data, b"".join((_SEAL, *sums, facts)), stored_rules(entry, self._verdicts))
 
     async def all_stored(self, entries: Sequence[Entry]) -> list[StoredEntry]:
         """Like `stored` of each, but let the event loop turn meanwhile."""
-        found: list[StoredEntry] = []
-        for at in range(0, len(entries), BREATH):
-            found += map(self.stored, entries[at : at + BREATH])
-            await asyncio.sleep(0)
-        return found
+        return [self.stored(entry) async for entry in in_turns(entries, BREATH)]
 
     async def _entry(self, message: Message, data: bytes) -> Entry:
         """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""
 
         def made() -> Entry:
             entry = make_entry(message, self._counter.count, self._counter.name, data)
-            if entry.facts.human:
-                self._reader.of(entry)  # here, for a long message is read in a thread
+            cued_rules(entry)  # here, for a long message is read in a thread
             return entry
 
         return await self._in_thread(made) if len(data) > LONG_TEXT else made()

@@ -9,12 +9,12 @@ the transcript has (`find_new`), and where the rows that it leaves out belong in
 
 from __future__ import annotations
 
-import asyncio
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
+from summarizing_context.concurrency import in_turns
 from summarizing_context.log.entries import BREATH, Facts, Role, content_digest
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.validation import parse_messages
@@ -50,11 +50,9 @@ class Comparison(NamedTuple):
 async def read_rows(messages: object) -> list[HostRow]:
     """The messages of a host's transcript. Raises `MessageError`."""
     found: list[HostRow] = []
-    for message, _ in parse_messages(messages):
+    async for message, _ in in_turns(parse_messages(messages), BREATH):
         reading = read_message(message)
         found.append(HostRow(content_digest(reading), reading.calls, reading.answers, reading.ephemeral))
-        if len(found) % BREATH == 0:
-            await asyncio.sleep(0)
     return found
 
 
@@ -88,30 +86,14 @@ def compare(transcript: Sequence[bytes], log: Iterable[Facts]) -> Comparison:
 def align(transcript: Sequence[bytes], log: Sequence[bytes]) -> list[int | None]:
     """For each message of a transcript, told by content digests, its place in the log; None where it has none.
 
-    Places rise. Contents that both hold once are placed first, as many as stand in the same order; then the others
-    between them, from the end, for what a copy lacks is mostly the beginning.
+    Places rise. The longest common runs are placed first, of equal ones the last: what a copy lacks is mostly the
+    beginning.
     """
-    places: defaultdict[bytes, list[int]] = defaultdict(list)
-    for at, content in enumerate(log):
-        places[content].append(at)
-    times = Counter(transcript)
-    single = [
-        (at, places[content][0])
-        for at, content in enumerate(transcript)
-        if times[content] == 1 and len(places.get(content, ())) == 1
-    ]
-    fixed = dict(_longest_rising(single))
     found: list[int | None] = [None] * len(transcript)
-    floors = [-1]  # the place in the log that each message of the transcript has to stand behind
-    for at in range(len(transcript)):
-        floors.append(fixed.get(at, floors[-1]))
-    ceiling = len(log)
-    for at in reversed(range(len(transcript))):
-        where = places.get(transcript[at], [])
-        before = bisect_left(where, ceiling)
-        place = fixed.get(at, where[before - 1] if before else -1)
-        if place > floors[at]:
-            found[at] = ceiling = place
+    matcher = SequenceMatcher(None, log[::-1], transcript[::-1], autojunk=False)
+    for place, at, size in matcher.get_matching_blocks():
+        for more in range(size):
+            found[len(transcript) - 1 - at - more] = len(log) - 1 - place - more
     return found
 
 
@@ -182,21 +164,3 @@ def merge_rows(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[Merg
         merged += [MergedRows(True, place) for place in staying[at]]
         merged += [MergedRows(False, at)] if at < len(transcript) else []
     return merged
-
-
-def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest part of the pairs, in their order, whose second numbers rise."""
-    ends: list[int] = []  # of the best parts of each length: their last second number
-    last: list[int] = []  # and the pair that it belongs to
-    before: list[int] = []
-    for index, (_, place) in enumerate(pairs):
-        length = bisect_left(ends, place)
-        before.append(last[length - 1] if length else -1)
-        ends[length : length + 1] = [place]
-        last[length : length + 1] = [index]
-    rising: list[tuple[int, int]] = []
-    index = last[-1] if last else -1
-    while index >= 0:
-        rising.append(pairs[index])
-        index = before[index]
-    return rising[::-1]

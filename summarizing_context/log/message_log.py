@@ -21,11 +21,13 @@ from summarizing_context.log.entries import (
     Entry,
     PlacedMessage,
     Role,
-    RuleReader,
     Verdict,
+    cued_rules,
     group_digest,
     message_digest,
+    message_name,
     range_hash,
+    stored_rules,
 )
 from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
@@ -85,7 +87,7 @@ class MessageLog:
         image_tokens: int,
         *,
         keep_system: bool = True,
-        reader: RuleReader | None = None,
+        verdicts: dict[bytes, Verdict] | None = None,
         plans: ToolRules | None = None,
         thinking: bool = False,
         every: int | None = None,
@@ -94,7 +96,7 @@ class MessageLog:
         self._limits = limits
         self._every = every  # messages after which a segment ends at the latest
         self.closings = set(closings)  # entries before which a view has ended a segment that was open
-        self.rule_reader = RuleReader() if reader is None else reader
+        self.verdicts = {} if verdicts is None else verdicts  # what a model said of rules, by `message_name`
         self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
@@ -194,7 +196,7 @@ class MessageLog:
         self.kept_texts.add(index, entry)
         if facts.human:
             self._humans.append(index)
-            self.rules.add(index, self.rule_reader.of(entry), self.rule_reader.verdict(entry))
+            self.rules.add(index, cued_rules(entry), self.verdicts.get(message_name(entry)))
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
         if self._keep_system and facts.role in _LEADING and not facts.hook:
@@ -209,7 +211,7 @@ class MessageLog:
             self.closed_groups_stop = stop
             traits = [(one.facts.traits, one.facts.critical) for one in members]
             # by cues, whatever a model says later: what was decided of a group stays
-            stated = [rule.strength for one in members if one.facts.human for rule in self.rule_reader.of(one)]
+            stated = [rule.strength for one in members if one.facts.human for rule in cued_rules(one)]
             self.importance.add(traits, stated)
             self._cut(start, stop)
         fresh = min(index + 1 - _FRESH, self.newest_group[0])  # entries are kept parsed from there on only
@@ -248,7 +250,7 @@ class MessageLog:
             self._limits,
             self._image_tokens,
             keep_system=self._keep_system,
-            reader=self.rule_reader,
+            verdicts=self.verdicts,
             plans=self.kept_texts.tools,
             thinking=self.thinking,
             every=self._every,
@@ -295,10 +297,10 @@ class MessageLog:
         kept: list[tuple[int, StoredRules]] = []
         for index in [index for index in self.rules.open if self.entries[index].data in verdicts]:
             verdict = verdicts[(entry := self.entries[index]).data]
-            self.rule_reader.judge(entry, verdict)
+            self.verdicts[message_name(entry)] = verdict
             self.rules.judge(index, verdict)
             if verdict.given:
-                kept += ((index, row) for row in self.rule_reader.stored(entry))
+                kept += ((index, row) for row in stored_rules(entry, self.verdicts))
         return kept
 
     def take_pins(self, pinned: PinList) -> None:

@@ -72,8 +72,6 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
     if len(group) == 1 and not group[0].reading.calls and not group[0].reading.answers:
         return [_whole(group[0])]
-    if closed and group and _needs_no_repair(group):
-        return list(map(_whole, group))
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
@@ -136,21 +134,6 @@ def _show_groups(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]
     shown = [piece for at, stop in ranges for piece in show_group(group[at:stop], closed=True)]
     rest = group[ranges[-1][1] if ranges else 0 :]
     return shown + show_group(rest, closed=closed)
-
-
-def _needs_no_repair(group: Sequence[PlacedMessage]) -> bool:
-    """Whether it is one message with calls, and behind it messages that answer each of them once and say no more."""
-    calls, results = group[0].reading, group[1:]
-    answered = [id for read in results for id in read.reading.answers]
-    return (
-        not calls.answers
-        and len(set(answered)) == len(answered) == len(calls.calls)
-        and set(answered) == set(calls.calls)
-        and all(read.reading.answers and not read.reading.calls for read in results)
-        and (
-            bool(calls.held) or all(part.kind in ("result", "extra") for read in results for part in read.reading.parts)
-        )
-    )
 
 
 def _whole(read: PlacedMessage) -> Piece:

@@ -52,7 +52,6 @@ class RuleLog:
         self._rules: list[StandingRule] = []
         self._ends: list[tuple[int, str]] = []  # the message that ends earlier rules of this quote
         self._all: list[StandingRule] | None = None  # as `all` gives them
-        self._facts: list[Fact] | None = None
         self.open = array("q")  # messages on which a model may still be asked
         self.is_judged = False  # whether it has been asked on any
 
@@ -61,7 +60,7 @@ class RuleLog:
         self.open.append(index)
         if found := [StandingRule(index, rule.quote, rule.strength) for rule in rules]:
             self._rules += found
-            self._changed()
+            self._all = None
         if verdict is not None:
             self.judge(index, verdict)
 
@@ -74,14 +73,14 @@ class RuleLog:
             rules = (StandingRule(index, rule.quote, rule.strength, None, "model") for rule in verdict.rules)
             self._rules[low:high] = rules
             self._ends += ((index, quote) for quote in verdict.ends)
-            self._changed()
+            self._all = None
 
     def forget(self, stop: int) -> None:
         """The log ends at `stop` now: what was said after it has never been said."""
         del self.open[bisect_left(self.open, stop) :]
         del self._rules[bisect_left(self._rules, stop, key=_message) :]
         self._ends = [end for end in self._ends if end[0] < stop]
-        self._changed()
+        self._all = None
 
     def all(self) -> list[StandingRule]:
         """Every rule in the order of the log, with the message that ends it. To be read only."""
@@ -99,16 +98,11 @@ class RuleLog:
         return _holding(_settled(rules, [end for end in self._ends if end[0] < cut]), cut)
 
     def facts(self) -> list[Fact]:
-        """All of them as a ledger lists them. To be read only."""
-        if self._facts is None:
-            self._facts = [
-                Fact("constraint", rule.quote, SAID, rule.message, rule.message + 1, rule.ended_by is not None)
-                for rule in self.all()
-            ]
-        return self._facts
-
-    def _changed(self) -> None:
-        self._all = self._facts = None
+        """All of them as a ledger lists them."""
+        return [
+            Fact("constraint", rule.quote, SAID, rule.message, rule.message + 1, rule.ended_by is not None)
+            for rule in self.all()
+        ]
 
 
 def _settled(rules: Sequence[StandingRule], ended: Iterable[tuple[int, str]]) -> list[StandingRule]:

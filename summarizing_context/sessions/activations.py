@@ -52,12 +52,6 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
     return found
 
 
-_FIGURES = (  # of a record, what the store does not note itself
-    *("time", "reason", "tokens_before", "tokens_after", "covered_from", "covered_to", "messages", "blocks"),
-    *("stand_ins", "prefix_kept", "undoes", "budget"),
-)
-
-
 def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> ActivationRecord:
     """The newest activation that is not undone yet. Raises `UndoError`."""
     open_ones = [record for record in records if not record.is_undone and record.undoes is None]
@@ -84,11 +78,10 @@ class ActivationHistory:
         """Bring back what the store has kept; what another version wrote in another way is passed over."""
         for row in rows:
             try:
-                kept = msgspec.json.decode(row.figures, type=dict[str, Any])
-                figures = {name: kept[name] for name in _FIGURES if name in kept}
+                figures = msgspec.json.decode(row.figures, type=dict[str, Any])
                 figures |= {"number": row.number, "provider": row.provider_key, "log_version": row.log_version}
                 figures["is_undone"] = bool(row.is_undone)
-                figures["can_undo"] = bool(row.has_before) and kept.get("undoes") is None
+                figures["can_undo"] = bool(row.has_before) and figures.get("undoes") is None
                 record = ActivationRecord(**figures)
                 self.records.append(msgspec.convert(list(record), ActivationRecord))
             except (msgspec.MsgspecError, TypeError) as error:
@@ -130,30 +123,18 @@ class ActivationHistory:
 
 def stored_form(record: ActivationRecord, before: bytes) -> NewActivation:
     """A record as the store keeps it, with the state before it where the header or the cut has changed."""
-    figures = {name: getattr(record, name) for name in _FIGURES}
+    known = ("number", "provider", "log_version", "is_undone", "can_undo")  # the store notes these itself
+    figures = {name: value for name, value in record._asdict().items() if name not in known}
     kept = record.can_undo or record.undoes is not None
     return NewActivation(record.number, msgspec.json.encode(figures).decode(), before if kept else None, record.undoes)
 
 
-async def undo_stored(store: SessionStore, session_id: str, budget: int | None = None) -> ActivationRecord:
-    """Undo the last activation of a session that nobody has open: the next one who opens it goes on from the view of
-    before. `budget` is that of its last request if not given. Raises `SessionInUseError` and `UndoError`."""
-    await store.claim(session_id)
-    present, back, record = await _planned_undo(store, session_id, budget)
-    made = stored_form(record, encode_state(present))
-    await store.save_activation(session_id, record.provider, encode_state(back), made)
-    return record
-
-
-async def undo_outlook(store: SessionStore, session_id: str) -> ActivationRecord:
-    """The record that an undo would make now. Nothing is written. Raises `UndoError`."""
-    return (await _planned_undo(store, session_id, None))[2]
-
-
-async def _planned_undo(
-    store: SessionStore, session_id: str, budget: int | None
-) -> tuple[ActivationState, ActivationState, ActivationRecord]:
-    """The states that an undo leads from and to, and its record."""
+async def undo_stored(store: SessionStore, session_id: str, *, only_looks: bool = False) -> ActivationRecord:
+    """Undo the last activation of a session that is open nowhere: whoever opens it goes on from the view of before.
+    Return its record; where it `only_looks`, the record that an undo would make now. Raises `SessionInUseError` and
+    `UndoError`."""
+    if not only_looks:
+        await store.claim(session_id)
     stored = await store.load(session_id)
     if stored is None:
         raise StoreError(f"{store.name} holds no session {session_id!r} any longer")
@@ -175,7 +156,7 @@ async def _planned_undo(
     noted = next(one.budget for one in reversed(history.records) if one.provider == undone.provider)
     system = max(0, noted - state.room)  # tokens of the system rows, which no state holds
     last = next((info.budget for info in await store.sessions() if info.session_id == session_id), None)
-    asked = budget or last or system + state.room
+    asked = last or system + state.room
     before, after = (system + _least_tokens(one, entries, asked - system) for one in (state, back))
     if after > asked:
         raise UndoError(
@@ -199,7 +180,10 @@ async def _planned_undo(
         log_version=stored.log_version,
         undoes=undone.number,
     )
-    return state, back, record
+    if not only_looks:
+        made = stored_form(record, encode_state(state))
+        await store.save_activation(session_id, record.provider, encode_state(back), made)
+    return record
 
 
 def _least_tokens(state: ActivationState, entries: Sequence[Entry], tokens: int) -> int:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
 
+from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
-from summarizing_context.log.entries import Entry
+from summarizing_context.log.entries import Entry, stored_rules
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import PinList, encode_pins
 from summarizing_context.sessions.activations import closings_of
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, Store, StoredCheckpoint
+from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, StoredCheckpoint
 
 _LONGEST_NAME = 200
-
-_BREATH = 250  # entries read between two turns of the event loop
 
 logger = logging.getLogger(__name__)
 
@@ -26,10 +24,10 @@ logger = logging.getLogger(__name__)
 class Checkpoints:
     """The checkpoints of one session. All methods belong to its event loop."""
 
-    def __init__(self, session: Session, store: CheckpointStore, every: int | None) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._store = store
-        self._every = every  # messages between two automatic ones
+        self._store = session.store.checkpoints
+        self._every = session.settings.checkpoint_interval_messages  # between two automatic ones
         self._noted = session.place  # when it was last looked whether one is due
 
     async def save(self, name: str | None = None) -> Checkpoint:
@@ -68,10 +66,8 @@ class Checkpoints:
                     break
             await session.worker.recall(everything=True)
             rows = []
-            for at, entry in enumerate(list(session.log.entries)):
-                rows += [(at, row) for row in session.log.rule_reader.stored(entry)]
-                if at % _BREATH == _BREATH - 1:
-                    await asyncio.sleep(0)
+            async for at, entry in in_turns(list(enumerate(session.log.entries))):
+                rows += [(at, row) for row in stored_rules(entry, session.log.verdicts)]
             await session.keep_rules(rows)
         return made
 
@@ -126,9 +122,8 @@ _LONGEST = 2_000  # characters of a pinned text
 class PinEditor:
     """The pins of one session. All methods belong to its event loop."""
 
-    def __init__(self, session: Session, store: Store) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._store = store
 
     async def pin(self, what: int | str) -> str:
         """Pin a message or a text; the id of the pin."""
@@ -142,17 +137,15 @@ class PinEditor:
                 what.encode()
             except UnicodeEncodeError:
                 raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
-            async with self._session.changing:
-                changed, id = log.pinned.with_text(what)
-                await self._keep(changed)
-            return id
-        if isinstance(what, bool) or not isinstance(what, int):
+        elif isinstance(what, bool) or not isinstance(what, int):
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
         async with self._session.changing:
-            if not 0 <= what < len(log):
-                held = f"the log has {len(log)}, from 0 on"
-                raise SettingsError(f"there is no message {briefly(what)} to pin; {held}")
-            changed, id = log.pinned.with_message(what, log.entries[what].facts.content)
+            if isinstance(what, str):
+                changed, id = log.pinned.with_text(what)
+            elif 0 <= what < len(log):
+                changed, id = log.pinned.with_message(what, log.entries[what].facts.content)
+            else:
+                raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
             await self._keep(changed)
         return id
 
@@ -176,4 +169,4 @@ class PinEditor:
             session.views.refresh_pins()
 
         if changed != session.log.pinned:
-            await self._store.save_pins(session.id, encode_pins(changed), session.changing_log(committed))
+            await session.store.save_pins(session.id, encode_pins(changed), session.changing_log(committed))

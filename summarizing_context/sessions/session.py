@@ -6,14 +6,17 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, running_loop
+from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import (
     BudgetError,
     ContextClosedError,
@@ -26,7 +29,7 @@ from summarizing_context.errors import (
     WrongEventLoopError,
     briefly,
 )
-from summarizing_context.log.entries import Entry, Intake, decode_entry, make_entry
+from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, make_entry
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
@@ -40,7 +43,7 @@ from summarizing_context.sessions.activations import (
     stored_form,
     usable_state,
 )
-from summarizing_context.sessions.announcements import Announce, Announced, Announcements, Notify
+from summarizing_context.sessions.announcements import Announce, Notify
 from summarizing_context.sessions.statistics import BudgetReport, Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
@@ -61,14 +64,9 @@ from summarizing_context.views.view import ActivationState, Change, Replaced, Vi
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
-_BREATH = 250  # entries read between two turns of the event loop
-
-_MOST_AT_ONCE = 1_000  # entries that another log brings and that are worked out in one go
-
-_AT_ONCE = -1.0  # tokens, of which every log has more
-
 logger = logging.getLogger(__name__)
 _Decide = Callable[[], Change | None]
+_acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
 
 
 class MemoryLearner(Protocol):
@@ -99,60 +97,44 @@ class MemoryLearner(Protocol):
         """End what is under way."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Session:
     """A log and what is shown of it. All methods belong to the event loop in which it was opened."""
 
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        log: MessageLog,
-        summaries: SummaryCache,
-        ledger: SessionLedger,
-        views: Viewer,
-        worker: Worker,
-        learner: MemoryLearner | None,
-        store: SessionStore,
-        intake: Intake,
-        counter: TokenCounter,
-        in_thread: Callable[[Callable[[], object]], Awaitable[object]],
-        foreground: Foreground,
-        clock: Clock,
-        notify: Notify,
-        announce: Announce | None,
-        read_only: bool,
-        warns_of_room: bool = True,
-    ) -> None:
-        self.settings = settings
-        self.id = settings.session_id
-        self.log = log
-        self.summaries = summaries
-        self.ledger = ledger
-        self.views = views
-        views.only_looks = read_only
-        self.worker = worker
-        self.learner = learner  # where memories are learnt
-        self.store = store
-        self.intake = intake
-        self.counter = counter
-        self.foreground = foreground
-        self.clock = clock
-        self.read_only = read_only
-        self._in_thread = in_thread  # runs what takes long
-        self.notify = notify  # an observer
-        self._announcements = Announcements(announce)
+    settings: Settings
+    log: MessageLog
+    summaries: SummaryCache
+    ledger: SessionLedger
+    views: Viewer
+    worker: Worker
+    learner: MemoryLearner | None  # where memories are learnt
+    store: SessionStore
+    intake: Intake
+    counter: TokenCounter
+    in_thread: Callable[[Callable[[], object]], Awaitable[object]]  # runs what takes long
+    foreground: Foreground
+    clock: Clock
+    notify: Notify  # an observer
+    announce: Announce | None  # returns when the hooks have acted; None where there are none
+    read_only: bool
+    warns_of_room: bool = True  # once, that a budget leaves too little of it
+
+    def __post_init__(self) -> None:
+        self.id = self.settings.session_id
+        self.views.only_looks = self.read_only
         self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
         self.closed = False
         self.loop = running_loop()
-        self.key, self.budget = "", int(settings.max_tokens)  # of the last request
-        self.requested_at = clock.now()  # when the last view was asked for
+        self.key, self.budget = "", int(self.settings.max_tokens)  # of the last request
+        self.requested_at = self.clock.now()  # when the last view was asked for
         self.activations: Counter[str] = Counter()
         self.history = ActivationHistory()
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
-        self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._waking: asyncio.Handle | None = None  # the call of `wake` that is due
+        self._announcing = anyio.Lock()  # one request at a time
+        self._announced: object | None = None  # what hooks act on now
 
     async def load(self) -> None:
         """Bring back the log, the summaries and the activation states of the session."""
@@ -163,15 +145,13 @@ class Session:
             raise StoreError(
                 f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions` lists them"
             )
-        self.log.rule_reader.learn(stored.rules)
         self.log.closings = closings_of(data for _, data in stored.activations)
-        unread: list[tuple[int, StoredRules]] = []
-        for at, entry in enumerate(await self.decoded(stored.entries)):
-            unread += ((at, rules) for rules in self.log.rule_reader.unread(entry))
+        entries, unread = await self.decoded(stored.entries), list[tuple[int, StoredRules]]()
+        for at, rules in load_rules(entries, stored.rules, self.log.verdicts):
+            unread += ((at, row) for row in rules)
+            await asyncio.sleep(0)
+        async for entry in in_turns(entries):
             self.log.extend(entry)
-            if at % _BREATH == _BREATH - 1:
-                await asyncio.sleep(0)
-        self.log.rule_reader.settle()
         await self.keep_rules(unread)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
@@ -196,33 +176,44 @@ class Session:
 
     async def messages(self) -> list[Message]:
         """Every message of the log as it stands now, in order, as fresh copies; the event loop turns meanwhile."""
-        found = []
-        for at, entry in enumerate(self.log.in_order(), 1):
-            found.append(entry.message())
-            if at % _BREATH == 0:
-                await asyncio.sleep(0)
-        return found
+        return [entry.message() async for entry in in_turns(self.log.in_order())]
 
     async def decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
         """Entries as the log holds them; the event loop turns meanwhile."""
         entries: list[Entry] = []
-        for at, entry in enumerate(stored, 1):
+        async for entry in in_turns(stored):
             try:
                 entries.append(decode_entry(entry.message, entry.facts, self.counter.count, self.counter.name))
             except StoreCorruptError as error:
-                raise DamagedMessageError(self.id, at - 1, self.store.name) from error
-            if at % _BREATH == 0:
-                await asyncio.sleep(0)
+                raise DamagedMessageError(self.id, len(entries), self.store.name) from error
         return entries
 
     async def keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
         """Keep what was read of messages, so that it need not be read again."""
-        if not rows or self.read_only:
+        if rows:
+            warning = "standing rules could not be kept; they are read again when it is opened"
+            await self._keep(partial(self.store.save_rules, self.id, rows), warning)
+
+    async def save_budget(self, budget: int) -> None:
+        """Keep the budget of a request with the session, for those who look at the session later."""
+        warning = "the budget of a session could not be kept with it"
+        await self._keep(partial(self.store.save_budget, self.id, budget), warning)
+
+    async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
+        """Keep a state. A view is due in any case: where the store fails, it is shown from memory."""
+        warning = "an activation could not be kept; after a restart it is made again"
+        await self._keep(partial(self.store.save_activation, self.id, key, state, made), warning)
+
+    async def _keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
+        if self.read_only:
             return
         try:
-            await self.store.save_rules(self.id, rows)
+            with self.foreground.call():
+                await save()
         except StoreError as error:
-            logger.warning("standing rules could not be kept; they are read again when it is opened", exc_info=error)
+            if self.last_error != str(error):  # as with a session that was lost: once is enough
+                logger.warning("%s: %s", warning, error)
+            self.last_error = str(error)
 
     @property
     def is_idle(self) -> bool:
@@ -274,13 +265,11 @@ class Session:
     async def filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog | None:
         """Return a log of these entries beside the present one, worked out while the event loop turns; None where few
         of them are new: those are worked out when they are committed."""
-        if len(log) - self.log.common_prefix(log) <= max(_MOST_AT_ONCE, len(log) // 8):
+        if len(log) - self.log.common_prefix(log) <= max(1_000, len(log) // 8):
             return None
         filled = self.log.beside(self.log.closings_within(log) if closings is None else closings)
-        for at, entry in enumerate(log, 1):
+        async for entry in in_turns(log):
             filled.extend(entry)
-            if at % _BREATH == 0:
-                await asyncio.sleep(0)
         return filled
 
     async def _store_replacement(
@@ -296,16 +285,15 @@ class Session:
                 continue
             if keep == len(self.log):
                 return await store.replace(self.id, keep, rest, committed)
-            place, provider_views = self.place, self.provider_views()
-            if (
-                await store.checkpoints.replace(self.id, place, provider_views, keep, rest, committed=committed)
-                is not None
-            ):
+            made = await store.checkpoints.replace(
+                self.id, self.place, self.provider_views(), keep, rest, committed=committed
+            )
+            if made is not None:
                 return None  # else a cancelled replacement of the log was still on its way
 
     def changing_log(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return what a store calls once it has committed: it waits until no thread reads the session."""
-        return lambda: self.foreground.change(work)
+        return partial(self.foreground.change, work)
 
     @property
     def place(self) -> Place:
@@ -327,7 +315,6 @@ class Session:
         self.replaced_by = len(self.log)
         self.ledger.keep(self.log.kept)
         self.summaries.reset()
-        self.worker.reset()
         if self.learner is not None:
             self.learner.forget()
         self.views.replaced(old, covered_histories)
@@ -358,7 +345,7 @@ class Session:
     def _start_tokens(self) -> float:
         """Tokens of the log beyond which its summaries are made."""
         if self.views.covers:
-            return _AT_ONCE
+            return -1.0  # every log has more
         return self.settings.start_at * self.views.high_water(int(self.settings.max_tokens))
 
     def would_compact(self, memories: Sequence[str]) -> bool:
@@ -378,8 +365,8 @@ class Session:
             await self._save_state(shown.key, shown.encode(shown.state))  # a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
         fixed = self.views.system_rows.tokens
-        if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
-            self._warns_of_room = False
+        if self.warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
+            self.warns_of_room = False
             logger.warning(
                 "a budget of %s tokens leaves %s, for system rows and tools take %s: views show little of the session; "
                 "give at least %s, or fewer tools",
@@ -408,8 +395,10 @@ class Session:
         decide = partial(change_of, key, budget, reason)
         takes_long = partial(self.views.takes_long, key, budget)
         until, began = anyio.current_time() + self.settings.max_wait, self.clock.now()
-        announced: Announced | None = None  # by a request that activates
-        try:
+        acting = _acted_on.get()
+        is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it
+        is_next = False  # it is the turn of this request to announce
+        async with AsyncExitStack() as announcing:
             while True:
                 try:
                     self.changing.acquire_nowait()  # a plain view does not yield to other tasks
@@ -420,25 +409,38 @@ class Session:
                     change = await self._decided(decide, takes_long())
                     if change is None:
                         return None
-                    announced = announced or Announced(self._announcements)
                     waits = self._await_summaries(change, until)
-                    if not waits and announced.may_activate():
+                    if not waits and is_announced:
                         return await finish_despite_cancellation(self._make(change, decide, began))
                 finally:
                     self.changing.release()
                 if waits:
                     await self.worker.wait_idle(until - anyio.current_time())
-                else:
-                    await announced.before(self._event_before(change))
+                    continue
+                if not is_next:
+                    is_behind, is_next = self._announcing.locked(), True
+                    await announcing.enter_async_context(self._announcing)
+                    if is_behind:  # another request has announced and activated: decide again
+                        continue
+                await self._announce(change)
+                is_announced = True
+
+    async def _announce(self, change: Change) -> None:
+        """Have the hooks act before an activation. What they ask for meanwhile is announced by that, too."""
+        assert self.announce is not None
+        self._announced = object()
+        token = _acted_on.set(self._announced)
+        try:
+            await self.announce({"messages": len(self.log), "tokens": change.report.tokens_before})
         finally:
-            if announced is not None:
-                announced.end()
+            self._announced = None
+            _acted_on.reset(token)
 
     async def _make(self, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         while change is not None:
-            if self._announcements.announce is None:
-                self.notify("pre_compact", self._event_before(change))
+            if self.announce is None:
+                self.notify("pre_compact", {"messages": len(self.log), "tokens": change.report.tokens_before})
             made = self.history.next(change, self.log, self.views)
             form = stored_form(made, change.provider_view.encode(change.before))
             await self._save_state(change.provider_view.key, change.provider_view.encode(change.state), form)
@@ -474,18 +476,6 @@ class Session:
             return self.views.tokens(self.key, self.budget, as_shown=self.foreground.is_frozen)[0]
         except BudgetError as error:  # the system rows alone leave no room
             return error.required_tokens
-
-    async def save_budget(self, budget: int) -> None:
-        """Keep the budget of a request with the session, for those who look at the session later."""
-        if self.read_only:
-            return
-        try:
-            with self.foreground.call():
-                await self.store.save_budget(self.id, budget)
-        except StoreError as error:
-            if self.last_error != str(error):
-                logger.warning("the budget of a session could not be kept with it: %s", error)
-            self.last_error = str(error)
 
     async def undo(self) -> ActivationReport:
         """Take back the last activation. Raises `UndoError`, and `StoreError`, and then nothing is changed."""
@@ -543,7 +533,7 @@ class Session:
             with self.foreground.call():
                 return decide()
         with self.foreground.frozen():
-            return cast(Change | None, await self._in_thread(decide))
+            return cast(Change | None, await self.in_thread(decide))
 
     def statistics(self, calls: CallStatistics, cost: float | None, search_error: str | None) -> Statistics:
         """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""
@@ -591,9 +581,6 @@ class Session:
             last_error_at=self.worker.last_error_at,
         )
 
-    def _event_before(self, change: Change) -> dict[str, Any]:
-        return {"messages": len(self.log), "tokens": change.report.tokens_before}
-
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self.log.extend(entry)
@@ -611,15 +598,3 @@ class Session:
         self.views.request(change.state.stop, change.state.nodes, change.state.focus)
         self.wake()
         return not self.worker.is_idle
-
-    async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
-        """Keep a state. A view is due in any case: where the store fails, it is shown from memory and told."""
-        if self.read_only:
-            return
-        try:
-            with self.foreground.call():
-                await self.store.save_activation(self.id, key, state, made)
-        except StoreError as error:
-            if self.last_error != str(error):  # as with a session that was lost: once is enough
-                logger.warning("an activation could not be kept; after a restart it is made again: %s", error)
-            self.last_error = str(error)

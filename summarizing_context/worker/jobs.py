@@ -94,9 +94,7 @@ class Jobs:
         self._summaries = summaries
         self._recipe = recipe
         self._yield_now = yield_now
-        self._sources = Sources(
-            recipe.redact, thinking=log.thinking, yield_now=yield_now
-        )  # what is redacted before it is cut
+        self._sources = Sources(recipe.redact, thinking=log.thinking, yield_now=yield_now)  # redacts before it is cut
 
     def prepare(self, want: Want) -> Callable[[], SummaryJob]:
         """Make a job in two steps: take now what it is made from; the returned function does the work.
@@ -104,53 +102,49 @@ class Jobs:
         The work takes from milliseconds to seconds for a large message. It may run in any thread, and the log may
         change meanwhile.
         """
-        log, summaries, redact = self._log, self._summaries, self._recipe.redact
-
-        # a note about a topic: a segment with instructions of its own
-        if want.node == NOTE:
+        log, summaries, node = self._log, self._summaries, want.node
+        prompted: Literal["segment", "rollup", "focus"]
+        if node == NOTE:  # a note about a topic: a segment with instructions of its own
             focus = summaries.notes.focus_of(want.hash)
             if focus is None:
                 raise SummarizerError("the note is not wanted any more")
-            topic, entries = focus.text, range(focus.start, focus.stop)
-            covered = log.entries[focus.start : focus.stop]
+            topic, covered = focus.text, log.entries[focus.start : focus.stop]
+            prompted, entries = "focus", range(focus.start, focus.stop)
 
-            def note() -> SummaryJob:
+            def content() -> str:
+                redact = self._recipe.redact
                 record = render_entries(covered, redact, thinking=log.thinking, yield_now=self._yield_now)
-                content = summaries.notes.for_model(self._redacted(topic), record)
-                return self._job("focus", want, content, entries)
+                return summaries.notes.for_model(self._redacted(topic), record)
 
-            return note
+        else:
+            prompted, entries = "rollup" if node.width > 1 else "segment", summaries.entries(node)
+            source = self._source(node)
 
-        # a merge
-        if want.node.width > 1:
-            children, entries = list(map(self._child, want.node.children)), summaries.entries(want.node)
+            def content() -> str:
+                if node.width > 1:
+                    return self._redacted(source())
+                by_model = self._recipe.maker == "model"
+                return summaries.cut_for_model(want.hash, source()) if by_model else source()
 
-            def rollup() -> SummaryJob:
-                content = self._redacted(render_children([text() for text in children]))
-                return self._job("rollup", want, content, entries)
-
-            return rollup
-
-        # a segment, with what the human wanted then
-        entries, source = summaries.entries(want.node), log.source(want.node.start, self._sources)
-        asked = [log.entries[at] for at in self._asked_before(want.node)]
-
-        def segment() -> SummaryJob:
-            content = source()
-            if self._recipe.maker == "model":
-                content = summaries.cut_for_model(want.hash, content)
-            return replace(self._job("segment", want, content, entries), context=self._context(asked))
-
-        return segment
+        # what the human wanted then
+        asked = [] if node == NOTE else [log.entries[at] for at in self._asked_before(node)]
+        hash = self._range_hash(want)
+        return lambda: replace(
+            self._job(prompted, want, content(), entries), context=self._context(asked), range_hash=hash
+        )
 
     def extract(self, node: Node) -> Callable[[], str]:
         """What reads the text that stands for a node in merges where no summary can be had: made of the same redacted
         text that a model would be given, and the same in every process."""
+        source = self._source(node)
+        return lambda: self._summaries.extract(source(), "rollup" if node.width > 1 else "segment")
+
+    def _source(self, node: Node) -> Callable[[], str]:
+        """What gives the content of a segment, or the children of a merge, in any thread."""
         if node.width == 1:
-            source = self._log.source(node.start, self._sources)
-            return lambda: self._summaries.extract(source(), "segment")
+            return self._log.source(node.start, self._sources)
         children = list(map(self._child, node.children))
-        return lambda: self._summaries.extract(render_children([text() for text in children]), "rollup")
+        return lambda: render_children([text() for text in children])
 
     def _asked_before(self, node: Node) -> list[int]:
         """The entries that stand as context in the request for a segment."""
@@ -228,7 +222,7 @@ class Jobs:
             start=entries.start,
             stop=entries.stop,
             source_tokens=source,
-            range_hash=self._range_hash(want),
+            range_hash=want.hash,
             recipe_hash={"segment": recipe.segment, "rollup": recipe.rollup, "focus": recipe.focus}[prompted],
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from summarizing_context.errors import SettingsError
@@ -43,12 +44,9 @@ def check_focus(focus: object, redact: Redact | None = None) -> str:
 def note_text(focus: str, lines: str, fits: Callable[[str], bool]) -> str:
     """The note as it is shown: its topic, and as many of its newest lines as fit. Empty if none does."""
     kept = [line for line in lines.splitlines() if line.strip()]
-    while kept:
-        text = "\n".join([f'What concerns "{focus}", a topic that was asked for:', *kept])
-        if fits(text):
-            return text
-        kept.pop(0)
-    return ""
+    topic = f'What concerns "{focus}", a topic that was asked for:'
+    texts = ("\n".join([topic, *kept[at:]]) for at in range(len(kept)))
+    return next((text for text in texts if fits(text)), "")
 
 
 READ = 64_000  # estimated tokens of the covered past, the newest, that a note is made from
@@ -67,13 +65,13 @@ class TopicNotes:
         self._excerpt = excerpt
         self._by_model = by_model
         self._cap = cap
-        self._drafts: dict[Focus, tuple[str, str]] = {}
+        self._draft = lru_cache(_MOST_DRAFTS)(self._make_draft)
         self._shown: tuple[Focus, ...] = ()
         self._ready: dict[str, str] = {}  # a model's notes, by hash
 
     def reset(self) -> None:
         """The log was replaced: no note is about it any longer."""
-        self._drafts.clear()
+        self._draft.cache_clear()
         self._shown = ()
 
     def start_of(self, leaves: int, stop: int) -> int:
@@ -119,13 +117,8 @@ class TopicNotes:
         """A model has written a note, or it was found."""
         self._ready.setdefault(hash, text)
 
-    def _draft(self, focus: Focus) -> tuple[str, str]:
+    def _make_draft(self, focus: Focus) -> tuple[str, str]:
         """The record that a note is made from, and the hash that names topic and record; empty where no model is to
         write the note."""
-        if (found := self._drafts.get(focus)) is None:
-            record = self._log.render(focus.start, focus.stop)
-            hash = output_hash(render_topic(focus.text, record)) if self._by_model else ""
-            found = self._drafts[focus] = record, hash
-            while len(self._drafts) > _MOST_DRAFTS:
-                del self._drafts[next(iter(self._drafts))]
-        return found
+        record = self._log.render(focus.start, focus.stop)
+        return record, output_hash(render_topic(focus.text, record)) if self._by_model else ""

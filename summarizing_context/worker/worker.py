@@ -125,10 +125,6 @@ class Worker:
             return 0
         return len(self._wanted()) + self._planner.pending(len(self._log.segments))
 
-    def reset(self) -> None:
-        """The log was replaced."""
-        self._planner.reset()
-
     def wake(self, start_tokens: float | None = None, is_near: bool | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
         `start_tokens`, if given. Where an activation `is_near`, what it may show is made ahead."""
