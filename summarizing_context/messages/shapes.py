@@ -237,28 +237,14 @@ def result_message(shape: str, id: str, name: str, content: Any, *, failed: bool
     return {"role": "tool", "tool_call_id": id, "content": content}
 
 
-def is_untyped(message: Message) -> bool:
-    """Return whether the blocks of a message say no types, as in Bedrock's and Gemini's protocols."""
-    blocks = blocks_of(message)
+def text_block(message: Message, text: str) -> Message:
+    """Return a text as a block of this message: without a type where its blocks say none, as in Bedrock's and Gemini's
+    protocols."""
+    key, blocks = content_key(message), blocks_of(message)
     is_plain = all(isinstance(block, dict) and "type" not in block for block in blocks)
-    return is_plain and any(shape_of(block) is not OPAQUE for block in blocks)
-
-
-def as_typed(message: Message) -> Message:
-    """Return an untyped message with typed texts as `content`."""
-    blocks = [{"type": "text", **block} if shape_of(block) is TEXT else block for block in blocks_of(message)]
-    return {key: value for key, value in message.items() if key != "parts"} | {"content": blocks}
-
-
-def as_untyped(message: Message, key: str) -> Message:
-    """Return what `as_typed` has made as it was: its texts without types, its content in this field."""
-    content = message["content"]
-    blocks = [{"text": content}] if isinstance(content, str) else content
-    plain = [
-        {name: value for name, value in block.items() if name != "type"} if shape_of(block) is TEXT else block
-        for block in blocks
-    ]
-    return {name: value for name, value in message.items() if name != "content"} | {key: plain}
+    if is_plain and (key == "parts" or any(shape_of(block) is not OPAQUE for block in blocks)):
+        return {"text": text}
+    return {"type": "text", "text": text}
 
 
 def state_names(block: object) -> Iterator[str]:
@@ -313,8 +299,7 @@ def without_thinking(message: Message) -> Message:
     kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
     place = content_key(kept)
     if isinstance(content := kept.get(place), list):
-        left_out = {"text": "[thinking left out]"}
-        left_out = left_out if is_untyped(kept) else {"type": "text", **left_out}
+        left_out = text_block(kept, "[thinking left out]")
         kept[place] = [block for block in content if not _is_signed(block)] or [left_out]
     return _with_wire_content(kept, lambda blocks: [block for block in blocks if not _is_signed(block)])
 
