@@ -21,8 +21,7 @@ from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_tr
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
 from summarizing_context.messages.reading import Reading, read_message
-from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_texts
-from summarizing_context.messages.validation import (
+from summarizing_context.messages.shapes import (
     LONG_TEXT,
     Message,
     canonical_json,
@@ -31,6 +30,7 @@ from summarizing_context.messages.validation import (
     parse_message,
     parse_messages,
 )
+from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_texts
 from summarizing_context.stores.base import StoredEntry, StoredRules
 
 _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"

@@ -41,8 +41,7 @@ from summarizing_context.log.segments import (
     Sources,
     render_entries,
 )
-from summarizing_context.messages.shapes import result_message
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.shapes import Message, result_message
 from summarizing_context.settings.ledger_rules import ToolRules
 from summarizing_context.stores.base import StoredRules
 

@@ -18,8 +18,16 @@ from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.segments import GroupCutter, OpenCalls
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import Part, read_message, texts_to_quote
-from summarizing_context.messages.shapes import SHAPES, blocks_of, content_key, is_result, result_message, text_block
-from summarizing_context.messages.validation import Message, encodable
+from summarizing_context.messages.shapes import (
+    SHAPES,
+    Message,
+    blocks_of,
+    content_key,
+    encodable,
+    is_result,
+    result_message,
+    text_block,
+)
 
 Repair = Literal[
     "shrunk",

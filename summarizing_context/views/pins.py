@@ -15,14 +15,15 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import Candidates
 from summarizing_context.log.repairs import Piece, Repair, present
 from summarizing_context.messages.shapes import (
+    Message,
     blocks_of,
+    canonical_json,
     has_signed_thinking,
     loaded_tools,
     shape_of,
     state_names,
     without_thinking,
 )
-from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room
 from summarizing_context.views.shrunk_messages import Price, says_nothing
 from summarizing_context.views.tail import Tail, TailItem, shown_within, told_of

@@ -25,8 +25,10 @@ from summarizing_context.messages.shapes import (
     BESIDE_CONTENT,
     THINKING_FIELDS,
     Block,
+    Message,
     blocks_of,
     call_id,
+    canonical_json,
     content_key,
     is_result,
     kind_of,
@@ -39,7 +41,6 @@ from summarizing_context.messages.shapes import (
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
-from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long

@@ -14,9 +14,15 @@ from typing import Any
 
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import content_texts, message_text_parts
-from summarizing_context.messages.shapes import call_id, is_result, without_wire_content
+from summarizing_context.messages.shapes import (
+    Message,
+    call_id,
+    canonical_json,
+    encodable,
+    is_result,
+    without_wire_content,
+)
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
-from summarizing_context.messages.validation import Message, canonical_json, encodable
 
 _TEXTS = ("input_text", "output_text", "summary_text", "reasoning_text")
 
