@@ -229,7 +229,7 @@ def kept_among(
     inside: set[int] = set()
     misses = 0
     for one in ranked:
-        reads, costs = log.group(log.group_starts[one.group])
+        reads, costs = log.group(one.start)
         if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
             continue
         if any(_says_more(read, bounds) for read in reads):
