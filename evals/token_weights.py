@@ -1,4 +1,4 @@
-"""Fit the weights by which budgets are kept to o200k_base: `python -m evals.token_weights FOLDER`.
+"""Fit the weights of the token estimate to o200k_base: `python -m evals.token_weights FOLDER`.
 
 FOLDER holds transcripts, `*.jsonl.gz`, a message on each line. Every second one is fitted to, by least squares, beside
 made-up texts of random characters and prose of many scripts; the others tell how far the estimate is off.
@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import mean
 
 from summarizing_context.messages.reading import message_text_parts
-from summarizing_context.messages.tokens import SCALE, WEIGHTS, budget_tokens, estimate_text, features, load_offline
+from summarizing_context.messages.tokens import SCALE, WEIGHTS, estimate_text, features, load_offline
 
-FITTED = [name for name in WEIGHTS if name not in ("double blanks", "marks", "foreign")]
+FITTED = [name for name in WEIGHTS if name not in ("marks", "foreign")]
 
 
 def made_up(dice: random.Random) -> Iterator[str]:
@@ -51,7 +51,7 @@ def fitted(rows: list[tuple[list[int], float, float]]) -> dict[str, int]:
 
 
 def main(folder: str) -> None:
-    """Print the weights, and how far cuts and budgets are off in the transcripts that were not fitted to."""
+    """Print the weights, and how far the estimate is off in the transcripts that were not fitted to."""
     exact = load_offline()
     assert exact is not None, "needs tiktoken's ranks"
     rows, errors = [], []
@@ -63,17 +63,16 @@ def main(folder: str) -> None:
         found = [text[:20_000] for message in messages for text in message_text_parts(message) if text][:300]
         counts = [len(exact.encode(text, disallowed_special=())) for text in found]
         if at % 2 and found:
-            errors.append([sum(map(count, found)) / sum(counts) - 1 for count in (estimate_text, budget_tokens)])
+            errors.append(sum(map(estimate_text, found)) / sum(counts) - 1)
         else:
             texts += [(path.name, text) for text in found]
     for name, text in texts:
         tokens = len(exact.encode(text, disallowed_special=()))
-        counted = dict(zip(WEIGHTS, features(text)[2], strict=True))
+        counted = dict(zip(WEIGHTS, features(text)[1], strict=True))
         target = tokens - counted["foreign"] / SCALE
         rows.append(([counted[name] for name in FITTED], target, 1 / (tokens + 20) if name else 5 / tokens))
     print(fitted(rows))
-    for name, off in zip(("cuts", "budgets"), zip(*errors, strict=True), strict=True):
-        print(f"{name}: off by {mean(map(abs, off)):.1%}, bias {mean(off):+.1%}, {min(off):+.1%} to {max(off):+.1%}")
+    print(f"off by {mean(map(abs, errors)):.1%}, bias {mean(errors):+.1%}, {min(errors):+.1%} to {max(errors):+.1%}")
 
 
 if __name__ == "__main__":

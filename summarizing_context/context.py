@@ -20,8 +20,8 @@ from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.redaction import Redact
+from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import usage_total
-from summarizing_context.messages.validation import Message
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.pages import Detail, Expander, Page, Place

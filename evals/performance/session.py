@@ -30,8 +30,8 @@ from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.log.entries import make_entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits
+from summarizing_context.messages.shapes import check_message
 from summarizing_context.messages.tokens import ESTIMATE, estimate_text
-from summarizing_context.messages.validation import check_message
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 
 PHRASE = (

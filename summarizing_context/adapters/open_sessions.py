@@ -18,7 +18,7 @@ from typing import Any
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MessageError, SettingsError, briefly
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.shapes import Message
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer
 

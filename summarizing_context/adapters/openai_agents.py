@@ -12,7 +12,7 @@ from summarizing_context.adapters.open_sessions import Contexts, beside_messages
 from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWriter, rows_of
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.shapes import Message
 from summarizing_context.settings.values import Settings
 
 try:

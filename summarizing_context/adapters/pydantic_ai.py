@@ -20,7 +20,7 @@ from summarizing_context.adapters.open_sessions import (
 )
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError
-from summarizing_context.messages.validation import Message, canonical_json
+from summarizing_context.messages.shapes import Message, canonical_json
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.provider_window import bound_thinking, dropping
 

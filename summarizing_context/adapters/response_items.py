@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.adapters.open_sessions import digest_of, text_of
 from summarizing_context.errors import MessageError, briefly
-from summarizing_context.messages.shapes import LOADED_TOOLS
-from summarizing_context.messages.validation import Message, canonical_json
+from summarizing_context.messages.shapes import LOADED_TOOLS, Message, canonical_json
 
 Item = Mapping[str, Any]
 

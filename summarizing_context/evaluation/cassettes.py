@@ -38,8 +38,8 @@ from summarizing_context.errors import (
 from summarizing_context.evaluation.replay import assumed_summary
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.redaction import Redact, load_redaction, redact_message
+from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.messages.validation import Message
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private

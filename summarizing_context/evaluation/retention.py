@@ -36,8 +36,8 @@ from summarizing_context.evaluation.probes import (
 )
 from summarizing_context.messages.reading import is_reminder, message_text_parts, read_message
 from summarizing_context.messages.search_terms import query_terms
+from summarizing_context.messages.shapes import check_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
-from summarizing_context.messages.validation import check_message
 from summarizing_context.settings.values import Settings
 from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read
 from summarizing_context.transcripts import read_session as read_transcript

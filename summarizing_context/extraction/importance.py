@@ -1,7 +1,7 @@
 """How important a group of messages is: a number from 0 to 1, the same for the same log in any process.
 
-Traits are read from a message alone; of long texts only both ends are looked at. Scores are kept up in memory as groups
-close. The score is 1 - (1 - w1)(1 - w2)..., over the factors that apply:
+Traits are read from a message alone; of long texts only both ends are looked at. The score is
+1 - (1 - w1)(1 - w2)..., over the factors that apply:
 
 | factor | weight | applies where |
 |---|---|---|
@@ -88,62 +88,50 @@ def _ends(text: str) -> str:
 
 
 class Ranked(NamedTuple):
-    """A group by its number, and how important it is."""
+    """A group, by its first entry, and how important it is."""
 
     score: float
-    group: int
+    start: int
 
 
-class ImportanceIndex:
-    """The groups of a growing log by what makes them important."""
+def rank_groups(groups: Iterable[tuple[int, Traits]], stop: int, threshold: float) -> list[Ranked]:
+    """Return the groups before entry `stop` that score at least `threshold`, the most important first, newer ones
+    before older ones that score the same.
 
-    def __init__(self) -> None:
-        self._flags: list[int] = []
-        self._uses: list[int] = []  # by later groups
-        self._names: list[Collection[int]] = []
-        self._by_name: dict[int, list[int]] = {}  # groups that may still be used again
-
-    def add(self, members: Iterable[tuple[Traits, bool]], strengths: Collection[str] = ()) -> None:
-        """Take in the next closed group: the traits of each message and whether it is critical, and the strengths of
-        the rules that it states."""
-        flags = _STRICT if "must" in strengths else _SOFT if "prefer" in strengths else 0
-        names = set[int]()
-        for traits, critical in members:
-            flags |= traits.flags | _CRITICAL * critical
-            names.update(traits.names)
-        self._add(flags, names)
-
-    def _add(self, flags: int, names: Collection[int]) -> None:
-        used = {old for name in names for old in self._by_name.get(name, ()) if self._uses[old] < _MOST_USES}
-        for old in used:
-            self._uses[old] += 1
+    Args:
+        groups: All closed groups of a log: the first entry of each, and its traits.
+        stop: Later groups are no candidates; they tell what is used again.
+        threshold: The least score.
+    """
+    found: list[tuple[int, Traits]] = []
+    uses: list[int] = []  # of each group, by later ones
+    by_name: dict[int, list[int]] = {}  # groups that may still be used again
+    for number, (start, traits) in enumerate(groups):
+        names = set(traits.names)
+        for old in {old for name in names for old in by_name.get(name, ()) if uses[old] < _MOST_USES}:
+            uses[old] += 1
         for name in names:
-            may = [old for old in self._by_name.get(name, ()) if self._uses[old] < _MOST_USES]
-            self._by_name[name] = [*may, len(self._flags)]
-        self._flags.append(flags)
-        self._uses.append(0)
-        self._names.append(names)
+            by_name[name] = [*(old for old in by_name.get(name, ()) if uses[old] < _MOST_USES), number]
+        found.append((start, traits))
+        uses.append(0)
+    newest = max(1, len(found) - 1)
+    scored = (
+        Ranked(_score(traits.flags, used, number / newest if len(found) > 1 else 1.0), start)
+        for number, ((start, traits), used) in enumerate(zip(found, uses, strict=True))
+        if start < stop
+    )
+    return sorted((one for one in scored if one.score >= threshold), reverse=True)
 
-    def forget(self, groups: int) -> None:
-        """Keep only the first so many groups."""
-        kept = list(zip(self._flags, self._names, strict=True))[:groups]
-        if len(kept) < len(self._flags):
-            self.__init__()  # type: ignore[misc]
-            for flags, names in kept:
-                self._add(flags, names)
 
-    def ranked(self, groups: int, threshold: float) -> list[Ranked]:
-        """Return of the first so many groups those that score at least `threshold`, the most important first, newer
-        ones before older ones that score the same."""
-        kinds = list(zip(self._flags[:groups], self._uses[:groups], strict=True))
-        likely = {kind for kind in set(kinds) if _score(*kind, 1.0) >= threshold}  # few of a long log
-        newest = len(self._flags) - 1
-        found = [
-            Ranked(_score(*kind, group / newest if newest else 1.0), group)
-            for group, kind in enumerate(kinds)
-            if kind in likely
-        ]
-        return sorted((one for one in found if one.score >= threshold), reverse=True)
+def group_traits(members: Iterable[tuple[Traits, bool]], strengths: Collection[str] = ()) -> Traits:
+    """Return the traits of a group: of the traits of each message and whether it is critical, and of the strengths of
+    the rules that it states."""
+    flags = _STRICT if "must" in strengths else _SOFT if "prefer" in strengths else 0
+    names: tuple[int, ...] = ()
+    for traits, critical in members:
+        flags |= traits.flags | _CRITICAL * critical
+        names += traits.names
+    return Traits(flags, names)
 
 
 def _score(flags: int, uses: int, recency: float) -> float:

@@ -22,8 +22,7 @@ from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_tr
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
 from summarizing_context.messages.reading import Reading, read_message
-from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_texts, estimates
-from summarizing_context.messages.validation import (
+from summarizing_context.messages.shapes import (
     LONG_TEXT,
     Message,
     canonical_json,
@@ -32,6 +31,7 @@ from summarizing_context.messages.validation import (
     parse_message,
     parse_messages,
 )
+from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_texts
 from summarizing_context.stores.base import StoredEntry, StoredRules
 
 _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
@@ -97,7 +97,7 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_VERSION = f"facts/2 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
+_VERSION = f"facts/3 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
 
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
@@ -192,11 +192,8 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
     """The entry of a checked message, and of its bytes if they are known; counted by `count`, named `counter`."""
     reading, data = read_message(message), data or encode_message(message)
     texts, metadata = reading.texts, message.get("metadata")
-    if counter == ESTIMATE:
-        both = list(map(estimates, texts))
-        estimate, read = sum(cut for cut, _ in both), sum(budget for _, budget in both)
-    else:
-        estimate, read = estimate_texts(texts), sum(map(count, texts))
+    estimate = estimate_texts(texts)
+    read = estimate if counter == ESTIMATE else sum(map(count, texts))
     facts = Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,

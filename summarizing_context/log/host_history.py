@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from summarizing_context.concurrency import in_turns
 from summarizing_context.log.entries import BREATH, Facts, Role, content_digest
 from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.validation import parse_messages
+from summarizing_context.messages.shapes import parse_messages
 
 _LEFT_OUT = frozenset({Role.SYSTEM, Role.DEVELOPER})
 

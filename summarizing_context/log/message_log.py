@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 from typing import Any, Literal
 
-from summarizing_context.extraction.importance import ImportanceIndex
+from summarizing_context.extraction.importance import Ranked, Traits, group_traits, rank_groups
 from summarizing_context.log.entries import (
     Bounds,
     Entry,
@@ -43,8 +44,7 @@ from summarizing_context.log.segments import (
     Sources,
     render_entries,
 )
-from summarizing_context.messages.shapes import result_message
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.shapes import Message, result_message
 from summarizing_context.settings.ledger_rules import ToolRules
 from summarizing_context.stores.base import StoredRules
 
@@ -122,7 +122,6 @@ class MessageLog:
         self._states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
         self.kept_texts = KeptTexts(plans)
-        self.importance = ImportanceIndex()
         self.pinned: PinList = NO_PINS  # by a call
         self._groups = GroupCutter()
         self._cutter = SegmentCutter(limits)
@@ -206,13 +205,8 @@ class MessageLog:
         for name in facts.state:
             self._states.setdefault(name, []).append(index)
         for start, stop in step.closed:
-            members = self.entries[start:stop]
             self.group_starts.append(start)
             self.closed_groups_stop = stop
-            traits = [(one.facts.traits, one.facts.critical) for one in members]
-            # by cues, whatever a model says later: what was decided of a group stays
-            stated = [rule.strength for one in members if one.facts.human for rule in cued_rules(one)]
-            self.importance.add(traits, stated)
             self._cut(start, stop)
         fresh = min(index + 1 - _FRESH, self.newest_group[0])  # entries are kept parsed from there on only
         for old in range(self._fresh, fresh):
@@ -426,6 +420,17 @@ class MessageLog:
         first_part = self.hashes[leaf - segment.part]
         return (sources or self._sources).source(segment, first_part, self.entries[segment.start : segment.stop])
 
+    def important(self, stop: int, threshold: float) -> list[Ranked]:
+        """The groups before entry `stop` that score at least `threshold`, the most important first."""
+        groups: list[tuple[int, Traits]] = []
+        for start, end in pairwise([*self.group_starts, self.closed_groups_stop]):
+            members = self.entries[start:end]
+            traits = [(one.facts.traits, one.facts.critical) for one in members]
+            # by cues, whatever a model says later: what was decided of a group stays
+            stated = [rule.strength for one in members if one.facts.human for rule in cued_rules(one)]
+            groups.append((start, group_traits(traits, stated)))
+        return rank_groups(groups, stop, threshold)
+
     def candidates(self, cut: int) -> Candidates:
         """Entries before `cut` that could be pinned."""
         stop = min(cut, self._steps[0]) if self._steps else cut
@@ -474,7 +479,6 @@ class MessageLog:
         }
         self.rules.forget(stop)
         self.kept_texts.forget(stop)
-        self.importance.forget(len(self.group_starts))
         self.closed_groups_stop = stop
         self._fresh = min(self._fresh, stop)
         self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)

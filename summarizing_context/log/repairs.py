@@ -18,8 +18,16 @@ from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.segments import GroupCutter, OpenCalls
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import Part, read_message, texts_to_quote
-from summarizing_context.messages.shapes import SHAPES, blocks_of, content_key, is_result, is_untyped, result_message
-from summarizing_context.messages.validation import Message, encodable
+from summarizing_context.messages.shapes import (
+    SHAPES,
+    Message,
+    blocks_of,
+    content_key,
+    encodable,
+    is_result,
+    result_message,
+    text_block,
+)
 
 Repair = Literal[
     "shrunk",
@@ -162,11 +170,11 @@ def _without(read: PlacedMessage, ids: set[str]) -> PlacedMessage:
     message = dict(read.message)
     if isinstance(listed := message.get("tool_calls"), list):
         message["tool_calls"] = [call for call in listed if not isinstance(call, dict) or call.get("id") not in ids]
-    left_out = {"text": _PAIR_LEFT_OUT} if is_untyped(message) else {"type": "text", "text": _PAIR_LEFT_OUT}
     if -1 in places and is_result(message):
         message = {"role": "user", "content": _PAIR_LEFT_OUT}
     elif blocks := blocks_of(message):
-        message[content_key(message)] = [b for at, b in enumerate(blocks) if at not in places] or [left_out]
+        left = [block for at, block in enumerate(blocks) if at not in places]
+        message[content_key(message)] = left or [text_block(message, _PAIR_LEFT_OUT)]
     return PlacedMessage(read.seq, message, read_message(message))
 
 

@@ -24,9 +24,12 @@ from summarizing_context.messages.shapes import (
     SEALS,
     TEXT,
     THINKING_FIELDS,
+    Message,
     blocks_of,
     call_id,
     call_places,
+    canonical_json,
+    check_message,
     content_key,
     is_result,
     kind_of,
@@ -35,7 +38,6 @@ from summarizing_context.messages.shapes import (
     shape_of,
     state_names,
 )
-from summarizing_context.messages.validation import Message, canonical_json, check_message
 
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
 _IDS = ID_FIELDS | {"id", "item_id", "file_id"}

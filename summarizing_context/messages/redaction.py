@@ -21,8 +21,7 @@ from typing import Any
 
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.reading import Reading, read_message, typed_texts
-from summarizing_context.messages.shapes import ID_FIELDS
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.shapes import ID_FIELDS, Message
 
 Redact = Callable[[str], str]
 LEFT_OUT = "[texts are left out here: a secret may span these texts]"

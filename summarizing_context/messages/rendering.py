@@ -14,7 +14,7 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.authorship import split_pieces, split_words
 from summarizing_context.messages.reading import Part, Reading, is_reminder
 
-RENDERER_VERSION = "1"
+RENDERER_VERSION = "2"
 TYPED = "user"  # the label of what a human typed
 INJECTED = "injected"  # in pages, of what a host put into a row of the user's
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"

@@ -13,7 +13,7 @@ from itertools import islice
 
 from summarizing_context.messages.reading import read_content, read_message
 from summarizing_context.messages.redaction import Redact, redact_reading
-from summarizing_context.messages.validation import decode_message
+from summarizing_context.messages.shapes import decode_message
 
 MOST_TERMS = 24  # of a query; a pasted page is searched by its first words
 SNIPPET = 200  # characters

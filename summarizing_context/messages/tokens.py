@@ -1,8 +1,7 @@
 """Count the tokens of a text: by an estimate, by tiktoken, or by the user's function; and calibrate the counts.
 
-The estimate adds up what each feature of a text costs, in integers, so that every host counts the same. Its tables
-stand in `token_estimate.toml`: segments are cut by the first column of the weights, which stays as it is, and budgets
-are kept by the second.
+The estimate adds up what each feature of a text costs, in integers, so that every host counts the same: segments are
+cut by it, whichever counter keeps the budgets. Its tables stand in `token_estimate.toml`.
 
 tiktoken's rank file is looked for in tiktoken's own cache and in bpe-openai, which the extra `offline-tokens` installs.
 It is checked. Nothing is downloaded unless the settings allow it.
@@ -54,56 +53,39 @@ ESTIMATE = "estimate/3"  # its name as a counter: it tells what stored counts ar
 
 SCALE = 10_000  # integer arithmetic: no rounding that a platform could do otherwise
 _TABLES = tomllib.loads((files(__package__) / "token_estimate.toml").read_text("utf-8"))
-WEIGHTS: dict[str, tuple[int, int]] = _TABLES["weights"]  # of each feature: where segments are cut, and in budgets
-_CUT_WEIGHTS, _BUDGET_WEIGHTS = zip(*WEIGHTS.values(), strict=True)
+WEIGHTS: dict[str, int] = _TABLES["weights"]  # of each feature
 _KINDS, _RARE = _TABLES["kinds"], _TABLES["rare"]
 _PIECE = 500_000  # characters counted at once: one call over megabytes would hold every other thread up
 
 
 def estimate_texts(texts: Iterable[str]) -> int:
-    """Return the estimated tokens of several texts, each by itself, as segments are cut by them."""
+    """Return the estimated tokens of several texts, each by itself."""
     return sum(map(estimate_text, texts))
 
 
 def estimate_text(text: str) -> int:
-    """Return the estimated tokens of `text`, as segments are cut by them; 0 for an empty text."""
-    return estimates(text)[0]
-
-
-def budget_tokens(text: str) -> int:
-    """Return the estimated tokens of `text`, as budgets are kept by them; 0 for an empty text."""
-    return estimates(text)[1]
-
-
-def estimates(text: str) -> tuple[int, int]:
-    """Return the estimated tokens of `text`: those that segments are cut by, and those that budgets are kept by."""
+    """Return the estimated tokens of `text`; 0 for an empty text."""
     return _short(text) if len(text) <= 32 else _estimated(text)  # names and types come again and again
 
 
-def _estimated(text: str) -> tuple[int, int]:
-    cut = budget = 0
+def _estimated(text: str) -> int:
+    tokens = 0
     for start in range(0, len(text), _PIECE):
-        data, names, counts = features(text[start : start + _PIECE])
-        cut += -(-_cut_tokens(data, names, counts) // SCALE)
-        scaled = sum(map(mul, _BUDGET_WEIGHTS, counts))
-        if counts[-2] * 16 > len(data):
-            scaled -= _repeated(data) * 7_000
-        budget += max(counts[-3] + 1, -(-scaled // SCALE))
-    return cut, budget
+        data, counts = features(text[start : start + _PIECE])
+        scaled = sum(map(mul, WEIGHTS.values(), counts))
+        ends, rare = counts[-3:-1]
+        if rare * 16 > len(data):  # a row of one letter, such as of x, is few tokens
+            scaled -= 7_000 * sum(len(run.group()) - 2 for run in _RUN.finditer(data.lower()))
+        tokens += max(ends + 1, -(-scaled // SCALE))
+    return tokens
 
 
 _short = lru_cache(4_096)(_estimated)
 
 
-def features(piece: str) -> tuple[bytes, bytes, tuple[int, ...]]:
-    """Return the bytes of a text, a name for each pair of neighbours, and the count of each feature of `WEIGHTS`."""
-    data = piece.encode("utf-8", "surrogatepass")
-    pairs = _pairs(data, _KIND_TABLE)
-    names = pairs.translate(_NAME_TABLE)
-    ends = len(pairs) - len(pairs.translate(None, _END_CODES))
-    rare = _pairs(data, _RARE_TABLE)
-
-    rest = data
+def features(piece: str) -> tuple[bytes, tuple[int, ...]]:
+    """Return the bytes of a text, and the count of each feature of `WEIGHTS`."""
+    data = rest = piece.encode("utf-8", "surrogatepass")
 
     def taken(members: str) -> int:
         """Return how many of these are left in the text; they are no more."""
@@ -113,49 +95,19 @@ def features(piece: str) -> tuple[bytes, bytes, tuple[int, ...]]:
 
     lowers, uppers, numbers = taken(ascii_lowercase), taken(ascii_uppercase), taken(digits)
     blanks, newlines, signs = taken(" "), taken("\n"), taken(punctuation)
-    foreign = syllables = marks = 0
+    foreign = syllables = 0
     if not piece.isascii():
-        marks = names.count(b"m")
         others = rest.translate(None, _ASCII)
         rest = rest.translate(None, others)
         foreign, syllables = _beyond_ascii(others.decode("utf-8", "surrogatepass"))
+    pairs = _pairs(data, _KIND_TABLE)
+    escapes, marks, ends, changes = (len(pairs) - len(pairs.translate(None, codes)) for codes in _PAIR_CODES)
+    rare = _pairs(data, _RARE_TABLE)
     counts = (
-        *(lowers + uppers, uppers, numbers, blanks, data.count(b"  "), newlines, signs),
-        *(len(rest), names.count(b"n"), marks, foreign, syllables, ends),
-        *(len(rare) - len(rare.translate(None, _RARE_CODES)), names.count(b"A") + names.count(b"3")),
+        *(lowers + uppers, uppers, numbers, blanks, newlines, signs, len(rest), escapes, marks, foreign, syllables),
+        *(ends, len(rare) - len(rare.translate(None, _RARE_CODES)), changes),
     )
-    return data, names, counts
-
-
-def _cut_tokens(data: bytes, names: bytes, counts: tuple[int, ...]) -> int:
-    """Return what a text costs where segments are cut, in ten-thousandths of a token.
-
-    A longer text never costs less: another letter takes no more from it than the letter costs by itself.
-    """
-    letters, numbers, ends, rare, changes = counts[0], counts[2], *counts[-3:]
-    scaled: int = sum(map(mul, _CUT_WEIGHTS, counts))
-
-    # Letters and digits cost more where they make no words; so much of it may stand in any words.
-    by_pair = rare * 12_000 - letters * 1_764
-    if numbers:
-        begun, ended = names.count(b"1a") + names.count(b"a."), names.count(b"2,") + names.count(b"3,")
-        by_pair = max(by_pair, by_pair - numbers * 1_764 + begun * 20_000 + ended * 8_000)
-    by_kind = 40_000
-    if changes:
-        lone = names.count(b"A") - names.count(b"Ab") - names.endswith(b"A", 0, -1)  # capitals before no small letter
-        by_kind = max(by_kind, changes * 21_000 + lone * 20_000 - (letters + numbers) * 1_764)
-    if by_pair > by_kind:
-        by_pair -= _repeated(data) * 12_000
-    scaled += max(by_pair, by_kind) - 40_000
-
-    # Tokens end where the kinds of bytes say so.
-    at_least = (ends + names.count(b"st")) * 8_600 + rare * 4_000
-    return max(scaled, at_least - _repeated(data) * 4_000) if at_least > scaled else scaled
-
-
-def _repeated(data: bytes) -> int:
-    """Return how many rare pairs are the one letter of the pair before once more, as in a row of x."""
-    return sum(len(run.group()) - 2 for run in _RUN.finditer(data.lower()))
+    return data, counts
 
 
 def _pairs(data: bytes, table: bytes) -> bytes:
@@ -170,13 +122,10 @@ def _codes(firsts: str, seconds: str) -> bytes:
     return bytes(number(second) + 1 << 4 | number(first) + 1 for first in firsts.split() for second in seconds.split())
 
 
-_kinds, _names, _letters = bytearray([len(_KINDS) * 17] * 256), bytearray(256), bytearray(256)
+_kinds, _letters = bytearray([len(_KINDS) * 17] * 256), bytearray(256)
 for _number, _members in enumerate(_KINDS.values(), start=1):
     for _member in _members:
         _kinds[ord(_member)] = _number * 17  # in both halves
-for _name, _pair in _TABLES["names"].items():
-    for _code in _codes(*_pair):
-        _names[_code] = ord(_name)
 
 # Second letters are of one class if they seldom follow the same ones.
 _follow = {letter: tuple(letter in seconds for seconds in _RARE.values()) for letter in ascii_lowercase}
@@ -187,8 +136,8 @@ for _row, (_firsts, _seconds) in enumerate(_RARE.items(), start=1):
         _letters[ord(_letter)] = _letters[ord(_letter.upper())] = _row << 4 | _column[_follow[_letter]]
     _rare |= {_column[_follow[_second]] << 4 | _row for _second in _seconds}
 
-_KIND_TABLE, _NAME_TABLE, _RARE_TABLE = bytes(_kinds), bytes(_names), bytes(_letters)
-_END_CODES, _RARE_CODES = b"".join(_codes(*pair) for pair in _TABLES["ends"].items()), bytes(_rare)
+_KIND_TABLE, _RARE_TABLE, _RARE_CODES = bytes(_kinds), bytes(_letters), bytes(_rare)
+_PAIR_CODES = [b"".join(_codes(*pair) for pair in pairs.items()) for pairs in _TABLES["pairs"].values()]
 _ASCII = bytes(range(128))
 _RUN = re.compile(
     b"([%s])\\1\\1+" % "".join(one for firsts, others in _RARE.items() for one in firsts if one in others).encode()
@@ -275,7 +224,7 @@ class EstimateCounter:
     """Counts by the kinds of bytes, and needs nothing."""
 
     name = ESTIMATE
-    count = staticmethod(budget_tokens)
+    count = staticmethod(estimate_text)
 
 
 class TiktokenCounter:
@@ -294,7 +243,7 @@ class TiktokenCounter:
             return len(self._encoding.encode(text, disallowed_special=()))
         except BaseException as error:
             _check_failure(error)
-            return budget_tokens(text)
+            return estimate_text(text)
 
 
 class CallableCounter:
@@ -324,7 +273,7 @@ class CallableCounter:
         if not self._has_warned:
             self._has_warned = True
             logger.warning("count_tokens failed; the estimate stands in for it", extra={"cause": tokens})
-        return budget_tokens(text)
+        return estimate_text(text)
 
     def _ask(self, text: str) -> int | str:
         """Return what the function counts, or what was wrong with it: never the text, nor an error's own words."""

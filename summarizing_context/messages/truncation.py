@@ -57,7 +57,7 @@ def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -
     return "", 0
 
 
-CUTTING_VERSION = "1"  # changes whenever the same content would be cut or described in another way
+CUTTING_VERSION = "2"  # changes whenever the same content would be cut or described in another way
 KEY_LINES = 200  # estimated tokens of the lines that stand in place of what is left out
 _RESULT_LABEL = re.compile(r"^### (?:failed |late )?result of [^\n]*\n", re.MULTILINE)
 _BLOCK = 512  # characters; how finely a large text is measured

@@ -15,7 +15,7 @@ from typing import Any
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
 from summarizing_context.messages.search_terms import distinctive_words, likeness, query_terms, stems
-from summarizing_context.messages.validation import check_message
+from summarizing_context.messages.shapes import check_message
 from summarizing_context.retrieval.definitions import normal_subject
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import notify_of_memory

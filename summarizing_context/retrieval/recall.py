@@ -22,8 +22,8 @@ from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import query_terms, word_set
+from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.truncation import Count, cut_middle
-from summarizing_context.messages.validation import Message
 from summarizing_context.retrieval.pages import (
     Page,
     PagePart,

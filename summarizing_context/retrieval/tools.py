@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from summarizing_context.errors import MemoryNotFoundError, NodeNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.validation import canonical_json
+from summarizing_context.messages.shapes import canonical_json
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.pages import Detail, Expander
 from summarizing_context.retrieval.recall import Recaller

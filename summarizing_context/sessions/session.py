@@ -34,8 +34,8 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
+from summarizing_context.messages.shapes import Message, check_message
 from summarizing_context.messages.tokens import TokenCounter
-from summarizing_context.messages.validation import Message, check_message
 from summarizing_context.sessions.activations import (
     ActivationHistory,
     closings_of,

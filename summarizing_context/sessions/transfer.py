@@ -10,7 +10,7 @@ from typing import Any
 
 from summarizing_context.errors import StoreCorruptError, StoreError
 from summarizing_context.log.entries import unsealed
-from summarizing_context.messages.validation import check_message, decode_message, encode_message
+from summarizing_context.messages.shapes import check_message, decode_message, encode_message
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores import base
 

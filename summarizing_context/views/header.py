@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from summarizing_context.log.tree import Form, HeaderNode, MergeRule, Node, NodeText, merge_oldest, notes
 from summarizing_context.messages.fences import neutral
+from summarizing_context.messages.shapes import Message, encodable
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import Count
-from summarizing_context.messages.validation import Message, encodable
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, without_section
 from summarizing_context.views.budget import Room
 from summarizing_context.worker.summary_cache import SummaryCache

@@ -15,14 +15,15 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import Candidates
 from summarizing_context.log.repairs import Piece, Repair, present
 from summarizing_context.messages.shapes import (
+    Message,
     blocks_of,
+    canonical_json,
     has_signed_thinking,
     loaded_tools,
     shape_of,
     state_names,
     without_thinking,
 )
-from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room
 from summarizing_context.views.shrunk_messages import Price, says_nothing
 from summarizing_context.views.tail import Tail, TailItem, shown_within, told_of
@@ -228,7 +229,7 @@ def kept_among(
     inside: set[int] = set()
     misses = 0
     for one in ranked:
-        reads, costs = log.group(log.group_starts[one.group])
+        reads, costs = log.group(one.start)
         if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
             continue
         if any(_says_more(read, bounds) for read in reads):

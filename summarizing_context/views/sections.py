@@ -5,7 +5,6 @@ Pure. To add a section, write a function that takes a `Draft` and gives texts, a
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -271,8 +270,7 @@ def kept_messages(draft: Draft) -> Iterable[TailItem]:
     left = min(room.keep_cap, int(room.high - room.min_free) - beside)
     if left <= 0:
         return pinned.after
-    log = sources.log
-    ranked = log.importance.ranked(bisect_left(log.group_starts, draft.cut.stop), threshold)
+    ranked = sources.log.important(draft.cut.stop, threshold)
     return kept_among(pinned, ranked, sources.log, room, left, sources.price)
 
 

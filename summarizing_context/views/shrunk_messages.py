@@ -25,27 +25,27 @@ from summarizing_context.messages.shapes import (
     BESIDE_CONTENT,
     THINKING_FIELDS,
     Block,
-    as_typed,
-    as_untyped,
+    Message,
+    blocks_of,
     call_id,
+    canonical_json,
     content_key,
     is_result,
-    is_untyped,
     kind_of,
     read_block,
     shape_of,
+    text_block,
     with_arguments,
     without_loaded_tools,
     without_wire_content,
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
-from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
-_LEFT_OUT = {"type": "text", "text": "…"}  # no provider takes an empty text
+_LEFT_OUT = "…"  # no provider takes an empty text
 _NO_WORD = "[… {} tokens left out …]"  # where nothing else is left, or a note's very fence has no room
 
 
@@ -94,14 +94,6 @@ def shrink_message(
     """
     if tokens <= cap:
         return Shrunk(message, tokens)
-    key = content_key(message)
-    if key != "parts" and not is_untyped(message):
-        return _shrunk(message, tokens, cap, price, mute, thinking)
-    shown, cost = _shrunk(as_typed(message), tokens, cap, price, mute, thinking)
-    return Shrunk(as_untyped(shown, key), cost)
-
-
-def _shrunk(message: Message, tokens: int, cap: int, price: Price, mute: bool, thinking: bool) -> Shrunk:
     reading = read_content(message)
     one = _joined(message, reading, thinking=thinking)
     as_one = _Cutting(one, tokens if one == message else tokens - price.image_tokens * reading.media, price, thinking)
@@ -112,7 +104,8 @@ def _shrunk(message: Message, tokens: int, cap: int, price: Price, mute: bool, t
         if 2 * by_part.extras > cap:
             bare = without_extras(message)
             if not read_content(bare).parts:
-                bare = {**bare, "content": _NO_WORD.format(by_part.extras)}
+                said = _NO_WORD.format(by_part.extras)
+                bare[content_key(message)] = [text_block(message, said)] if blocks_of(message) else said
             if (cost := price.message(bare)) <= cap:
                 return Shrunk(bare, cost)
             by_part = _Cutting(bare, tokens, price, thinking)
@@ -195,16 +188,16 @@ class _Cutting:
 
 def _with_empty_results(message: Message, whole: set[int]) -> Message:
     """The message without what its results hold, but for those that travel whole."""
-    content = message.get("content")
-    if not isinstance(content, list) or (is_result(message) and -1 in whole):
+    blocks = blocks_of(message)
+    if not blocks or (is_result(message) and -1 in whole):
         return message
     if is_result(message):
-        return {**message, "content": ""}
+        return {**message, content_key(message): []}
     emptied = [
         read_block(block).saying("") if at not in whole and shape_of(block).kind == "result" else block
-        for at, block in enumerate(content)
+        for at, block in enumerate(blocks)
     ]
-    return {**message, "content": emptied}
+    return {**message, content_key(message): emptied}
 
 
 def _within(part: Part) -> Sequence[str]:
@@ -284,27 +277,27 @@ def _rewritten(message: Message, plan: list[_Cut], keep_media: bool, keep_thinki
                 at = known.get(call_id(call.get("id"))) or next(listed, None)
                 shown["tool_calls"].append(call if at is None or at.is_whole else with_arguments(call, at.arguments))
 
-    content = shown.get("content")
+    place = content_key(message)
+    content = shown.get(place)
     if isinstance(content, list) and not is_result(shown):
-        shown["content"] = [
-            _cut_block(block, blocks[at], keep_media) if at in blocks else block
+        shown[place] = [
+            _cut_block(message, block, blocks[at], keep_media) if at in blocks else block
             for at, block in enumerate(content)
             if at in blocks or keep_thinking or shape_of(block).kind != "thinking"
-        ] or [dict(_LEFT_OUT)]
+        ] or [text_block(message, _LEFT_OUT)]
         return shown
 
     # Content that is one text, or a tool's result.
     texts = [cut for cut in plan if cut.part.kind != "call" and cut.part.block < 0]
     if not texts and is_result(shown):
         return shown
-    shown["content"] = _result_text(texts[0], keep_media) if content and texts else ""
-    if isinstance(content, list):
-        media = filter(is_wordless_media, content if keep_media else ())
-        shown["content"] = [{"type": "text", "text": shown["content"]}, *media]
+    said = _result_text(texts[0], keep_media) if content and texts else ""
+    media = filter(is_wordless_media, content if keep_media and isinstance(content, list) else ())
+    shown[place] = [text_block(message, said), *media] if isinstance(content, list) else said
     return shown
 
 
-def _cut_block(block: Any, cut: _Cut, keep_media: bool) -> Any:
+def _cut_block(message: Message, block: Any, cut: _Cut, keep_media: bool) -> Any:
     part = cut.part
     if cut.is_whole and (keep_media or not part.media):
         return block
@@ -318,7 +311,7 @@ def _cut_block(block: Any, cut: _Cut, keep_media: bool) -> Any:
     text = cut.text("\n".join(part.texts))
     if known is not None and part.kind == "media":
         text = f"[{known.field or kind_of(block)} left out]" + (f" {text}" if text else "")
-    return known.saying(text) if known is not None and part.kind == "text" else {"type": "text", "text": text}
+    return known.saying(text) if known is not None and part.kind == "text" else text_block(message, text)
 
 
 def _result_text(cut: _Cut, keep_media: bool) -> str:
@@ -350,7 +343,7 @@ def shrink_note(message: Message, tokens: int, cap: int, price: Price, *, mute: 
     note = {**message, "content": text}
     cost = price.message(note)
     if mute and cost > cap:
-        note = {**message, "content": _LEFT_OUT["text"]}
+        note = {**message, "content": _LEFT_OUT}
         cost = price.message(note)
     return Shrunk(note, cost) if cost < tokens else Shrunk(message, tokens)
 
@@ -360,7 +353,7 @@ def says_nothing(message: Message) -> bool:
     content = message.get("content")
     if not isinstance(content, str) or "\n" in content:
         return False
-    return content == _LEFT_OUT["text"] or (content.startswith("[… ") and content.endswith(" tokens left out …]"))
+    return content == _LEFT_OUT or (content.startswith("[… ") and content.endswith(" tokens left out …]"))
 
 
 def _without_thinking_fields(message: Message) -> Message:
@@ -368,18 +361,19 @@ def _without_thinking_fields(message: Message) -> Message:
     ellipsis stands for it."""
     kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
     if message.get("reasoning_content") and message.get("tool_calls"):
-        kept["reasoning_content"] = _LEFT_OUT["text"]
+        kept["reasoning_content"] = _LEFT_OUT
     return kept
 
 
 def _joined(message: Message, reading: Reading, *, thinking: bool = False, silent: bool = False) -> Message:
     """The message with its words in one text, in the place of the first of them, and with its `thinking` where that
     is to stay; `silent` without a word."""
-    parts, content = reading.parts, message.get("content")
+    parts, place = reading.parts, content_key(message)
+    content = message.get(place)
 
     def said(parts: Sequence[Part]) -> str:
         texts = [text for part in parts for text in part.texts if text and not silent]
-        return "\n".join([*texts, *(() if silent else _media_left_out(parts))]) or _LEFT_OUT["text"]
+        return "\n".join([*texts, *(() if silent else _media_left_out(parts))]) or _LEFT_OUT
 
     def emptied(arguments: Any) -> Any:
         return "{}" if isinstance(arguments, str) else {}
@@ -393,14 +387,14 @@ def _joined(message: Message, reading: Reading, *, thinking: bool = False, silen
     if is_result(message):
         if silent or not parts[0].whole:
             text = said(parts[:1])
-            made["content"] = [{"type": "text", "text": text}] if isinstance(content, list) else text
+            made[place] = [text_block(message, text)] if isinstance(content, list) else text
     elif not isinstance(content, list):
-        made["content"] = words
+        made[place] = words
     else:  # its calls and results stay, and one text
         kinds = {part.block: part for part in parts if part.block >= 0 and part.kind != "extra"}
         blocks: list[Any] = []
         has_words = False
-        for at, block in enumerate(made["content"]):
+        for at, block in enumerate(made[place]):
             part = kinds[at]
             if (part.whole and not silent) or (thinking and part.kind == "thinking"):
                 blocks.append(block)
@@ -413,13 +407,13 @@ def _joined(message: Message, reading: Reading, *, thinking: bool = False, silen
             elif part.kind != "thinking" and not has_words:
                 has_words = True
                 is_text = part.kind == "text" and isinstance(block, dict) and "text" in block
-                blocks.append({**(block if is_text else {"type": "text"}), "text": words})
-        made["content"] = blocks or [dict(_LEFT_OUT)]
+                blocks.append({**block, "text": words} if is_text else text_block(message, words))
+        made[place] = blocks or [text_block(message, _LEFT_OUT)]
     if isinstance(listed := made.get("tool_calls"), list):
         calls = [call for call in listed if isinstance(call, dict)]
         made["tool_calls"] = [with_arguments(call, emptied) for call in calls] if silent else calls
-        if not content and calls and made["content"] == _LEFT_OUT["text"]:
-            made["content"] = ""
+        if not content and calls and made[place] == _LEFT_OUT:
+            made[place] = ""
     return made
 
 

@@ -15,7 +15,7 @@ import msgspec
 from summarizing_context.errors import MessageError, SettingsError
 from summarizing_context.log.entries import Facts, Role, output_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.messages.validation import Message, canonical_json, check_message, encodable
+from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.views.shrunk_messages import Price
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks

@@ -14,13 +14,13 @@ from summarizing_context.log.repairs import NOTES, Passing, Piece, Repair, note,
 from summarizing_context.messages.fences import fence, within_fence
 from summarizing_context.messages.reading import Reading, read_content
 from summarizing_context.messages.shapes import (
+    Message,
     has_chain,
     has_signed_thinking,
     needs_thinking,
     without_chain,
     without_thinking,
 )
-from summarizing_context.messages.validation import Message
 from summarizing_context.views.budget import AMPLE_SHARE, TIGHT, Room
 from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, Price, shrink_message, shrink_note
 

@@ -17,7 +17,7 @@ from summarizing_context.errors import StoreCorruptError
 from summarizing_context.log.entries import Bounds, Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
-from summarizing_context.messages.validation import Message, decode_message, encode_message
+from summarizing_context.messages.shapes import Message, decode_message, encode_message
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.shrunk_messages import Price

@@ -30,8 +30,8 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
+from summarizing_context.messages.shapes import encodable
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.messages.validation import encodable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply

@@ -15,7 +15,7 @@ from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, Message,
 from amplifier_core.message_models import ThinkingBlock, ToolCall, ToolCallBlock, Usage
 
 from summarizing_context import message_text_parts
-from summarizing_context.messages.tokens import budget_tokens
+from summarizing_context.messages.tokens import estimate_text
 from tests.adapters.validity import anthropic_refusals, openai_refusals
 
 Row = dict[str, Any]
@@ -161,7 +161,7 @@ def is_summary(request: Any) -> bool:
 
 def cost(rows: list[Row]) -> int:
     """Tokens of a request by the built-in estimate, which tests have sessions count by."""
-    return sum(4 + sum(map(budget_tokens, message_text_parts(row))) for row in rows)
+    return sum(4 + sum(map(estimate_text, message_text_parts(row))) for row in rows)
 
 
 @lru_cache(maxsize=10_000)

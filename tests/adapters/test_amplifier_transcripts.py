@@ -15,7 +15,7 @@ import pytest
 from summarizing_context import BudgetError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.tokens import budget_tokens
+from summarizing_context.messages.tokens import estimate_text
 from tests.adapters.converting import Row, host_rows, read_rows
 from tests.adapters.validity import refusals
 
@@ -78,4 +78,4 @@ def cost(rows: list[Row]) -> int:
 @lru_cache(maxsize=10_000)
 def _cost(row: str) -> int:
     reading = read_message(json.loads(row))
-    return 4 + sum(map(budget_tokens, reading.texts)) + 1_600 * reading.media
+    return 4 + sum(map(estimate_text, reading.texts)) + 1_600 * reading.media

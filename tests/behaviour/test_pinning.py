@@ -70,6 +70,7 @@ async def test_pins_survive_reopening_with_the_bytes_of_the_view(tmp_path: Path)
         await fill(context, [user("Never push to main."), *LOG[:80]])
         await context.pin(5)
         await context.pin("Be brief.")
+        await context.compact()
         view, pins = await context.get_messages_for_request(), context.pins()
     async with open_context(settings, count_tokens=count) as context:
         assert context.pins() == pins

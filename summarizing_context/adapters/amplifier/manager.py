@@ -25,7 +25,7 @@ from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, ContextClosedError, MessageError, SettingsError, WrongEventLoopError
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.shapes import Message
 from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.summarizers.host import HostSummarizer

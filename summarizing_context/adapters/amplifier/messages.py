@@ -14,9 +14,15 @@ from typing import Any
 
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import content_texts, message_text_parts
-from summarizing_context.messages.shapes import call_id, is_result, without_wire_content
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, budget_tokens
-from summarizing_context.messages.validation import Message, canonical_json, encodable
+from summarizing_context.messages.shapes import (
+    Message,
+    call_id,
+    canonical_json,
+    encodable,
+    is_result,
+    without_wire_content,
+)
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 
 _TEXTS = ("input_text", "output_text", "summary_text", "reasoning_text")
 
@@ -316,4 +322,4 @@ def _spoken(row: Message) -> Message | None:
 
 
 def _cost(message: Message) -> int:
-    return MESSAGE_TOKENS + sum(map(budget_tokens, message_text_parts(message)))
+    return MESSAGE_TOKENS + sum(map(estimate_text, message_text_parts(message)))

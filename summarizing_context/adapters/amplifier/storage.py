@@ -36,7 +36,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.log.host_history import find_new, may_be_left_out, merge_rows
 from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.validation import Message, decode_message
+from summarizing_context.messages.shapes import Message, decode_message
 from summarizing_context.settings.addresses import is_address
 
 logger = logging.getLogger(__name__)

@@ -16,8 +16,14 @@ from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMe
 
 from summarizing_context.adapters.open_sessions import as_json, digest_of
 from summarizing_context.errors import MessageError
-from summarizing_context.messages.shapes import kind_of, shape_of
-from summarizing_context.messages.validation import Message, canonical_json, check_message, encode_message
+from summarizing_context.messages.shapes import (
+    Message,
+    canonical_json,
+    check_message,
+    encode_message,
+    kind_of,
+    shape_of,
+)
 
 KEY = "_langchain"  # of a row; what begins with an underscore is never sent
 _ROLES = {HumanMessage: "user", AIMessage: "assistant", ToolMessage: "tool"}

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.shapes import Message
 from summarizing_context.proxy.dialects.base import (
     HOOK,
     KEY,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from summarizing_context.log.message_log import BoundThinking
-from summarizing_context.messages.validation import Message, check_message
+from summarizing_context.messages.shapes import Message, check_message
 
 KEY = "_proxy"  # of a row's message: a digest of what the client said; never sent and never counted
 HOOK = {"source": "hook"}  # the metadata of rows that a client puts in by itself
