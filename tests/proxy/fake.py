@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from evals.clients.rules import Seal, problem
-from summarizing_context.proxy.server import Server, address_of, bound_socket
+from summarizing_context.contrib.proxy.server import Server, address_of, bound_socket
 
 Behave = Callable[[Request, bytes], Awaitable[Response | None]]
 
