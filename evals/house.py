@@ -32,9 +32,7 @@ BUDGETS = {  # lines; a room of today stands in the row of the room that it beco
     "commands": 350, "assembly": 250, "transcripts": 1_600, "adapters": 2_500, "cli": 1_800, "evaluation": 3_200,
     "contrib": 4_800,
 }  # fmt: skip
-BECOMES = {
-    "extraction": "facts", "sessions": "session", "proxy": "contrib", "inspector": "contrib",
-}  # fmt: skip
+BECOMES = {"extraction": "facts", "sessions": "session"}
 TOTALS = {"summarizing_context": 30_000, "tests": 24_000, "evals": 3_000}
 
 PUBLIC = (  # modules that the documents name

@@ -68,7 +68,7 @@ async def between(name: str, provider: str, budget: int, folder: Path) -> AsyncI
         stderr=(folder / f"{name}.log").open("wb"),
     )
     try:
-        await listening(port, process)
+        await answering(f"{address}/_status", process)
         yield Middle(name, address)
     finally:
         if process.returncode is None:
@@ -114,21 +114,6 @@ def telling(program: Path, folder: Path) -> Path:
     return made
 
 
-async def listening(port: int, process: asyncio.subprocess.Process) -> None:
-    """Wait until a process takes connections there. Raises `RuntimeError` where it ends or takes too long."""
-    loop = asyncio.get_running_loop()
-    ends = loop.time() + _PATIENCE
-    while loop.time() < ends and process.returncode is None:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.1)
-            continue
-        writer.close()
-        return
-    raise RuntimeError("the proxy did not start; its words are in its log")
-
-
 def free_port() -> int:
     """A port of the loopback that nobody has now."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -152,7 +137,7 @@ async def answering(url: str, process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(OSError):
             return await asyncio.to_thread(lambda: _OPENER.open(url, timeout=5).close())
         await asyncio.sleep(0.1)
-    raise RuntimeError("the server did not answer")
+    raise RuntimeError("the server did not answer; a proxy says why in its log")
 
 
 def post(url: str, body: bytes, *, timeout: float) -> bytes:

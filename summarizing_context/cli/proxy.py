@@ -25,13 +25,13 @@ from summarizing_context.cli import options
 from summarizing_context.cli.options import SERVE, argument, command, flag, option, read_address, url_of
 from summarizing_context.cli.output import InputError, Result, Status, confirm, screen, stop_asked, tell
 from summarizing_context.cli.tables import dollars, number, plain, table
-from summarizing_context.proxy import installation
-from summarizing_context.proxy.installation import Command, Edit
+from summarizing_context.contrib.proxy import installation
+from summarizing_context.contrib.proxy.installation import Command, Edit
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.stores.private_files import kept_token, token_file
 
 if TYPE_CHECKING:
-    from summarizing_context.proxy.server import ProxySettings
+    from summarizing_context.contrib.proxy.server import ProxySettings
 
 commands = typer.Typer()
 family = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
@@ -67,7 +67,7 @@ class ProxyOptions:
 
     def settings(self, store: str, token: str | None = None) -> ProxySettings:
         """Return the settings of the proxy. Raise `InputError`."""
-        from summarizing_context.proxy.server import ProxySettings
+        from summarizing_context.contrib.proxy.server import ProxySettings
 
         lends = self.summarizer == "client"
         named = {} if lends else {"summarizer": self.summarizer, "model": self.model}
@@ -113,7 +113,7 @@ def serve(
     elif token is None and ip_address(host).is_loopback:
         token = kept_token(token_file(_TOKEN_FILE))
     proxy = given.settings(store, token)
-    from summarizing_context.proxy import server
+    from summarizing_context.contrib.proxy import server
 
     app = server.make_app(proxy, host)  # before the first output: an error is the only line
     with server.bound_socket(host, port) as listening:
@@ -210,7 +210,7 @@ def enable(
 
     The lines for the shell and the service are shown in full before they are written. `proxy disable` takes both back.
     """
-    from summarizing_context.proxy.codex import read_codex
+    from summarizing_context.contrib.proxy.codex import read_codex
 
     proxy = given.settings(store)
     host, port = read_address(listen, "--listen")
@@ -305,7 +305,7 @@ def disable(*, yes: options.Yes = False, dry_run: _DryRun = False) -> int:
 
     Both are shown first. Everything else in these files stays byte for byte.
     """
-    from summarizing_context.proxy.codex import config_file
+    from summarizing_context.contrib.proxy.codex import config_file
 
     home = Path.home()
     shells = (installation.shell_files(shell, home, os.environ, sys.platform) for shell in installation.SHELLS)
@@ -367,6 +367,6 @@ def run(
     """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
     token = os.environ.get(_TOKEN_VARIABLE) or kept_token(token_file(_TOKEN_FILE))
     proxy = given.settings(store, token)
-    from summarizing_context.proxy.server import run_behind
+    from summarizing_context.contrib.proxy.server import run_behind
 
     return anyio.run(run_behind, proxy, command)

@@ -98,7 +98,7 @@ def inspect(
     settings = Settings.load(config, store=store, **given)
     find_sessions(store)  # what is wrong with it is told at once
 
-    from summarizing_context.inspector import Access, bound_socket, inspector_app, serve
+    from summarizing_context.contrib.inspector import Access, bound_socket, inspector_app, serve
 
     access = Access()
     with bound_socket(*address) as listening:

@@ -1,4 +1,4 @@
-"""Doors that need an extra: stores and servers that the engine knows by their address alone.
+"""Doors that need an extra: PostgreSQL, Chroma, the proxy and the inspector.
 
-The engine imports nothing from here; a door is opened by its name when a setting asks for it.
+The engine imports nothing from here: a door is opened by the command line, by a program, or by the address of a store.
 """

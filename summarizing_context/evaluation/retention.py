@@ -2,8 +2,8 @@
 
     outcomes = run_logs([Log(path)], Settings(max_tokens=8_000))
 
-At each cut our view says how many tokens all arms get: `tail` shows the newest messages, `masking` takes old results
-out so that calls and words reach further back. The probes are those of `probes`, or the questions of a data set.
+At each cut our view says how many tokens all arms get. `tail` and `masking` are those of `real.arms`. The probes are
+those of `probes`, or the questions of a data set.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from summarizing_context.evaluation.probes import (
     Hindsight,
     Message,
     Probe,
-    Read,
     Text,
     cuts_of,
     dataset_session,
     read_session,
 )
+from summarizing_context.evaluation.real.arms import Past, masking
+from summarizing_context.evaluation.real.rendering import text_of
 from summarizing_context.messages.reading import is_reminder, message_text_parts, read_message
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.shapes import check_message
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read
 from summarizing_context.transcripts import read_session as read_transcript
@@ -45,8 +46,8 @@ from summarizing_context.transcripts import read_session as read_transcript
 OURS = "ours"
 ARMS = {
     OURS: "this package with the settings that were given",
-    "tail": "the newest messages alone",
-    "masking": "old tool results taken out, words and calls kept",
+    "tail": "the first request and the newest messages",
+    "masking": "the same, with old tool results taken out so that words and calls reach further back",
 }
 
 
@@ -188,14 +189,11 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
             if sum(read.tokens for read in reads[:cut]) <= budget:
                 continue  # everything before it fits: nothing is left out
             await feed(context, messages[:cut], cassette)
-            view = await _view_texts(context, budget)
+            view = await _view_text(context, budget)
             tokens = context.last_view.tokens if context.last_view is not None else 0
             view_tokens.append(tokens)
-            texts = {
-                OURS: Text(view),
-                "tail": Text(_newest(reads[:cut], [list(read.words) for read in reads[:cut]], tokens)),
-                "masking": Text(_masking(reads[:cut], tokens)),
-            }
+            past = Past(messages[:cut], tokens)
+            texts = {OURS: Text([view]), "tail": Text([past.view([])]), "masking": Text([masking(past)])}
             for probe in hindsight.probes(cut, budget) if hindsight is not None else given or []:
                 value = probe.literals[0]
                 evidence = [(at, Text(reads[at].words).excerpt(value)) for at in probe.evidence]
@@ -230,20 +228,20 @@ async def feed(context: SummarizingContext, messages: Sequence[Message], cassett
         cassette.check()  # a context makes good what is missing; an eval must not
 
 
-async def _view_texts(context: SummarizingContext, budget: int) -> list[str]:
+async def _view_text(context: SummarizingContext, budget: int) -> str:
     """The words of a view that follows an activation, with all merges that a model has to make for it."""
     for number in range(2):  # a merge that the first view lacks is in the second
         provider = SimpleNamespace(name=f"{len(context)}-{number}")
         try:
             await context.get_messages_for_request(token_budget=budget, provider=provider)
         except BudgetError:
-            return []
+            return ""
         nodes = context.explain(drops=False)
         await context.wait_idle()
         if not any(node.segments > 1 and node.made_by == "stand-in" for node in nodes):
             break
     assert context.last_view is not None
-    return [word for read in read_session(context.last_view.messages) for word in read.words]
+    return text_of(context.last_view.messages)
 
 
 async def _recall(
@@ -254,7 +252,7 @@ async def _recall(
     held = missing = 0
     for at in sorted({one.used_at for one in asked if one.used_at is not None}):
         await feed(context, messages[:at], None)
-        shown = Text(await _view_texts(context, budget))
+        shown = Text([await _view_text(context, budget)])
         wanted = [one.literals[0] for one in asked if one.used_at == at and not shown.holds(one.literals[0])]
         missing += len(wanted)
 
@@ -276,39 +274,3 @@ async def _recall(
         whole = Text([page, *(folder + name for folder, names in folders for name in names.split(","))])
         held += sum(whole.holds(value) for value in wanted)
     return held, missing
-
-
-def _masking(reads: Sequence[Read], tokens: int) -> list[str]:
-    """What `tail` shows with old results taken out, so that calls and words reach further back. Where not all calls
-    fit, 40 % of the view are whole."""
-    whole = [list(read.words) for read in reads]
-    bare = [
-        [f"[result left out: {read.tokens} tokens]"] if read.is_result else words
-        for read, words in zip(reads, whole, strict=True)
-    ]
-    fits = sum(map(_cost, bare)) <= tokens
-    room = tokens - sum(map(_cost, bare)) if fits else int(tokens * 0.4)
-    at = len(reads)
-    while at:
-        room -= _cost(whole[at - 1]) - (_cost(bare[at - 1]) if fits else 0)
-        if room < 0:
-            break
-        at -= 1
-    return _newest(reads, [*bare[:at], *whole[at:]], tokens)
-
-
-def _newest(reads: Sequence[Read], texts: Sequence[Sequence[str]], tokens: int) -> list[str]:
-    """The leading system rows, the newest messages that fit, and before them the end of the next older one."""
-    leading = next((at for at, read in enumerate(reads) if read.role not in ("system", "developer")), len(reads))
-    room, start = tokens - sum(map(_cost, texts[:leading])), len(texts)
-    while start > leading and (cost := _cost(texts[start - 1])) <= room:
-        room, start = room - cost, start - 1
-    part = ""
-    if start > leading and room > MESSAGE_TOKENS:
-        older = "\n".join(texts[start - 1])
-        part = older[-(room - MESSAGE_TOKENS) * len(older) // max(1, estimate_text(older)) :]
-    return [text for row in texts[:leading] for text in row] + [part] + [text for row in texts[start:] for text in row]
-
-
-def _cost(texts: Sequence[str]) -> int:
-    return MESSAGE_TOKENS + sum(map(estimate_text, texts))

@@ -13,7 +13,7 @@ import pytest
 
 from summarizing_context import Settings, SummarizerError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.cli import main
-from summarizing_context.inspector import inspector_app
+from summarizing_context.contrib.inspector import inspector_app
 from tests.behaviour.loopback import provider
 
 KEY = "sk-secret-0123456789"

@@ -10,7 +10,7 @@ import pytest
 
 from summarizing_context import Settings, SettingsError
 from summarizing_context.cli import main
-from summarizing_context.proxy.server import ProxySettings, make_app
+from summarizing_context.contrib.proxy.server import ProxySettings, make_app
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
 from tests.proxy.fake import Fake, served
 

@@ -22,7 +22,7 @@ HOMES = {
     "gepa": ("evaluation/tune.py",),
     "langchain": ("adapters/langchain/",),
     "langchain_core": ("adapters/langchain/",),
-    "httpx2": ("proxy/",),
+    "httpx2": ("contrib/proxy/",),
     "mcp": ("adapters/mcp.py",),
     "numpy": ("stores/relational/search.py",),
     "openai": ("summarizers/openai.py",),
@@ -33,11 +33,11 @@ HOMES = {
     "pydantic_core": ("adapters/pydantic_ai.py",),
     "rich": ("cli/",),
     "sqlite3": ("stores/sqlite/", "transcripts/parts.py"),
-    "starlette": ("inspector/", "proxy/"),
+    "starlette": ("contrib/inspector/", "contrib/proxy/"),
     "tenacity": ("summarizers/resilience/caller.py",),
     "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
-    "uvicorn": ("adapters/mcp.py", "inspector/app.py", "proxy/"),
+    "uvicorn": ("adapters/mcp.py", "contrib/inspector/app.py", "contrib/proxy/"),
 }
 
 

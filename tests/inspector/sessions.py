@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import anyio
 
 from summarizing_context import Settings, SummarizingContext, open_context
-from summarizing_context.inspector import inspector_app
+from summarizing_context.contrib.inspector import inspector_app
 from tests.laws.builders import session
 from tests.laws.judge import SMALL
 

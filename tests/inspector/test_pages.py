@@ -17,8 +17,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from summarizing_context.cli import main
+from summarizing_context.contrib.inspector import bound_socket
 from summarizing_context.errors import SettingsError
-from summarizing_context.inspector import bound_socket
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
 
 HERE = "http://127.0.0.1:8378"

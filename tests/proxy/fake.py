@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +15,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from evals.clients.rules import Seal, problem
-from summarizing_context.proxy.server import Server, address_of, bound_socket
+from evals.clients.upstream import provided
+
+served = provided  # an application on the loopback, by its address
 
 Behave = Callable[[Request, bytes], Awaitable[Response | None]]
 
@@ -203,30 +204,3 @@ KINDS: dict[str, tuple[str, Any, Any]] = {
     "/chat/completions": ("chat", answer_chat, too_long_openai),
     "/responses": ("responses", answer_responses, too_long_openai),
 }
-
-
-@asynccontextmanager
-async def served(app: Any) -> AsyncIterator[str]:
-    """An application on the loopback, by its address."""
-    with bound_socket("127.0.0.1", 0) as listening:
-        server = Server(_without_lifespan(app), takes_signals=False)
-        running = asyncio.ensure_future(server.serve(sockets=[listening]))
-        await server.ready.wait()
-        try:
-            yield address_of(listening)
-        finally:
-            server.should_exit = True
-            await running
-
-
-def _without_lifespan(app: Any) -> Any:
-    async def wrapped(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            return await app(scope, receive, send)
-        while True:
-            kind = (await receive())["type"]
-            await send({"type": f"{kind}.complete"})
-            if kind == "lifespan.shutdown":
-                return None
-
-    return wrapped

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.proxy.installation import service_of
+from summarizing_context.contrib.proxy.installation import service_of
 
 TOKEN = Path(".config/summarizing-context/proxy-token")
 UNIT = Path(".config/systemd/user/summarizing-context-proxy.service")

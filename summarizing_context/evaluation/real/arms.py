@@ -161,7 +161,7 @@ async def build(
         elif arm == "cliff":
             text = _cliff(past)
         elif arm == "masking":
-            text = _masking(past)
+            text = masking(past)
         elif arm == "tail":
             text = past.view([])
         if is_whole and text is not None:
@@ -348,8 +348,8 @@ async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
     return f"{best}\n\n{joined(filling)}" if filling else best
 
 
-def _masking(past: Past) -> str:
-    """Old results masked, the newest messages raw: as many of these as bring the view to its tokens."""
+def masking(past: Past) -> str:
+    """Return old results masked, the newest messages raw: as many of these as bring the view to its tokens."""
     found = ""
     for share in (0.45, 0.6, 0.75, 0.9):
         recent, start = newest(past.groups, int(share * past.room))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from summarizing_context.proxy.dialects.base import (
+from summarizing_context.contrib.proxy.dialects.base import (
     Asked,
     Fields,
     Shown,

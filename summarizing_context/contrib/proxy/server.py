@@ -29,13 +29,13 @@ from summarizing_context.summarizers.prices import load_prices
 try:
     import uvicorn
 
-    from summarizing_context.inspector import Access, inspector_app
-    from summarizing_context.proxy.app import Guard, build_app
-    from summarizing_context.proxy.codex import CHATGPT, TOKEN_VARIABLE, arguments_for, read_codex
-    from summarizing_context.proxy.feed import Feed
-    from summarizing_context.proxy.installation import base_urls
-    from summarizing_context.proxy.rewriter import Rewriter
-    from summarizing_context.proxy.upstream import Upstream
+    from summarizing_context.contrib.inspector import Access, inspector_app
+    from summarizing_context.contrib.proxy.app import Guard, build_app
+    from summarizing_context.contrib.proxy.codex import CHATGPT, TOKEN_VARIABLE, arguments_for, read_codex
+    from summarizing_context.contrib.proxy.feed import Feed
+    from summarizing_context.contrib.proxy.installation import base_urls
+    from summarizing_context.contrib.proxy.rewriter import Rewriter
+    from summarizing_context.contrib.proxy.upstream import Upstream
 except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
 

@@ -17,10 +17,8 @@ import msgspec
 
 from summarizing_context.adapters.open_sessions import Sessions, Window
 from summarizing_context.assembly import Options, open_store
-from summarizing_context.errors import BudgetError, StoreError, briefly
-from summarizing_context.messages.tokens import estimate_text, estimate_texts
-from summarizing_context.proxy.clients import USUAL_WINDOW, Client, client_of, session_of, window_of
-from summarizing_context.proxy.dialects.base import (
+from summarizing_context.contrib.proxy.clients import USUAL_WINDOW, Client, client_of, session_of, window_of
+from summarizing_context.contrib.proxy.dialects.base import (
     KEY,
     Asked,
     Dialect,
@@ -30,9 +28,11 @@ from summarizing_context.proxy.dialects.base import (
     digest,
     read_fields,
 )
-from summarizing_context.proxy.feed import Record, Usage
-from summarizing_context.proxy.summaries import ClientSummarizer
-from summarizing_context.proxy.upstream import Headers, Upstream
+from summarizing_context.contrib.proxy.feed import Record, Usage
+from summarizing_context.contrib.proxy.summaries import ClientSummarizer
+from summarizing_context.contrib.proxy.upstream import Headers, Upstream
+from summarizing_context.errors import BudgetError, StoreError, briefly
+from summarizing_context.messages.tokens import estimate_text, estimate_texts
 from summarizing_context.settings.values import Settings
 from summarizing_context.views.shrunk_messages import Price, shrink_message
 

@@ -19,8 +19,7 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.messages.shapes import Message
-from summarizing_context.proxy.dialects.base import (
+from summarizing_context.contrib.proxy.dialects.base import (
     HOOK,
     KEY,
     Asked,
@@ -36,6 +35,7 @@ from summarizing_context.proxy.dialects.base import (
     objects,
     row_of,
 )
+from summarizing_context.messages.shapes import Message
 from summarizing_context.summarizers.provider_window import bound_thinking, dropping
 
 _MARK = "cache_control"

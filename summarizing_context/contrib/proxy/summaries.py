@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import msgspec
 
+from summarizing_context.contrib.proxy.upstream import Headers, Upstream
 from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRefused
-from summarizing_context.proxy.upstream import Headers, Upstream
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import (
     MOST_BYTES,

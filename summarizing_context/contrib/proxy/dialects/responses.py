@@ -12,7 +12,7 @@ import msgspec
 
 from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_WORK, ViewWriter, rows_of
 from summarizing_context.adapters.response_items import Row as ItemRow
-from summarizing_context.proxy.dialects.base import (
+from summarizing_context.contrib.proxy.dialects.base import (
     HOOK,
     KEY,
     Asked,

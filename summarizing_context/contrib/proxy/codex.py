@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER
 from summarizing_context.errors import SettingsError
-from summarizing_context.proxy.upstream import TOKEN_HEADER
 
 TOKEN_VARIABLE = "SUMMARIZING_CONTEXT_PROXY_TOKEN"
 CHATGPT = "https://chatgpt.com/backend-api/codex"  # where Codex asks with a login of ChatGPT

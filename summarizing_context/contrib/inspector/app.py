@@ -39,8 +39,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("inspect", "the inspector needs the packages starlette and uvicorn") from error
 
-from summarizing_context.inspector.guard import Access, Guard
-from summarizing_context.inspector.reader import Json, Reader
+from summarizing_context.contrib.inspector.guard import Access, Guard
+from summarizing_context.contrib.inspector.reader import Json, Reader
 
 Undo = Callable[[str], Awaitable[object]]
 
@@ -109,7 +109,7 @@ class _Pages:
 
     async def static(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
-        file = files("summarizing_context.inspector") / "static" / name
+        file = files("summarizing_context.contrib.inspector") / "static" / name
         if "/" in name or not file.is_file():
             return _json({"error": "there is no such file"}, 404)
         return Response(file.read_bytes(), media_type=_TYPES[Path(name).suffix])
