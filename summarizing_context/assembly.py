@@ -140,7 +140,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
         own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
         is_extractive = isinstance(own_caller, ExtractiveSummarizer)
-        prices = load_prices(settings.prices)  # a wrong file is told on opening, with every summarizer
+        prices = load_prices(settings.prices)  # a wrong file is refused on opening, with every summarizer
         price = FREE if isinstance(own_caller, ExtractiveSummarizer) else prices.price_of(own_caller.model)
         redact = None if options.redact is None else Redaction(options.redact)
         recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)

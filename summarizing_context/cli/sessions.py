@@ -306,7 +306,7 @@ def delete_session(
 @command(family)
 def purge(store: options.StorePath, yes: options.Yes = False) -> Result:
     """Remove for good what no session uses any longer, such as replaced logs."""
-    find_sessions(store)  # what is wrong with it is told before the question
+    find_sessions(store)  # a wrong store is refused before the question
     confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes, "removed")
     freed = with_store(store, lambda opened: opened.purge(), read_only=False)
     return Result({"freed_bytes": freed}, [f"Freed {freed:,} bytes."])

@@ -222,7 +222,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 async def serve(app: Starlette, listening: socket.socket, access: Access | None = None) -> None:
-    """Serve until the process is told to stop, which takes two seconds at most; with `access`, in its folder."""
+    """Serve until the process gets a signal to stop, which takes two seconds at most; with `access`, in its folder."""
     if access is not None:
         app = Starlette(routes=[Mount(f"/{access.folder}", app)])
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # streams that are cut at the end are no errors

@@ -256,7 +256,7 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
     """Remove what is unneeded of all branches, or of those of deleted sessions; return the bytes of the messages.
 
     One statement removes, so it sees one state: what others append meanwhile is not in it. What it finds unneeded there
-    nobody can need later, for a fork holds its checkpoint until it is committed.
+    stays unneeded, for a fork holds its checkpoint until it is committed.
     """
     values: dict[str, object] = {"everything": everything}
     branches = [number for (number,) in connection.run("lock_trimmed", **values)]
