@@ -1,13 +1,13 @@
-"""The values of this room: what is read from a file, and what a format is."""
+"""The values of this room: what is read from a file, and a session while it is read."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 AUTO = "auto"
 LISTED = "#"  # before a session's number, where a file holds several
@@ -15,8 +15,10 @@ LISTED = "#"  # before a session's number, where a file holds several
 Message = dict[str, Any]
 
 
-class Fields(dict[str, Any]):
+class Record(dict[str, Any]):
     """An object of a log, whose values are read as what they should be: a client may have written others."""
+
+    line = 0  # of the file, from 1; 0 where the file is one JSON value
 
     def text(self, *names: str) -> str:
         """Return the first of these values that is a string with something in it, else an empty one."""
@@ -27,20 +29,44 @@ class Fields(dict[str, Any]):
         found = (self.get(name) for name in names)
         return next((value for value in found if isinstance(value, int) and not isinstance(value, bool)), None)
 
-    def at(self, name: str) -> Fields:
+    def at(self, name: str) -> Record:
         """Return the object of this name, else an empty one."""
-        return fields(self.get(name))
+        return record(self.get(name))
 
-    def each(self, name: str) -> list[Fields]:
+    def each(self, name: str) -> list[Record]:
         """Return the objects in the list of this name."""
-        return [Fields(item) for item in listed(self.get(name)) if isinstance(item, dict)]
+        return [Record(item) for item in listed(self.get(name)) if isinstance(item, dict)]
 
 
-class Row(NamedTuple):
-    """One object of a file, and its line from 1; 0 where the file is one JSON value."""
+def record(value: object, line: int = 0) -> Record:
+    """Return `value` where it is an object, else an empty one."""
+    made = Record(value) if isinstance(value, dict) else Record()
+    made.line = line
+    return made
 
-    line: int
-    value: Fields
+
+def listed(value: object) -> list[Any]:
+    """Return `value` where it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def tool_call(call_id: object, name: object, arguments: object) -> dict[str, Any]:
+    """Return a call in the shape of chat. Arguments that are no text are written as JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return {"id": str(call_id or ""), "type": "function", "function": {"name": str(name or ""), "arguments": text}}
+
+
+def text_of(content: object) -> str:
+    """Return the text of a content that is a string or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    texts = [block.get("text") if isinstance(block, dict) else block for block in listed(content)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def plain(blocks: list[Any]) -> Any:
+    """Return blocks in the shape of chat; where all are text, their text."""
+    return text_of(blocks) if all(record(block).get("type") == "text" for block in blocks) else blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,53 +100,12 @@ class Transcript:
         return f"{self.path}:1: message {index + 1} of session {self.session_id}"
 
 
-@dataclass(slots=True)
-class Draft:
-    """A session while it is read. `line` is 0 where the file is one JSON value."""
-
-    session_id: str
-    messages: list[Message] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)
-    compactions: list[Compaction] = field(default_factory=list)
-    open_calls: list[tuple[object, str]] = field(default_factory=list)  # name and id, where names answer them
-    made_calls: int = 0
-    reply: Message | None = None  # that of the assistant which takes further calls
-
-    def add(self, message: Message, line: int = 0) -> None:
-        """Append a message."""
-        self.messages.append(message)
-        self.lines += [line] if line else []
-
-    def say(self, role: str, content: Any, calls: Sequence[Any] = (), line: int = 0, marks: Any = None) -> None:
-        """Append a message in the shape of chat. Blocks that are all text become a string."""
-        if isinstance(content, list) and all(fields(block).get("type") == "text" for block in content):
-            content = text_of(content)
-        marked = {"metadata": dict(marks)} if marks else {}
-        self.add({"role": role, "content": content, **marked, **({"tool_calls": [*calls]} if calls else {})}, line)
-
-    def answer(self, call_id: object, content: Any, line: int = 0) -> None:
-        """Append the result of a call."""
-        self.add({"role": "tool", "tool_call_id": str(call_id or ""), "content": content}, line)
-
-    def skip(self, *names: object, count: int = 1) -> None:
-        """Count what is no message under a name such as `response_item:reasoning`."""
-        kind = ":".join(name for name in names if isinstance(name, str) and name) or "unnamed"
-        self.skipped.update({kind: int(count)} if count else {})
-
-    def rewind(self, at: int) -> None:
-        """Take back the messages from index `at` on, and the compactions among them."""
-        self.skip("rewound", count=len(self.messages) - at)
-        del self.messages[at:], self.lines[at:]
-        self.compactions = [each for each in self.compactions if each.at <= at]
-
-
 @dataclass(frozen=True, slots=True)
 class Content:
     """What a JSON file holds: lines, or one value."""
 
     path: Path
-    rows: Sequence[Row]  # of one value the items of its list; what is no object is an empty one
+    rows: Sequence[Record]  # of one value the items of its list; what is no object is an empty one
     value: Any = None
     is_document: bool = False
     unreadable: Sequence[str] = ()  # lines that are no JSON objects, as `file:line: why`
@@ -135,31 +120,65 @@ class Content:
         """The file's name without its endings."""
         return self.path.name.split(".json")[0] or "transcript"
 
-    def records(self, *names: str) -> Sequence[Row]:
+    def records(self, *names: str) -> Sequence[Record]:
         """Return the rows; of one object the items of its lists of these names."""
-        held = fields(self.value)
-        return [Row(0, fields(item)) for name in names for item in listed(held.get(name))] if held else self.rows
+        held = record(self.value)
+        return [record(item) for name in names for item in listed(held.get(name))] if held else self.rows
 
 
-def fields(value: object) -> Fields:
-    """Return `value` where it is an object, else an empty one."""
-    return Fields(value) if isinstance(value, dict) else Fields()
+@dataclass(slots=True)
+class Draft:
+    """A session while it is read."""
 
+    session_id: str
+    line: int = 0  # of the row that is being read; 0 where the file is one JSON value
+    messages: list[Message] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    compactions: list[Compaction] = field(default_factory=list)
+    open_calls: list[tuple[object, str]] = field(default_factory=list)  # name and id, where names answer them
+    made_calls: int = 0
+    reply: Message | None = None  # that of the assistant which takes further calls
 
-def listed(value: object) -> list[Any]:
-    """Return `value` where it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
+    def add(self, message: Message) -> None:
+        """Append a message."""
+        self.messages.append(message)
+        self.lines.append(self.line)
 
+    def say(self, role: str, content: Any, calls: Sequence[Any] = (), marks: Any = None) -> None:
+        """Append a message in the shape of chat."""
+        marked = {"metadata": dict(marks)} if marks else {}
+        content = plain(content) if isinstance(content, list) else content
+        self.add({"role": role, "content": content, **marked, **({"tool_calls": [*calls]} if calls else {})})
 
-def tool_call(call_id: object, name: object, arguments: object) -> dict[str, Any]:
-    """Return a call in the shape of chat. Arguments that are no text are written as JSON."""
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-    return {"id": str(call_id or ""), "type": "function", "function": {"name": str(name or ""), "arguments": text}}
+    def answer(self, call_id: object, content: Any) -> None:
+        """Append the result of a call."""
+        self.add({"role": "tool", "tool_call_id": str(call_id or ""), "content": content})
 
+    def skip(self, *names: object, count: int = 1) -> None:
+        """Count what is no message under a name such as `response_item:reasoning`."""
+        kind = ":".join(name for name in names if isinstance(name, str) and name) or "unnamed"
+        self.skipped.update({kind: int(count)} if count else {})
 
-def text_of(content: object) -> str:
-    """Return the text of a content that is a string or a list of blocks."""
-    if isinstance(content, str):
-        return content
-    texts = [block.get("text") if isinstance(block, dict) else block for block in listed(content)]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    def rewind(self, at: int) -> None:
+        """Take back the messages from index `at` on, and the compactions among them."""
+        self.skip("rewound", count=len(self.messages) - at)
+        del self.messages[at:], self.lines[at:]
+        self.compactions = [each for each in self.compactions if each.at <= at]
+
+    def compact(
+        self, trigger: str | None = None, before: int | None = None, after: int | None = None, summary: str = ""
+    ) -> None:
+        """Note that the client compacted its context here."""
+        self.compactions.append(Compaction(len(self.messages), trigger, before, after, summary))
+
+    def observe(self, tokens: int | None) -> None:
+        """Take the size of a request for the one after the last compaction, where that recorded none."""
+        if tokens and self.compactions and self.compactions[-1].tokens_after is None:
+            self.compactions[-1] = replace(self.compactions[-1], tokens_after=tokens)
+
+    def summarize(self, summary: str) -> None:
+        """Take a summary of the client for that of the last compaction."""
+        if not self.compactions:
+            self.compact()
+        self.compactions[-1] = replace(self.compactions[-1], summary=summary)

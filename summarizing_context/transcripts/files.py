@@ -8,13 +8,14 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BufferedReader, BytesIO
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Fields, Row, fields, listed
+from summarizing_context.transcripts.base import Content, Record, listed, record
 
 STDIN = Path("-")
 _MOST_UNPACKED, _LINE_COST = 2**28, 32  # bytes of a compressed file, and of the object of each line
@@ -24,22 +25,35 @@ _SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|mo
 def load(path: Path) -> Content:
     """Return the content of a file: `.jsonl` is lines and `.json` one value, or else the other; further names are
     judged by how they begin. Raise `TranscriptError` for what is neither."""
-    lines = _read_lines(path)
+    lines: list[bytes] = []
+    try:
+        with _opened(path) as file:  # what came before an error is kept
+            lines.extend(unpacked_lines(path, file) if isinstance(file, gzip.GzipFile) else file)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        fault = f"the gzip data is damaged ({error}); fetch the file again"
+        raise TranscriptError(f"{path}:{len(lines) + 1}: {fault}") from error
+    except OSError as error:
+        fault = f"cannot be read ({error.strerror or type(error).__name__}); check the path and its rights"
+        raise TranscriptError(f"{path}:{len(lines) + 1}: {fault}") from error
+    if lines:
+        lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
+
     name = path.name.removesuffix(".gz")
-    is_lines = name.endswith(".jsonl") or not (name.endswith(".json") or _is_document(lines))
+    looks_whole = _looks_whole(lines)
+    is_lines = name.endswith(".jsonl") or not (name.endswith(".json") or looks_whole)
     try:
         return _rows(path, lines) if is_lines else _document(path, lines)
-    except TranscriptError as error:
-        try:
-            content = _document(path, lines) if is_lines else _rows(path, lines)
-        except TranscriptError:
-            if is_lines or _is_document(lines):
-                raise error from None
-            raise
-        found = (content.value, *fields(content.value).values())
-        if is_lines and not any(isinstance(item, dict) for value in found for item in listed(value)):
-            raise
-        return content
+    except TranscriptError:
+        if not is_lines and not looks_whole:
+            return _rows(path, lines)
+        with suppress(TranscriptError):
+            if not is_lines:
+                return _rows(path, lines)
+            content = _document(path, lines)
+            found = (content.value, *record(content.value).values())
+            if any(isinstance(item, dict) for value in found for item in listed(value)):
+                return content
+        raise
 
 
 def is_spoken(path: Path) -> bool:
@@ -58,22 +72,6 @@ def _opened(path: Path) -> gzip.GzipFile | BufferedReader | BytesIO:
     return gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
 
 
-def _read_lines(path: Path) -> list[bytes]:
-    lines: list[bytes] = []
-    try:
-        with _opened(path) as file:  # what came before an error is kept
-            lines.extend(unpacked_lines(path, file) if isinstance(file, gzip.GzipFile) else file)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        fault = f"the gzip data is damaged ({error}); fetch the file again"
-        raise TranscriptError(f"{path}:{len(lines) + 1}: {fault}") from error
-    except OSError as error:
-        fault = f"cannot be read ({error.strerror or type(error).__name__}); check the path and its rights"
-        raise TranscriptError(f"{path}:{len(lines) + 1}: {fault}") from error
-    if lines:
-        lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
-    return lines
-
-
 def unpacked_lines(path: Path, file: gzip.GzipFile) -> Iterator[bytes]:
     """Yield the lines of a compressed file. Raise `TranscriptError` for one that takes more memory than a log does: a
     megabyte may unpack to a gigabyte."""
@@ -84,48 +82,44 @@ def unpacked_lines(path: Path, file: gzip.GzipFile) -> Iterator[bytes]:
         room -= len(line) + _LINE_COST
         if room < 0:
             fault = f"unpacks to more than {_MOST_UNPACKED >> 20} MB, as no log should"
-            raise TranscriptError(
-                f"{path}:{number}: {fault}; if it is one, unpack it first (gunzip) and name that file"
-            )
+            advice = "if it is one, unpack it first (gunzip) and name that file"
+            raise TranscriptError(f"{path}:{number}: {fault}; {advice}")
         yield line
 
 
-def _is_document(lines: list[bytes]) -> bool:
+def _looks_whole(lines: list[bytes]) -> bool:
     """Return whether this is one JSON value: a list, or an object that does not end with its first line."""
-    first = next((line.strip() for line in lines if line.strip()), b"")
-    if first.startswith(b"["):
-        return True
+    spoken = [line.strip() for line in lines if line.strip()]
+    if not spoken or not spoken[0].startswith(b"{"):
+        return bool(spoken) and spoken[0].startswith(b"[")
     try:
-        json.loads(first.decode("utf8", errors="surrogatepass"))
+        json.loads(spoken[0].decode("utf8", errors="surrogatepass"))
     except (RecursionError, ValueError):
-        return first.startswith(b"{") and sum(bool(line.strip()) for line in lines) > 1
+        return len(spoken) > 1
     return False
 
 
 def _document(path: Path, lines: list[bytes]) -> Content:
     value = _parsed(b"".join(lines), path, 0)
-    return Content(path, [Row(0, fields(item)) for item in listed(value)], value, is_document=True)
+    return Content(path, [record(item) for item in listed(value)], value, is_document=True)
 
 
 def _rows(path: Path, lines: list[bytes]) -> Content:
     """Return the lines that are JSON objects. A client may have died while it wrote, so others are skipped. Raise
     `TranscriptError` where these are the most."""
-    rows: list[Row] = []
+    rows: list[Record] = []
     unreadable: list[str] = []
     kinds: dict[type, str] = {list: "array", str: "string", type(None): "null"}
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
         try:
-            value = _parsed(line, path, number)
+            value = _parsed(line, path, number) if line.strip() else None
+            if isinstance(value, dict):
+                rows.append(record(value, number))
+            elif line.strip():
+                kind = kinds.get(type(value), "number or truth value")
+                unreadable.append(f"{path}:{number}: a JSON {kind}, not an object; each line must be one message")
         except TranscriptError as error:
             unreadable.append(str(error))
-            continue
-        if isinstance(value, dict):
-            rows.append(Row(number, Fields(value)))
-        else:
-            kind = kinds.get(type(value), "number or truth value")
-            unreadable.append(f"{path}:{number}: a JSON {kind}, not an object; each line must be one message")
     if len(unreadable) > len(rows):
         others = f" ({len(unreadable)} of {len(rows) + len(unreadable)} lines are none)" if unreadable[1:] else ""
         raise TranscriptError(f"{unreadable[0]}{others}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import chat, parts, responses, trees
-from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Fields, Transcript, fields
+from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Record, Transcript, record
 from summarizing_context.transcripts.files import STDIN, is_spoken, load
 
 FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
@@ -50,37 +50,38 @@ _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
 def _detect(content: Content) -> str:
     """Return the name of a file's format, by what only its records have; an empty one where none has."""
-    messages = [row.value for row in content.records("messages")]
-    has_role = any("role" in value for value in messages)
-    marks = {_client_of(value) for value in (fields(content.value), *(row.value for row in content.rows))}
+    messages = content.records("messages")
+    has_role = any("role" in row for row in messages)
+    marks = {_client_of(row) for row in (record(content.value), *content.rows)}
     names = FORMATS if has_role else [*_UNKNOWN.values(), *FORMATS]
     if named := next((name for name in names if name in marks), ""):
         return named
 
     # Lists of messages. Some have a mark that one record shows, others one that most must show.
-    kinds = {block.text("type") for value in messages for block in value.each("content")}
-    is_chat = all(value.text("role") and "parts" not in value for value in messages if value)
-    is_typed = any("type" in part for value in messages for part in value.each("parts"))
-    items = [row.value for row in responses.records(content)]
+    kinds = {block.text("type") for row in messages for block in row.each("content")}
+    is_typed = any("type" in part for row in messages for part in row.each("parts"))
+    is_page = is_typed or kinds & {"tool-call", "tool-result"} or any("toolInvocations" in row for row in messages)
+    items = responses.records(content)
+    contents = content.records("contents", "history")
     if kinds & {"toolRequest", "toolResponse"}:
         return "goose"
-    if _most(isinstance(value.get("info"), dict) and isinstance(value.get("parts"), list) for value in messages):
+    if _most(isinstance(row.get("info"), dict) and isinstance(row.get("parts"), list) for row in messages):
         return "opencode"
-    is_page = is_typed or kinds & {"tool-call", "tool-result"} or any("toolInvocations" in value for value in messages)
-    if is_page and _most("role" in value for value in messages):
+    if is_page and _most("role" in row for row in messages):
         return "ai-sdk"
-    tuned = _most(isinstance(value.get("messages"), list) and "role" not in value for value in messages)
-    if tuned and not content.is_document:
+    if not content.is_document and _most(
+        isinstance(row.get("messages"), list) and "role" not in row for row in messages
+    ):
         return "openai-finetune"
     if _most(bool(item) for item in items) and any(map(responses.is_item, items)):
         return "openai-responses"
-    contents = (row.value for row in content.records("contents", "history"))
-    if _most(isinstance(value.get("parts"), list) and "content" not in value for value in contents):
+    if _most(isinstance(row.get("parts"), list) and "content" not in row for row in contents):
         return "gemini"
-    if _most(chat.langchain_fields(row.value) is not None for row in chat.langchain_rows(content)):
+    if _most(chat.langchain_fields(row) is not None for row in chat.langchain_rows(content)):
         return "langchain"
+    is_chat = all(row.text("role") and "parts" not in row for row in messages if row)
     if content.is_document and is_chat and 2 * sum(map(bool, messages)) >= max(len(messages), 1):
-        return "anthropic" if "system" in fields(content.value) or kinds & _ANTHROPIC else "openai-chat"
+        return "anthropic" if "system" in record(content.value) or kinds & _ANTHROPIC else "openai-chat"
     return "messages" if has_role or content.is_document or not messages else ""
 
 
@@ -89,7 +90,7 @@ def _most(flags: Iterable[bool]) -> bool:
     return 2 * sum(found) > len(found)
 
 
-def _client_of(row: Fields) -> str:
+def _client_of(row: Record) -> str:
     """Return the format that alone has such a record; an empty name where several may."""
     kind, data, message = row.text("type"), row.at("data"), row.at("message")
     if "role" in row:
@@ -129,7 +130,7 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
         content = load(path)
         name = format if format in FORMATS else _detect(content)
         if name not in FORMATS:
-            what = name or f"lines with {', '.join([*content.rows[0].value][:5])}"
+            what = name or f"lines with {', '.join([*content.rows[0]][:5])}"
             raise TranscriptError(f"{path}:1: unknown format: {what}; name the client's own log, or a list of messages")
         drafts = list(FORMATS[name](content))
         if content.is_document and not any(draft.messages or draft.skipped or draft.compactions for draft in drafts):
@@ -147,7 +148,7 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
             name,
             tuple(draft.messages),
             dict(sorted(draft.skipped.items())),
-            tuple(draft.lines) if len(draft.lines) == len(draft.messages) else (),
+            tuple(draft.lines) if all(draft.lines) else (),
             tuple(draft.compactions),
             path,
             (*content.unreadable, *content.faults) if draft is told else (),
@@ -223,5 +224,5 @@ def _is_transcript(file: Path) -> bool:
         content = load(file)
     except TranscriptError:
         return is_database or is_spoken(file)  # other JSON may lie in a folder
-    is_listed = not content.is_document or isinstance(fields(content.value).get("messages", content.value), list)
+    is_listed = not content.is_document or isinstance(record(content.value).get("messages", content.value), list)
     return _detect(content) not in ("", "messages") or (is_listed and is_spoken(file))

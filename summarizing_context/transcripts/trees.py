@@ -7,21 +7,19 @@ parallel calls, so all blocks and results of the replies on the branch belong to
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from summarizing_context.transcripts.base import Compaction, Content, Draft, Fields, Message, Row, text_of
+from summarizing_context.transcripts.base import Content, Draft, Message, Record, listed, record, text_of
 from summarizing_context.transcripts.parts import add_parts, said_by_tool
 
 _SPOKEN = ("user", "assistant", "tool_result")  # the last is Qwen's
 _COPY, _BOUNDARY = "repeated row", "compact_boundary"
 
 
-def is_in_tree(value: Fields) -> bool:
+def is_in_tree(row: Record) -> bool:
     """Return whether a row has a place in a tree."""
-    return isinstance(value.get("uuid"), str) and "parentUuid" in value and isinstance(value.get("type"), str)
+    return isinstance(row.get("uuid"), str) and "parentUuid" in row and isinstance(row.get("type"), str)
 
 
 def read_claude_code(content: Content) -> Iterator[Draft]:
@@ -38,14 +36,14 @@ def read_stream_json(content: Content) -> Iterator[Draft]:
     drafts: dict[str, Draft] = {}
     replies: dict[str, Message] = {}
     seen: set[str] = set()
-    name = next((found for _, value in content.rows if (found := value.text("session_id"))), content.stem)
-    for line, value in content.rows:
-        agent, row_id = value.text("parent_tool_use_id"), value.text("uuid")
+    name = next((found for row in content.rows if (found := row.text("session_id"))), content.stem)
+    for row in content.rows:
+        agent, row_id = row.text("parent_tool_use_id"), row.text("uuid")
         draft = drafts.setdefault(agent, Draft(f"{name}:{agent}" if agent else name))
         if row_id in seen:
             draft.skip(_COPY)
         else:
-            _read_row(draft, Row(line, Fields(value, isSidechain=True) if agent else value), replies)
+            _read_row(draft, record({**row, "isSidechain": True}, row.line) if agent else row, replies)
         seen |= {row_id} - {""}
     yield from drafts.values()
 
@@ -53,84 +51,83 @@ def read_stream_json(content: Content) -> Iterator[Draft]:
 def read_qwen_code(content: Content) -> Iterator[Draft]:
     """Yield the session, then its sidechains."""
     for draft, rows in _sessions(content):
-        for line, value in rows:
-            parts, before, kind = value.at("message").each("parts"), len(draft.messages), value.text("type")
-            if value.get("subtype") == "chat_compression":
-                payload = value.at("systemPayload")
+        for row in rows:
+            draft.line = row.line
+            parts, kind = row.at("message").each("parts"), row.text("type")
+            if row.get("subtype") == "chat_compression":
+                payload = row.at("systemPayload")
                 sizes = payload.at("info").count("originalTokenCount"), payload.at("info").count("newTokenCount")
                 summary = next((text_of(each.get("parts")) for each in payload.each("compressedHistory")), "")
-                draft.compactions.append(Compaction(before, None, *sizes, summary))
+                draft.compact(None, *sizes, summary)
             elif kind not in _SPOKEN or not parts:
-                draft.skip(kind, value.get("subtype"))
+                draft.skip(kind, row.get("subtype"))
             elif kind == "assistant":
-                add_parts(draft, kind, parts, line)
+                add_parts(draft, kind, parts)
             else:
-                is_own = value.get("provenance") in ("system", "goal_control", "goal_runtime")
-                is_agent = value.get("isSidechain") is True
+                is_own = row.get("provenance") in ("system", "goal_control", "goal_runtime")
+                is_agent = row.get("isSidechain") is True
                 marks = {"isSidechain": True} if is_agent else {"source": "hook"} if is_own else None
-                add_parts(draft, "user", parts, line, marks)
+                add_parts(draft, "user", parts, marks)
         yield draft
 
 
 def read_pi(content: Content) -> Iterator[Draft]:
     """Yield the one session: the branch of the newest entry. Early versions wrote no tree."""
-    ids = [value.text("id") for _, value in content.rows if value.get("type") == "session"]
+    ids = [row.text("id") for row in content.rows if row.get("type") == "session"]
     draft = Draft(next(iter(ids), "") or content.stem)
-    rows = [row for row in content.rows if row.value.get("type") != "session"]
-    tree = [Row(line, Fields(value, uuid=value.get("id"), parentUuid=value.get("parentId"))) for line, value in rows]
-    is_tree = any("parentId" in value for _, value in rows)
+    rows = [row for row in content.rows if row.get("type") != "session"]
+    tree = [Record(row, uuid=row.get("id"), parentUuid=row.get("parentId")) for row in rows]
+    is_tree = any("parentId" in row for row in rows)
     way = _active_branch(tree, len(rows) - 1, draft) if is_tree else {*range(len(rows))}
-    for at, (line, value) in enumerate(rows):
-        kind, message = value.text("type"), value.at("message")
+    for at, row in enumerate(rows):
+        draft.line = row.line
+        kind, message = row.text("type"), row.at("message")
         role, said = message.text("role"), message.get("content")
         if at not in way:
             draft.skip("other branch" if role else kind)
         elif kind == "compaction":
-            sizes = value.count("tokensBefore"), None
-            draft.compactions.append(Compaction(len(draft.messages), None, *sizes, value.text("summary")))
+            draft.compact(None, row.count("tokensBefore"), None, row.text("summary"))
         elif role in ("user", "assistant"):
-            add_parts(draft, role, said, line)
+            add_parts(draft, role, said)
         elif role == "toolResult":
-            draft.answer(message.get("toolCallId"), said_by_tool(said), line)
+            draft.answer(message.get("toolCallId"), said_by_tool(said))
         elif role == "bashExecution" and not message.get("excludeFromContext"):
             text = f"Ran `{message.get('command')}`\n```\n{message.get('output')}\n```"
-            draft.say("user", text, line=line, marks={"source": "hook"})
+            draft.say("user", text, marks={"source": "hook"})
         else:
             draft.skip(kind, role)
     yield draft
 
 
-def _sessions(content: Content) -> Iterator[tuple[Draft, list[Row]]]:
+def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
     """Yield each session with the rows of its active branch in their order. What is left out is counted: also copies,
     as a second compaction or a branch makes them. They keep their place, but the first writing of a row holds."""
-    ids = (value.get("sessionId") for _, value in content.rows)
+    ids = (row.get("sessionId") for row in content.rows)
     name = next((found for found in ids if isinstance(found, str)), content.stem)
     beside = Draft(name)
-    trees: list[list[Row]] = [[]]
-    agents: dict[str, list[Row]] = {}
-    homes: dict[str, list[Row]] = {}  # by the row
-    for line, value in content.rows:
-        if not is_in_tree(value):
-            beside.skip(value.get("type"))
+    trees: list[list[Record]] = [[]]
+    agents: dict[str, list[Record]] = {}
+    homes: dict[str, list[Record]] = {}  # the rows that a row stands among, by its id
+    for row in content.rows:
+        if not is_in_tree(row):
+            beside.skip(row.get("type"))
             continue
-        parent = homes.get(_parent(value) or "")
-        if value["uuid"] in homes:
-            homes[value["uuid"]].append(Row(line, Fields(uuid=value["uuid"], type=_COPY)))
-            continue
-        if value.get("isSidechain") is True:
+        parent, home = homes.get(_parent(row) or ""), trees[-1]
+        if row["uuid"] in homes:
+            home = homes[row["uuid"]]
+            row = record({"uuid": row["uuid"], "type": _COPY}, row.line)
+        elif row.get("isSidechain") is True:
             # early versions gave no name: the line where one begins names it
-            above = next((agent for agent, rows in agents.items() if rows is parent), f"sidechain-{line}")
-            home = agents.setdefault(value.text("agentId") or above, [])
-        elif _parent(value) or value.get("subtype") in (_BOUNDARY, "rewind"):
-            home = next((tree for tree in trees if tree is parent), trees[-1])
-        elif any(row.value["type"] in _SPOKEN for row in trees[-1]):
+            above = next((agent for agent, rows in agents.items() if rows is parent), f"sidechain-{row.line}")
+            home = agents.setdefault(row.text("agentId") or above, [])
+        elif _parent(row) or row.get("subtype") in (_BOUNDARY, "rewind"):
+            home = next((tree for tree in trees if tree is parent), home)
+        elif _is_spoken(home):
             home = []
             trees.append(home)
-        else:
-            home = trees[-1]  # nothing was said in the tree before
-        homes[value["uuid"]] = home
-        home.append(Row(line, value))
-    if len(trees) > 1 and not any(row.value["type"] in _SPOKEN for row in trees[-1]):
+        homes[row["uuid"]] = home
+        home.append(row)
+    if len(trees) > 1 and not _is_spoken(trees[-1]):
         trees[-2] += trees.pop()
     named = {name if number == 1 else f"{name}:{number}": rows for number, rows in enumerate(trees, start=1)}
     named |= {f"{name}:{agent}": rows for agent, rows in agents.items()}
@@ -141,110 +138,110 @@ def _sessions(content: Content) -> Iterator[tuple[Draft, list[Row]]]:
             yield draft, _active(rows, draft)
 
 
-def _active_branch(rows: Sequence[Row], leaf: int, draft: Draft) -> set[int]:
+def _active_branch(rows: Sequence[Record], leaf: int, draft: Draft) -> set[int]:
     """Return the positions of the rows on the way from that of `leaf` back to a row without a parent.
 
     A way that meets a copy goes on with the row before it in the file. So does one whose parent is lost, stands on the
     way already, or is named by a boundary and stands behind it: a compaction may write what it preserves once more.
     """
     places: dict[str, list[int]] = defaultdict(list)
-    for at, (_, value) in enumerate(rows):
-        places[value.text("uuid")].append(at)
+    for at, row in enumerate(rows):
+        places[row.text("uuid")].append(at)
     way: set[int] = set()
     step = leaf
-    while True:
-        while step in way or (step >= 0 and rows[step].value.get("type") == _COPY):
+    while step >= 0:
+        row = rows[step]
+        if step in way or row.get("type") == _COPY:
             step -= 1
-        if step < 0:
-            return way
+            continue
         way.add(step)
-        parent, is_boundary = _parent(rows[step].value), rows[step].value.get("subtype") == _BOUNDARY
+        parent, is_boundary = _parent(row), row.get("subtype") == _BOUNDARY
         if parent is None and not is_boundary:
-            return way
+            break
         found = places.get(parent, []) if parent else []
-        if earlier := bisect_left(found, step):
-            step = found[earlier - 1]
+        if found and found[0] < step:
+            step = max(at for at in found if at < step)
         elif found and not is_boundary and found[0] not in way:
             step = found[0]
         else:
             draft.skip("missing parent", count=bool(parent and not found and step))
             step -= 1
+    return way
 
 
-def _active(rows: list[Row], draft: Draft) -> list[Row]:
+def _active(rows: list[Record], draft: Draft) -> list[Record]:
     """Return the rows of the branch of the newest one that was spoken, or that marks a rewind."""
-    values = [row.value for row in rows]
-    ends = (at for at, value in enumerate(values) if value["type"] in _SPOKEN or value.get("subtype") == "rewind")
+    ends = (at for at, row in enumerate(rows) if row["type"] in _SPOKEN or row.get("subtype") == "rewind")
     leaf = max(ends, default=-1)
     way = _active_branch(rows, leaf, draft)
 
     # The rows after a compaction may follow those that it preserves, and so lead past it.
-    on_way = {values[at]["uuid"] for at in way}
-    for at, value in enumerate(values[: leaf + 1]):
-        is_past = value.get("subtype") == _BOUNDARY and at not in way
-        if is_past and value.at("compactMetadata").at("preservedSegment").text("tailUuid") in on_way:
-            told = (other for other, after in enumerate(values) if _parent(after) == value["uuid"])
-            way |= {at, *(other for other in told if values[other].get("isCompactSummary") is True)}
+    on_way = {rows[at]["uuid"] for at in way}
+    for at, row in enumerate(rows[: leaf + 1]):
+        is_past = row.get("subtype") == _BOUNDARY and at not in way
+        if is_past and row.at("compactMetadata").at("preservedSegment").text("tailUuid") in on_way:
+            told = (other for other, after in enumerate(rows) if _parent(after) == row["uuid"])
+            way |= {at, *(other for other in told if rows[other].get("isCompactSummary") is True)}
 
     # The other blocks of the branch's replies, and the results that answer their calls.
-    replies = {_reply_id(values[at]) for at in way} - {""}
-    blocks = [block for value in values if _reply_id(value) in replies for block in value.at("message").each("content")]
-    calls = {block.text("id") for block in blocks if block.get("type") == "tool_use"}
-    chosen: list[Row] = []
+    replies = {_reply_id(rows[at]) for at in way} - {""}
+    blocks = [block for row in rows if _reply_id(row) in replies for block in row.at("message").each("content")]
+    calls = {block.text("id") for block in blocks if block.get("type") == "tool_use"} - {""}
+    chosen: list[Record] = []
     for at, row in enumerate(rows):
-        answered = {block.text("tool_use_id") for block in row.value.at("message").each("content")} - {""}
-        is_answer = row.value["type"] == "user" and bool(answered & calls)
-        if at in way or _reply_id(row.value) in replies or is_answer:
+        answered = {block.text("tool_use_id") for block in row.at("message").each("content")}
+        if at in way or _reply_id(row) in replies or (row["type"] == "user" and answered & calls):
             chosen.append(row)
         else:
-            draft.skip(*(["other branch"] if row.value["type"] in _SPOKEN else _kind(row.value)))
+            draft.skip(*(["other branch"] if row["type"] in _SPOKEN else _kind(row)))
     return chosen
 
 
-def _parent(value: Fields) -> str | None:
-    return value.text("logicalParentUuid", "parentUuid") or None
+def _is_spoken(rows: Sequence[Record]) -> bool:
+    return any(row["type"] in _SPOKEN for row in rows)
 
 
-def _reply_id(value: Fields) -> str:
-    return value.at("message").text("id") if value["type"] == "assistant" else ""
+def _parent(row: Record) -> str | None:
+    return row.text("logicalParentUuid", "parentUuid") or None
 
 
-def _kind(value: Fields) -> list[object]:
-    return [value.get("type"), value.get("subtype") or value.at("attachment").get("type")]
+def _reply_id(row: Record) -> str:
+    return row.at("message").text("id") if row["type"] == "assistant" else ""
 
 
-def _read_row(draft: Draft, row: Row, replies: dict[str, Message]) -> None:
+def _kind(row: Record) -> list[object]:
+    return [row.get("type"), row.get("subtype") or row.at("attachment").get("type")]
+
+
+def _read_row(draft: Draft, row: Record, replies: dict[str, Message]) -> None:
     """Add what a row says. `replies` holds those of the session by their id, as each block has a row."""
-    line, value = row
-    kind, message = value.text("type"), value.at("message")
-    last = draft.compactions[-1] if draft.compactions else None
-    sizes = [message.at("usage").count(f"{name}input_tokens") or 0 for name in ("", "cache_read_", "cache_creation_")]
-    if last and last.tokens_after is None and kind == "assistant" and any(sizes):
-        draft.compactions[-1] = replace(last, tokens_after=sum(sizes))  # which its boundary did not record
+    draft.line = row.line
+    kind, message, usage = row.text("type"), row.at("message"), row.at("message").at("usage")
+    if kind == "assistant":  # its request was the first after a compaction, whose boundary need not record a size
+        draft.observe(sum(usage.count(f"{name}input_tokens") or 0 for name in ("", "cache_read_", "cache_creation_")))
 
-    if value.get("subtype") == _BOUNDARY:
-        data = value.at("compactMetadata") or value.at("compact_metadata")
+    if row.get("subtype") == _BOUNDARY:
+        data = row.at("compactMetadata") or row.at("compact_metadata")
         before, after = (data.count(f"{name}Tokens", f"{name}_tokens") for name in ("pre", "post"))
-        draft.compactions.append(Compaction(len(draft.messages), data.text("trigger") or None, before, after))
-    elif value.get("isCompactSummary") is True:  # it follows its boundary; a log of an early version has none
-        if last is None or last.summary:
-            last = Compaction(len(draft.messages))
-            draft.compactions.append(last)
-        draft.compactions[-1] = replace(last, summary=text_of(message.get("content")))
-    elif kind not in _SPOKEN or value.get("isApiErrorMessage") is True or "content" not in message:
-        draft.skip(*(["API error"] if value.get("isApiErrorMessage") else _kind(value)))
+        draft.compact(data.text("trigger") or None, before, after)
+    elif row.get("isCompactSummary") is True:  # it follows its boundary; a log of an early version has none
+        if draft.compactions and draft.compactions[-1].summary:
+            draft.compact()
+        draft.summarize(text_of(message.get("content")))
+    elif kind not in _SPOKEN or row.get("isApiErrorMessage") is True or "content" not in message:
+        draft.skip(*(["API error"] if row.get("isApiErrorMessage") else _kind(row)))
     elif kind == "assistant" and (earlier := replies.get(message.text("id"))) is not None:
         held = earlier["content"]
         held = [*held] if isinstance(held, list) else [{"type": "text", "text": held}]
-        for block in message["content"] if isinstance(message["content"], list) else []:
+        for block in listed(message["content"]):
             if block in held:  # a streamed row may repeat what an earlier one has
                 draft.skip("repeated block")
             elif isinstance(block, dict):
                 held.append(block)
         earlier["content"] = held
     else:
-        flags = {name: True for name in ("isMeta", "isSidechain", "isSynthetic") if value.get(name) is True}
+        flags = {name: True for name in ("isMeta", "isSidechain", "isSynthetic") if row.get(name) is True}
         marked = {"metadata": flags} if flags and kind == "user" else {}
-        draft.add({"role": message.text("role") or kind, "content": message["content"], **marked}, line)
+        draft.add({"role": message.text("role") or kind, "content": message["content"], **marked})
         if kind == "assistant" and message.text("id"):
             replies[message.text("id")] = draft.messages[-1]
