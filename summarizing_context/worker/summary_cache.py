@@ -33,6 +33,8 @@ _FULL_READ = 20_000  # estimated tokens that one activation may have extracted a
 
 _SKIM_TOKENS = 100
 
+_REREAD = 64  # segments whose summaries a longer merge reads
+
 _SHORT = 60  # tokens below which a provisional text is skimmed
 
 
@@ -254,11 +256,18 @@ class SummaryCache:
             found.append(HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1))
         return found
 
-    def longer(self, leaf: int, max_tokens: int) -> NodeText:
-        """What the extractive pass tells of a segment in more tokens than a summary has, at most four times as many."""
-        most = min(max_tokens, 4 * self.sizes.leaf)
-        text = self._extracts.thorough(self._log.content(leaf), kind="segment", max_tokens=most)
-        return NodeText(text, "extractive", 1)
+    def longer(self, node: Node, max_tokens: int) -> NodeText:
+        """What the extractive pass tells of a node in more tokens than its summary has, of one segment at most four
+        times as many. A merge reads the summaries of its newest segments again."""
+        if node.width == 1:
+            most, content = min(max_tokens, 4 * self.sizes.leaf), self._log.content(node.start)
+            return NodeText(self._extracts.thorough(content, kind="segment", max_tokens=most), "extractive", 1)
+        leaves = map(Node.leaf, node.leaves[-_REREAD:])
+        older = [Node(node.start, node.leaves[-_REREAD])] if node.width > _REREAD else []
+        texts = [self.text_of(each) for each in (*older, *leaves)]
+        children = render_children([text.text for text in texts])
+        text = self._extracts.thorough(children, kind="rollup", max_tokens=max_tokens)
+        return NodeText(text, "extractive", 1 + max(text.passes for text in texts))
 
     def around(self, part: range, max_tokens: int) -> tuple[range, NodeText] | None:
         """A model's summary of the closed segment that a part is the beginning of, and its entries; None where there is

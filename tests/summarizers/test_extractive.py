@@ -198,7 +198,7 @@ def test_a_skim_names_rule_error_path_and_last_words():
     text = skim(content(*FIXED_BUILD), max_tokens=200)
     assert '"Never push to main."' in section(text, RULES)
     assert "src/billing/app.py:12: error: Name 'total' is not defined" in text
-    assert section(text, "Done") == ["changed src/billing/app.py"]
+    assert "edited src/billing/app.py" in section(text, "Done")
     assert section(text, "State and next step") == ["Next I will change the port in config/server.toml."]
 
 

@@ -1,18 +1,14 @@
 """Lines and sentences that may be kept: how much each is worth, and the choice among them.
 
-Pure, in whole numbers. A linear model tells the worth of a line, learnt from notes that a language model wrote of real
-sessions. Its weights are data, in `salience.toml`.
+Pure, in whole numbers. The weights were learnt from notes that a language model wrote of real sessions.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
 from summarizing_context.extraction.tool_calls import error_lines
@@ -30,7 +26,6 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.extractive.sections import Line
 
 PROSE = frozenset(("user", "assistant", "thinks"))
-PLACES = ("first", "last", "long", "closing", "newest")  # of a sentence; the names are those of weights
 STOP_WORDS = frozenset(
     b"a about after all also am an and any are as at be because been before being but by can could did do does done "
     b"dont each else every few for from get go going good got had has have having he her here him his how i if im in "
@@ -48,11 +43,9 @@ class Candidate(NamedTuple):
 
     text: str
     words: Words
-    kind: str  # of its block
+    kind: str  # of its block; `told` in a merge
     values: int  # how many digits and marks of paths, names and percentages it has, up to a bound
     block: int = 0  # number of the block it stands in
-    places: tuple[bool, ...] = (False,) * len(PLACES)  # first or last of its message, which is long (over six
-    # sentences) or the last one before the human speaks, or the newest of its speaker
     source: str = ""  # the file it was read from
 
 
@@ -60,11 +53,10 @@ _NO_VALUE = bytes(byte for byte in range(256) if byte not in b"0123456789/=@$%_`
 _MOST_VALUES = 8
 
 
-def sentence(text: str, block: int = 0, kind: str = "user", places: tuple[bool, ...] = ()) -> Candidate:
+def sentence(text: str, block: int = 0, kind: str = "user") -> Candidate:
     """Return a sentence ready to be read."""
     values = len(text.encode("utf-8", "surrogatepass").translate(None, _NO_VALUE + b"\n"))
-    words = words_of(text if text.isascii() else text.replace("’", "'"))
-    return Candidate(text, words, kind, min(values, _MOST_VALUES), block, places or (False,) * len(PLACES))
+    return Candidate(text, words_of(text.replace("’", "'")), kind, min(values, _MOST_VALUES), block)
 
 
 def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> list[Candidate]:
@@ -76,7 +68,7 @@ def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> lis
     words = map(bytes.split, raw.translate(LINES_TABLE, b"'").split(b"\n"))
     values = map(len, raw.translate(None, _NO_VALUE).split(b"\n"))
     return [
-        Candidate(line, said, kind, min(marks, _MOST_VALUES), block, source=source)
+        Candidate(line, said, kind, min(marks, _MOST_VALUES), block, source)
         for line, said, marks in zip(lines, words, values, strict=True)
         if len(said) > 2
     ]
@@ -98,10 +90,10 @@ class Vocabulary:
         self.asked = {word for one in prose if one.kind == "user" for word in one.words} - STOP_WORDS
 
 
-@cache
-def _weights() -> Mapping[str, list[int]]:
-    learnt: dict[str, list[int]] = tomllib.loads((files(__package__) / "salience.toml").read_text("utf-8"))["weights"]
-    return learnt
+# Thousandths by bucket: of its words, of its values, of the share of its words that were said, and that were asked.
+_OF_PROSE = ((-53, 21, 42, 35, 18, -19), (-98, 1, -5, 43, 102), (-49, 33, 5, 5, 49), (28, 8, 7, 16, -16))
+_OF_LINES = ((4, 63, 64, 87, -17, 3), (14, 50, 18, 34, 88), (-35, 3, 49, 69, 117), (50, 21, 65, 40, 28))
+_OF_KIND = {"assistant": 273, "thinks": 261, "other": 11, "arguments": 53, "code": 54, "failed": 60}
 
 
 def salience(one: Candidate, vocabulary: Vocabulary) -> int:
@@ -109,23 +101,17 @@ def salience(one: Candidate, vocabulary: Vocabulary) -> int:
     is_prose = one.kind in PROSE
     content = set(one.words) - (STOP_WORDS if is_prose else vocabulary.empty)
     if one.values and not is_prose:
-        content = {word for word in content if word > b":"}  # a number has another feature
-    name, length, said = ("prose", one.words, vocabulary.again) if is_prose else ("lines", content, vocabulary.said)
+        content = {word for word in content if word > b":"}  # numbers are counted as values
     size = len(content) or 1
-    features: list[tuple[str, int]] = [  # the name of a weight, and the place in its list: a bucket
-        (one.kind, 0),
-        (f"{name} length", bisect((4, 7, 11, 17, 27), len(length))),
-        (f"{name} values", bisect((1, 2, 4, 8), one.values)),
-        (f"{name} said", bisect((1, 5, 9, 13), 16 * len(said & content) // size)),
-        (f"{name} asked", bisect((1, 5, 9, 13), 16 * len(vocabulary.asked & content) // size)),
-    ]
-    if is_prose:
-        features += zip(PLACES, one.places, strict=True)
-        features += [("question", one.text.endswith("?")), ("colon", one.text.endswith(":"))]
-        features += [("quotes code", "`" in one.text), ("bold", "**" in one.text)]
-        features += [(f"word {word.decode('utf-8', 'replace')}", 0) for word in dict.fromkeys(one.words[:3])]
-    weights = _weights()
-    return sum(weights[feature][at] for feature, at in features if feature in weights)
+    length, values, said, asked = _OF_PROSE if is_prose else _OF_LINES
+    return (
+        _OF_KIND.get(one.kind, 26)
+        + length[bisect((4, 7, 11, 17, 27), len(one.words if is_prose else content))]
+        + values[bisect((1, 2, 4, 8), one.values)]
+        + said[bisect((1, 5, 9, 13), 16 * len((vocabulary.again if is_prose else vocabulary.said) & content) // size)]
+        + asked[bisect((1, 5, 9, 13), 16 * len(vocabulary.asked & content) // size)]
+        - 40 * (is_prose and one.text.endswith((":", "?")))
+    )
 
 
 def worth(score: int, one: Candidate) -> int:
@@ -135,31 +121,37 @@ def worth(score: int, one: Candidate) -> int:
     return 0 if one.kind == "user" or score < 150 else score * 100
 
 
-_TIMES = re.compile(r" \((\d{1,9}) times\)(?= → |\Z)")
-_RUN = 5  # lines that differ in digits alone are one run from here on
+_BLOB = re.compile(r"[A-Za-z0-9+/=]{32,}|\b[0-9a-f]{7,}\b|\w*\d\w*")
+_THOUGHT = re.compile(
+    r"(?i)(?:(?:ok|okay|now|so|next|first|good|great|perfect|hmm+|wait|right|actually|also|then|but|and|well|sure)\b"
+    r"[,.!: ]*){0,3}(?:let me|let's|let us|lets|i think|i'll|i will|i need|i should|i can|i could|i want|i see|i guess|"
+    r"i wonder|i'm (?:going|not sure)|maybe|perhaps|looking at|we (?:need|should|could)|feel free|"
+    r"if you (?:have|need|want)|here(?:'s| is| are)\b|by following)\b"
+)
+
+
+def says_something(one: Candidate) -> bool:
+    """Return whether a line can be a fact: no run of numbers, no hashes or encoded bytes, no thought of the agent's."""
+    if one.kind in PROSE:
+        return _THOUGHT.match(bare(one.text).lstrip("*_ ").replace("’", "'")) is None
+    text = _BLOB.sub("", one.text)
+    return 3 * sum(map(str.isalpha, text)) > len(one.text.replace(" ", ""))
 
 
 def choose_lines(
-    found: Sequence[Candidate], scores: Sequence[int], vocabulary: Vocabulary, *, merges: bool = False
+    found: Sequence[Candidate], scores: Sequence[int], vocabulary: Vocabulary, *, others: int = 16, pool: int = 120
 ) -> list[tuple[Candidate, Line]]:
     """Return the lines of the highest scores, unlike each other, in their order; ranked by the order of choice.
 
-    Results that repeat are counted; where summaries are merged, only those that have a count. A line of a file is shown
+    Of `pool` that compete at most `others` are no prose. Results that repeat are counted. A line of a file is shown
     with the file and its number in it.
     """
-    most, pool, others = (64, 64, 64) if merges else (60, 120, 16)  # lines chosen, competing, and competing that are
-    # no prose
+    most = 60
     prose = [at for at, one in enumerate(found) if one.kind in PROSE]
     prose = [prose[at] for at in newest_of_each_pattern([found[at].text for at in prose])]
     lines = [at for at, one in enumerate(found) if one.kind not in PROSE]
-    repeating = {
-        at: found[at].text
-        for at in lines
-        if found[at].kind in ("result", "failed")
-        and not found[at].source
-        and (not merges or _TIMES.search(found[at].text))
-    }
-    counted = _count_alike(repeating)
+    repeating = {at for at in lines if found[at].kind in ("result", "failed") and not found[at].source}
+    counted = _count_alike({at: found[at].text for at in lines if at in repeating})
     lines = [at for at in lines if at in counted or at not in repeating]
     ranked, few = (sorted((-scores[at], -at) for at in part if scores[at] > 0) for part in (prose, lines))
     best = [-at for _, at in sorted([*ranked, *few[:others]])[:pool]]
@@ -178,8 +170,8 @@ def choose_lines(
 
     shown_lines: list[tuple[Candidate, Line]] = []
     for at in sorted(chosen):
-        one = found[at]._replace(text=counted.get(at, found[at].text))
-        text, where = one.text, one.source
+        one = found[at]
+        text, where = counted.get(at, one.text), one.source
         if where and (numbered := re.match(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?", text)):
             text, where = text[numbered.end() :], f"{where}:{numbered[1]}"
         said = shown(bare(text))
@@ -188,35 +180,19 @@ def choose_lines(
 
 
 def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:
-    """Return the lines by their places; of a run that differs in digits alone the newest, with a count: `(9 times)`.
-
-    Counts that the lines have already are added up. Lines without two words of letters are alike only if equal.
-    """
-    read: dict[int, tuple[str, str, str]] = {}  # what is said, its outcome, and its pattern
-    times: Counter[str] = Counter()
+    """Return the lines by their places, each once; of five and more that differ in digits alone the newest, with a
+    count: `(9 times)`. Lines without two words of letters are alike only if equal."""
+    alike: dict[str, list[int]] = {}
     for at, line in lines.items():
-        if " times)" in line and (counted := _TIMES.search(line)):
-            text, number, outcome = line[: counted.start()], int(counted[1]), line[counted.end() :]
-        else:  # a count goes before the outcome of an action
-            text, arrow, rest = (line, "", "") if line.startswith('"') else line.partition(" → ")
-            number, outcome = 1, arrow + rest
-        pattern = text + outcome
-        if len(re.findall(r"[^\W\d_]{2,}", pattern)) > 1:
-            pattern = re.sub(r"\d\d*(?:[.,]\d+)*", "0", pattern)  # one digit in front is found sooner than `\d+`
-        times[pattern] += number
-        read[at] = text, outcome, pattern
-    newest: dict[str, tuple[int, str]] = {}
-    for at, (text, outcome, pattern) in read.items():
-        if times[pattern] >= _RUN:
-            newest[pattern] = at, f"{text} ({times[pattern]} times){outcome}"
+        has_words = len(re.findall(r"[^\W\d_]{2,}", line)) > 1
+        alike.setdefault(re.sub(r"\d\d*(?:[.,]\d+)*", "0", line) if has_words else line, []).append(at)
+    kept: dict[int, str] = {}
+    for places in alike.values():
+        if len(places) >= 5:
+            kept[places[-1]] = f"{lines[places[-1]]} ({len(places)} times)"
         else:
-            newest[lines[at]] = at, lines[at]
-    return dict(newest.values())
-
-
-def without_count(text: str) -> str:
-    """Return the line as it was said, without how often."""
-    return _TIMES.sub("", text)
+            kept |= {at: line for line, at in {lines[at]: at for at in places}.items()}
+    return kept
 
 
 _EXACT = re.compile(r"[\d_/`]|\w\.\w|[a-z][A-Z]")  # in a number, a path or a name of code
@@ -246,10 +222,8 @@ def key_lines(text: str, max_tokens: int) -> list[str]:
     joined, left = "", max_tokens
     taken: set[str] = set()
     for line in dict.fromkeys((*errors, *(fact.text for fact in sorted(chosen, key=lambda fact: -fact.rank)))):
-        longer = f"{joined}- {line}\n"
-        if (
-            estimate_text(f"- {line}\n") <= left and estimate_text(longer) <= max_tokens
-        ):  # together they may be more than each by itself
+        longer = f"{joined}- {line}\n"  # together they may be more than each by itself
+        if estimate_text(f"- {line}\n") <= left and estimate_text(longer) <= max_tokens:
             taken.add(line)
             joined, left = longer, max_tokens - estimate_text(longer)
     return [line for line in dict.fromkeys((*errors, *(fact.text for fact in chosen))) if line in taken]

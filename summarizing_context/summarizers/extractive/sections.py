@@ -45,12 +45,6 @@ def read_sections(summary: str) -> Sections:
     return sections
 
 
-def without_section(summary: str, section: int) -> str:
-    """Return a summary text without one of its fixed sections."""
-    parts = re.split(r"^(?=## )", summary, flags=re.MULTILINE)
-    return "".join(part for part in parts if part.partition("\n")[0] != f"## {NAMES[section]}").removesuffix("\n")
-
-
 def nothing_readable(content: str) -> list[Line]:
     """Return what to say of a content in which no line can be shown."""
     kind = "text without words" if content.strip() else "blank text"
