@@ -38,7 +38,7 @@ from summarizing_context.stores.base import MemoryScope, SessionStore, VectorSto
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.statements import decisions
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, Extracts, error_line
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, error_line
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
@@ -176,7 +176,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             thinking=settings.summarize_thinking,
             every=every,
         )
-        summaries = SummaryCache(log, Extracts(), maker=recipe.maker, settings=settings)
+        summaries = SummaryCache(log, maker=recipe.maker, settings=settings)
         ledger = SessionLedger(log, CallReader(tool_rules, error_line, decisions))
 
         # what makes the summaries, in the background

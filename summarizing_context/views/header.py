@@ -18,6 +18,7 @@ from summarizing_context.messages.shapes import Message, encodable
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import Count
 from summarizing_context.summarizers.extractive.statements import without_rules
+from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
 from summarizing_context.views.budget import Room
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -128,7 +129,7 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
     def shortened(node: HeaderNode, tokens: float) -> HeaderNode:
         if node.tokens <= tokens:
             return node
-        text = texts.cut(node.text, max(BRIEF_TOKENS, int(tokens) - _FRAME))
+        text = cut_to(node.text, max(BRIEF_TOKENS, int(tokens) - _FRAME))
         return style.sized(node._replace(form="brief", text=text))
 
     # the header's share, and what of it the tree may take beside a part of a segment
@@ -212,7 +213,7 @@ def _one_line(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -
     if left >= 12:
         words = _without_rules(texts.part(plan.part, left)).text if plan.part else ""
         if not words and plan.leaves:
-            words = texts.brief(_without_rules(texts.text_of(Node.leaf(plan.leaves - 1))).text, left)
+            words = brief_of(_without_rules(texts.text_of(Node.leaf(plan.leaves - 1))).text, left)
         text = f"{text}\n{neutral(words)}" if words and style.count(words) <= left else text
     return HeaderNode(-1, 0, plan.start, plan.stop, "line", "stand-in", 1, text)
 

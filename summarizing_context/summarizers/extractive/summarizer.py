@@ -9,9 +9,8 @@ that must be shown at once, weighs no facts. Sentences are quoted verbatim. `sta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
@@ -27,7 +26,6 @@ from summarizing_context.summarizers.extractive.lines import (
     Vocabulary,
     choose_lines,
     find_in_lines,
-    key_lines,
     newest_of_each_pattern,
     salience,
     says_something,
@@ -56,7 +54,6 @@ from summarizing_context.summarizers.extractive.sections import (
     split_children,
 )
 from summarizing_context.summarizers.extractive.statements import has_cue, is_informative, rules_of_guide, rules_said
-from summarizing_context.summarizers.extractive.topics import excerpt_about, lines_about
 
 RECIPE = "extractive/v10"  # another name whenever the same content would give other bytes
 _LEAF_SHARES = (18, 30, 14, 12, 14, 10, 40)  # percent of the room for each section
@@ -333,19 +330,3 @@ class ExtractiveSummarizer:
         """Drop the jobs that wait, let the running one finish, and end the thread. May be called twice."""
         self._closed = True
         await self._thread.close()
-
-
-LinesAbout = Callable[[str, str, int], str]  # what a content says about a topic, in so many tokens
-
-
-class Extracts(NamedTuple):
-    """The extractive passes of a session, with every summarizer: thorough, quick, making a summary short, or as
-    short as it has to be; about a topic, to be shown and to be read on. Sizes are estimated tokens."""
-
-    thorough: Callable[..., str] = summarize_extractively
-    skim: Callable[[str, int], str] = skim
-    brief: Callable[[str, int], str] = brief_of
-    cut: Callable[[str, int], str] = cut_to
-    key_lines: Callable[[str, int], Sequence[str]] = key_lines  # of a text that a model does not get to read
-    about: LinesAbout = lines_about
-    excerpt: LinesAbout = excerpt_about
