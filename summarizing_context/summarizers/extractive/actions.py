@@ -51,6 +51,34 @@ class Step(NamedTuple):
         """Whether the path says what was done, and no command line does."""
         return bool(self.path) and " " not in self.command
 
+    def render(self, limit: int = 140) -> str:
+        """Return the call in about `limit` characters; a path is named by its last part rather than cut."""
+        if self.works_on_a_file:
+            path = shown(self.path) if len(self.path) < limit else base_name(self.path)
+            return f"{self.command or self.tool} {path}"
+        if self.command:
+            return f"`{clip(shown(bare_command(self.command)), limit)}`"
+        if patched := patched_files(self.items):
+            return f"{self.tool} {shown(patched[0][0])}"
+        items = [f"{key}={clip(shown(value), 40)}" for key, value in self.items if value]
+        return f"{self.tool}({clip(', '.join(items[:12]), limit)})"
+
+    def outcome(self, *, shows_end: bool = False) -> str:
+        """Return how it went: as a test run or a build counts it, by its exit code, or in its own words."""
+        if self.failed or self.error:
+            return "failed"
+        end = self.result[-3000:]
+        tallies = [found.start() for found in _TALLY.finditer(end)]
+        if tally := shown(line_at(end, tallies[-1])) if tallies else "":
+            return "ok" if tally.startswith("ok ") else clip(tally, 100)
+        exited = exit_code(self.result)
+        if exited.strip("0"):
+            return f"exit code {exited}"
+        if not self.command:
+            return clip(shown(self.result.strip()[:300].split("\n")[0]), 70)
+        said = self.result.rstrip() if shows_end and not exited else ""
+        return "ok" if exited else clip(shown(line_at(said, len(said) - 1)), 80) if said else ""
+
 
 def read_steps(blocks: Sequence[Block]) -> list[Step]:
     """Return the calls in order, each with the first result of its tool that follows and is not yet taken."""
@@ -82,19 +110,6 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
 def base_name(path: str) -> str:
     """Return the last part of a path."""
     return shown(path.rstrip("/").rpartition("/")[2])
-
-
-def render_call(step: Step, limit: int = 140) -> str:
-    """Say a call in a few words, in about `limit` characters; a path is named by its last part rather than cut."""
-    if step.works_on_a_file:
-        path = shown(step.path) if len(step.path) < limit else base_name(step.path)
-        return f"{step.command or step.tool} {path}"
-    if step.command:
-        return f"`{clip(shown(bare_command(step.command)), limit)}`"
-    if patched := patched_files(step.items):
-        return f"{step.tool} {shown(patched[0][0])}"
-    items = [f"{key}={clip(shown(value), 40)}" for key, value in step.items if value]
-    return f"{step.tool}({clip(', '.join(items[:12]), limit)})"
 
 
 _CHANGED = (
@@ -132,29 +147,12 @@ def find_actions(steps: Sequence[Step]) -> list[Line]:
             elif step.command:
                 kinds = ((14, COMMITS), (12, _CHECKS), (8, CHANGES))
                 rank = next((rank for rank, pattern in kinds if pattern.search(step.command)), 4)
-                changed, outcome = [(f"ran {render_call(step)}", rank)], _outcome(step, shows_end=rank > 4)
+                changed, outcome = [(f"ran {step.render()}", rank)], step.outcome(shows_end=rank > 4)
             else:
-                changed, outcome = [(render_call(step, 80), 10 if verb else 8)], _outcome(step)
+                changed, outcome = [(step.render(80), 10 if verb else 8)], step.outcome()
             arrow = f" → {outcome}" if outcome else ""
             deeds += [Line(shown(deed) + arrow, 3 if arrow == " → failed" else rank) for deed, rank in changed]
     return add_up(deeds)
-
-
-def _outcome(step: Step, *, shows_end: bool = False) -> str:
-    """Return how a step went: as a test run or a build counts it, by its exit code, or in its own words."""
-    if step.failed or step.error:
-        return "failed"
-    end = step.result[-3000:]
-    tallies = [found.start() for found in _TALLY.finditer(end)]
-    if tally := shown(line_at(end, tallies[-1])) if tallies else "":
-        return "ok" if tally.startswith("ok ") else clip(tally, 100)
-    exited = exit_code(step.result)
-    if exited.strip("0"):
-        return f"exit code {exited}"
-    if not step.command:
-        return clip(shown(step.result.strip()[:300].split("\n")[0]), 70)
-    said = step.result.rstrip() if shows_end and not exited else ""
-    return "ok" if exited else clip(shown(line_at(said, len(said) - 1)), 80) if said else ""
 
 
 def add_up(deeds: Iterable[Line]) -> list[Line]:

@@ -6,7 +6,6 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ NAMES = (
     "Facts",
 )
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
+SHARES = (14, 30, 18, 14, 14, 6, 34)  # percents of a summary
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
 
 
@@ -45,39 +45,34 @@ def read_sections(summary: str) -> Sections:
     return sections
 
 
-def nothing_readable(content: str) -> list[Line]:
+def nothing_readable(content: str) -> Line:
     """Return what to say of a content in which no line can be shown."""
     kind = "text without words" if content.strip() else "blank text"
-    return [Line(f"({kind}: {len(content)} characters)")]
+    return Line(f"({kind}: {len(content)} characters)")
 
 
-def fit(sections: Sections, shares: Sequence[int], max_tokens: int) -> str:
+def fit(sections: Sections, max_tokens: int) -> str:
     """Write the summary of the lines that fit. Never empty.
 
-    `shares` are percents for each section; what is left over goes first half as much again to each, then to all, each
-    time in another order. Where no line fits, the most important one is cut at a word's end.
+    Each section has its share, and strict constraints more; what is left over goes to all. Where no line fits, the most
+    important one is cut at a word's end.
     """
     ranked = [sorted(enumerate(lines), key=lambda it: (-it[1].rank, -it[0])) for lines in sections]
     taken: dict[tuple[int, int], None] = {}  # section and number of each line, in the order of choice
-    used: dict[int, int] = {}  # tokens by section
+    used = dict.fromkeys(range(len(NAMES)), 0)  # tokens by section
     cost_of = cache(estimate_text)
-    rounds: list[tuple[int, float, int]] = [  # a section, the percent that it may fill, and the lowest rank
-        (CONSTRAINTS, 70, STRICT_RANK),
-        *((section, shares[section], 0) for section in PRIORITY),
-        *((at, shares[at] * 1.5, 0) for at in (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT)),
-        *((section, 100, 0) for section in (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, FACTS, DONE)),
-    ]
-    for section, percent, lowest in rounds:
-        most, missed = int(max_tokens * percent // 100), 0
+    shares = [(section, SHARES[section], 0) for section in PRIORITY]
+    for section, percent, lowest in ((CONSTRAINTS, 70, STRICT_RANK), *shares, *((each, 100, 0) for each in PRIORITY)):
+        missed = 0
         for at, line in ranked[section]:
-            if (section, at) in taken:
-                continue
             if line.rank < lowest or missed > 2:  # three too long ones end it
                 break
-            cost = cost_of(f"- {line.text}\n") + (0 if section in used else cost_of(f"## {NAMES[section]}\n"))
-            if cost <= min(most - used.get(section, 0), max_tokens - sum(used.values())):
+            cost = cost_of(f"- {line.text}\n") + (0 if used[section] else cost_of(f"## {NAMES[section]}\n"))
+            if (section, at) in taken:
+                continue
+            if cost <= min(max_tokens * percent // 100 - used[section], max_tokens - sum(used.values())):
                 taken[section, at] = None
-                used[section] = used.get(section, 0) + cost
+                used[section] += cost
             else:
                 missed += 1
     while taken:
@@ -87,12 +82,10 @@ def fit(sections: Sections, shares: Sequence[int], max_tokens: int) -> str:
         if estimate_text(text := "\n".join(parts.values())) <= max_tokens:
             return text
         taken.popitem()
-    for section in PRIORITY:
-        if sections[section]:
-            first = max(sections[section], key=lambda line: line.rank).text
-            text = f"## {NAMES[section]}\n- {first}"
-            return text if estimate_text(text) <= max_tokens else shorten(first, max_tokens)
-    return GONE
+    section = next((section for section in PRIORITY if sections[section]), FACTS)
+    first = max(sections[section], key=lambda line: line.rank, default=Line(GONE)).text
+    text = f"## {NAMES[section]}\n- {first}"
+    return text if estimate_text(text) <= max_tokens else shorten(first, max_tokens)
 
 
 def shorten(text: str, max_tokens: int) -> str:

@@ -14,41 +14,28 @@ from importlib.resources import files
 
 from summarizing_context.extraction.rules import cue_rules
 from summarizing_context.messages.text import cleaned, shown, split_prose
-from summarizing_context.summarizers.extractive.lines import Candidate, sentence
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES, STRICT_RANK, Line
 
 _WISH_RANK = 2  # of rules: what only begins like one
 _ENDS = 8  # sentences of a long message that are read for rules, at its beginning and at its end
 _GUIDE = re.compile(r"(?i)(?:\.(?:md|mdc|rst|adoc|txt)|(?:^|/)\.?[a-z]*rules)\Z")
+_MARKUP = ("|", "<", "{", "//")
 
 
-def has_cue(one: Candidate, kind: str) -> bool:
+def says(kind: str, text: str) -> bool:
     """Return whether any word or phrase of a list stands in a sentence."""
-    text = b" %b " % b" ".join(one.words)
-    return any(cue in text for cue in _cues()[kind])
+    return _lists()[kind].search(_folded(text)) is not None
 
 
-@cache
-def _cues() -> Mapping[str, list[bytes]]:
-    """Return the words and the phrases of each list, with a space on either side."""
-    return {kind: [f" {cue} ".encode() for cue in cues] for kind, cues in _lists().items()}
-
-
-@cache
-def _lists() -> Mapping[str, list[str]]:
-    lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
-    return lists
+def is_informative(text: str) -> bool:
+    """Return whether a sentence is understood alone: more than three words, and no markup."""
+    return len(_folded(text).split()) > 3 and not (text.startswith(_MARKUP) or text.endswith((":", ",")))
 
 
 def decisions(text: str) -> list[str]:
     """Return the decisions in one text that a human wrote, word for word."""
-    said = map(sentence, split_prose(cleaned(text))[0])
-    return list(dict.fromkeys(shown(one.text) for one in said if has_cue(one, "decision") and is_informative(one)))
-
-
-def is_informative(one: Candidate) -> bool:
-    """Return whether a sentence is understood alone: more than three words, and no markup."""
-    return len(one.words) > 3 and not (one.text.startswith(("|", "<", "{")) or one.text.endswith((":", ",")))
+    said = split_prose(cleaned(text))[0]
+    return list(dict.fromkeys(shown(one) for one in said if says("decision", one) and is_informative(one)))
 
 
 def rules_said(text: str, *, wishes: bool) -> list[Line]:
@@ -63,67 +50,55 @@ def rules_said(text: str, *, wishes: bool) -> list[Line]:
     return [Line(quote, rank) for quote, rank in lines.items()]
 
 
+def rules_of_guide(path: str, text: str) -> list[str]:
+    """Return the first rules that a project's guide, skill or document states outright; none of any other file."""
+    if not _GUIDE.search(path) or len(text) > 200_000:
+        return []
+    prose = split_prose(re.sub(r"(?m)^[ ]{0,8}\d{1,6}(?:→|\t)", "", cleaned(text)))[0]
+    return [one for one in map(shown, prose) if _rule_rank(one) >= STRICT_RANK][:12]
+
+
 def without_rules(summary: str) -> str:
     """Return a summary text without those of its constraints that the session's own rules hold."""
-    heading = f"## {NAMES[CONSTRAINTS]}"
     parts = re.split(r"^(?=## )", summary, flags=re.MULTILINE)
     for at, part in enumerate(parts):
-        first, *bullets = part.rstrip("\n").split("\n")
-        if first == heading:
+        heading, *bullets = part.rstrip("\n").split("\n")
+        if heading == f"## {NAMES[CONSTRAINTS]}":
             kept = [bullet for bullet in bullets if not cue_rules([bullet.removeprefix("- ").strip('"')])]
             parts[at] = "\n".join([heading, *kept, ""]) if kept else ""
     return "".join(parts).strip("\n")
 
 
-def rules_of_guide(path: str, text: str) -> list[str]:
-    """Return the lines of a project's guide, skill or document that state a rule outright; none of any other file."""
-    if not _GUIDE.search(path) or len(text) > 200_000:
-        return []
-    said = (re.sub(r"\A\s{0,8}\d{1,6}(?:→|\t)", "", line) for line in text.split("\n"))
-    prose = split_prose(cleaned("\n".join(said)))[0]
-    return [one for one in map(shown, prose) if _rule_rank(one) >= STRICT_RANK][:12]
-
-
 def _rule_rank(said: str) -> int:
     """Return how strong a rule a sentence is: `STRICT_RANK` for one that binds, `_WISH_RANK` for one that only begins
     like a rule, 0 for none."""
-    text = said.replace("’", "'").casefold()
-    if (
-        not 5 < len(text) <= 300
-        or text.rstrip("\"')* ").endswith(("?", "？", "؟", ":"))
-        or text.startswith(("|", "<", "{"))
-    ):
+    is_open = any(mark in said for mark in "?？؟{=") or said.endswith((":", "(", ","))
+    if is_open or not 5 < len(said) <= 300 or said.startswith(_MARKUP) or re.match(r"\d+:", said):
         return 0
-    anywhere, first, not_first, not_anywhere, leads = _patterns()
-    text = _folded(text)
-    text = text[leads.match(text).end() :]  # type: ignore[union-attr]
-    begins = first.match(text)
-    if not_anywhere.search(text) or (not_first.match(text) and not begins):
+    lists, text = _lists(), _folded(said)
+    while lead := lists["leads"].match(text):
+        text = text[lead.end() :].lstrip()
+    begins = lists["binds_first"].match(text)
+    if lists["no_rule_anywhere"].search(text) or (lists["no_rule_first"].match(text) and not begins):
         return 0
-    if anywhere.search(text):
-        return STRICT_RANK
-    return _WISH_RANK if begins else 0
+    return STRICT_RANK if lists["binds_anywhere"].search(text) else _WISH_RANK if begins else 0
 
 
 def _folded(text: str) -> str:
     """Return a text in lower case without accents and apostrophes, one space between its words."""
-    marks = "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
-    return " ".join(re.sub(r"[^\w\s-]", " ", marks.replace("'", "")).replace("-", " ").split())
+    text = text.replace("’", "'").replace("'", "").casefold()
+    if not text.isascii():
+        text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    return " ".join(re.findall(r"\w+", text))
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], ...]:
-    """Return what binds anywhere, what begins a rule, what begins none, what makes one a thing of the moment, and what
-    may stand before one."""
-
-    def any_of(name: str) -> str:
-        return "|".join(sorted(map(_folded, _lists()[name]), key=len, reverse=True))
-
-    signs = "|".join(one for one in map(_folded, _lists()["binds_anywhere"]) if one[0] >= "\u2e80")
-    return (
-        re.compile(rf"\b(?:{any_of('binds_anywhere')})\b|{signs}"),
-        re.compile(rf"(?:{any_of('binds_first')})\b"),
-        re.compile(rf"(?:{any_of('no_rule_first')})\b"),
-        re.compile(rf"\b(?:{any_of('no_rule_anywhere')})\b"),
-        re.compile(rf"(?:(?:{any_of('leads')}) )*"),
-    )
+def _lists() -> Mapping[str, re.Pattern[str]]:
+    """Return a pattern for each list: whole words, but for scripts that part no words."""
+    lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
+    patterns: dict[str, re.Pattern[str]] = {}
+    for kind, cues in lists.items():
+        words = sorted(map(_folded, cues), key=len, reverse=True)
+        signs = "|".join(["", *(word for word in words if word[0] >= "\u2e80")])
+        patterns[kind] = re.compile(rf"\b(?:{'|'.join(words)})\b{signs}")
+    return patterns
