@@ -120,11 +120,11 @@ def choose_lines(
     most, pool = 60, 120
     repeating = {at for at, one in enumerate(found) if one.kind in ("result", "failed") and not one.source}
     counted = _count_alike({at: found[at].text for at in repeating})
-    ranked = sorted(
-        (-score, -at) for at, score in enumerate(scores) if score > 0 and (at in counted or at not in repeating)
-    )
-    few = [each for each in ranked if found[-each[1]].kind not in PROSE][:others]
-    best = [-at for _, at in sorted([*(each for each in ranked if found[-each[1]].kind in PROSE), *few])[:pool]]
+    prose = [at for at, one in enumerate(found) if one.kind in PROSE]
+    prose = [prose[at] for at in newest_of_each_pattern([found[at].text for at in prose])]
+    lines = [at for at, one in enumerate(found) if one.kind not in PROSE and (at in counted or at not in repeating)]
+    ranked, few = (sorted((-scores[at], -at) for at in part if scores[at] > 0) for part in (prose, lines))
+    best = [-at for _, at in sorted([*ranked, *few[:others]])[:pool]]
 
     # Take the best again and again; the words that it tells make those lines worth less that tell them too.
     words = {at: set(found[at].words) - vocabulary.empty for at in best}
@@ -138,14 +138,14 @@ def choose_lines(
             overlap[at] = max(overlap[at], len(words[at] & words[taken]) * 64 // len(words[at]))
         left = [at for at in left if at != taken and overlap[at] <= 56]
 
-    lines: list[tuple[Candidate, Line]] = []
+    told: list[tuple[Candidate, Line]] = []
     for at in sorted(chosen):
         text, where = counted.get(at, found[at].text), found[at].source
         if where and (numbered := re.match(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?", text)):
             text, where = text[numbered.end() :], f"{where}:{numbered[1]}"
         said = f"{where}: {shown(bare(text))}" if where else shown(bare(text))
-        lines.append((found[at], Line(said, most - chosen.index(at))))
-    return lines
+        told.append((found[at], Line(said, most - chosen.index(at))))
+    return told
 
 
 def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:
@@ -162,6 +162,21 @@ def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:
     counted = {alike[pattern][line]: f"{line} ({times[pattern]} times)" for pattern, line in newest.items()}
     few = {at: line for pattern, places in alike.items() if pattern not in newest for line, at in places.items()}
     return few | counted
+
+
+_EXACT = re.compile(r"[\d_/`]|\w\.\w|[a-z][A-Z]")  # in a number, a path or a name of code
+
+
+def newest_of_each_pattern(texts: Sequence[str]) -> list[int]:
+    """Return the places of the texts without those of which two newer ones differ in numbers, paths and names of code
+    alone."""
+    seen: Counter[str] = Counter()
+    kept: list[int] = []
+    for at in reversed(range(len(texts))):
+        pattern = " ".join("" if _EXACT.search(word) else word for word in texts[at].split())
+        seen[pattern] += 1
+        kept += [at] if seen[pattern] <= 2 else []
+    return kept[::-1]
 
 
 def key_lines(text: str, max_tokens: int) -> list[str]:

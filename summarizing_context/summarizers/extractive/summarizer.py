@@ -26,6 +26,7 @@ from summarizing_context.summarizers.extractive.lines import (
     Vocabulary,
     choose_lines,
     find_in_lines,
+    newest_of_each_pattern,
     says_something,
     worth,
 )
@@ -111,7 +112,9 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
         quotes = [f'"{shown(text)}"' for text in split_prose(cleaned(body))[0] if len(words_of(text)) > 1]
         for late, quote in enumerate([quote for quote in quotes if quote not in known][:8]):
             asked.append(Line(quote, number + (8 - max(late - early, 0)) * len(human)))
-    sections[parts.CONSTRAINTS], sections[parts.INTENT] = _last_of_each(rules), _last_of_each(asked)
+    asked = _last_of_each(asked)
+    sections[parts.INTENT] = [asked[at] for at in newest_of_each_pattern([line.text for line in asked])]
+    sections[parts.CONSTRAINTS] = _last_of_each(rules)
 
     # the sentences and lines of all blocks that say something, in order
     calls, answers = {step.at: step for step in steps}, {step.answered: step for step in steps}
@@ -218,7 +221,7 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
 
     sections: Sections = [[] for _ in parts.NAMES]
     asked = list(dict.fromkeys(line.text for line in told(parts.INTENT)))  # the first request, then the newest
-    sections[parts.INTENT] = [Line(text, at or len(asked)) for at, text in enumerate(asked)]
+    sections[parts.INTENT] = [Line(asked[at], at or len(asked)) for at in newest_of_each_pattern(asked)]
     sections[parts.CONSTRAINTS] = [
         Line(line.text, parts.STRICT_RANK) for line in _last_of_each(told(parts.CONSTRAINTS))
     ]
