@@ -6,24 +6,11 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from summarizing_context.extraction.tool_calls import (
-    CHANGES,
-    COMMITS,
-    bare_command,
-    exit_code,
-    first_error_line,
-    is_id,
-    line_at,
-    looks_only,
-    only_looks,
-    patched_files,
-    read_arguments,
-    verb_of,
-)
+from summarizing_context.extraction import tool_calls as calls
 from summarizing_context.messages.text import GONE, cleaned, clip, shown
 from summarizing_context.settings.ledger_rules import COMMAND_KEYS
 from summarizing_context.summarizers.extractive.sections import Block, Line
@@ -47,6 +34,11 @@ class Step(NamedTuple):
     error: str = ""  # the line that names what went wrong
 
     @property
+    def file(self) -> str:
+        """The last part of its path."""
+        return shown(self.path.rstrip("/").rpartition("/")[2])
+
+    @property
     def works_on_a_file(self) -> bool:
         """Whether the path says what was done, and no command line does."""
         return bool(self.path) and " " not in self.command
@@ -54,30 +46,13 @@ class Step(NamedTuple):
     def render(self, limit: int = 140) -> str:
         """Return the call in about `limit` characters; a path is named by its last part rather than cut."""
         if self.works_on_a_file:
-            path = shown(self.path) if len(self.path) < limit else base_name(self.path)
-            return f"{self.command or self.tool} {path}"
+            return f"{self.command or self.tool} {shown(self.path) if len(self.path) < limit else self.file}"
         if self.command:
-            return f"`{clip(shown(bare_command(self.command)), limit)}`"
-        if patched := patched_files(self.items):
+            return f"`{clip(shown(calls.bare_command(self.command)), limit)}`"
+        if patched := calls.patched_files(self.items):
             return f"{self.tool} {shown(patched[0][0])}"
         items = [f"{key}={clip(shown(value), 40)}" for key, value in self.items if value]
         return f"{self.tool}({clip(', '.join(items[:12]), limit)})"
-
-    def outcome(self, *, shows_end: bool = False) -> str:
-        """Return how it went: as a test run or a build counts it, by its exit code, or in its own words."""
-        if self.failed or self.error:
-            return "failed"
-        end = self.result[-3000:]
-        tallies = [found.start() for found in _TALLY.finditer(end)]
-        if tally := shown(line_at(end, tallies[-1])) if tallies else "":
-            return "ok" if tally.startswith("ok ") else clip(tally, 100)
-        exited = exit_code(self.result)
-        if exited.strip("0"):
-            return f"exit code {exited}"
-        if not self.command:
-            return clip(shown(self.result.strip()[:300].split("\n")[0]), 70)
-        said = self.result.rstrip() if shows_end and not exited else ""
-        return "ok" if exited else clip(shown(line_at(said, len(said) - 1)), 80) if said else ""
 
 
 def read_steps(blocks: Sequence[Block]) -> list[Step]:
@@ -87,14 +62,14 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
     for at, (kind, body, tool) in enumerate(blocks):
         if kind == "call":
             waiting.setdefault(tool, deque()).append(len(steps))
-            items = read_arguments(body, numbers=True)
+            items = calls.read_arguments(body, numbers=True)
             named: dict[str, list[str]] = {}
             for name, value in items:
                 named.setdefault(name, []).append(value)
             path = next((named[key][0] for key in _PATH_KEYS if key in named), "")
             command = " ".join(next((named[key] for key in COMMAND_KEYS if key in named), ()))
             runs = bool(command) and (not path or " " in command)
-            looks = only_looks(bare_command(command)) if runs else looks_only(command or tool)
+            looks = calls.only_looks(calls.bare_command(command)) if runs else calls.looks_only(command or tool)
             steps.append(Step(at, tool, command, path, body, items, looks))
         elif kind in ("result", "failed") and waiting.get(tool):
             index = waiting[tool].popleft()
@@ -102,28 +77,17 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
             told = result
             if not step.command and not failed:  # often prose about errors; those that failed say so at once or at last
                 told = f"{result[:300]}\n{result[300:][-600:]}"
-            error = "" if step.looks and not failed else first_error_line(told, failed)
+            error = "" if step.looks and not failed else calls.first_error_line(told, failed)
             steps[index] = step._replace(answered=at, result=result, failed=failed, error=error)
     return steps
 
 
-def base_name(path: str) -> str:
-    """Return the last part of a path."""
-    return shown(path.rstrip("/").rpartition("/")[2])
-
-
-_CHANGED = (
-    *("edited", "updated", "modified", "wrote", "created", "saved", "moved", "renamed", "undid"),
-    *("deleted", "removed", "dropped", "closed", "archived"),
-)
 _LOOKED, _CALLED = "looked at", "called with"
-_LISTED = re.compile(rf"({'|'.join((*_CHANGED, _LOOKED, _CALLED))}) ([^\n]+)\Z")
-_TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
-_CHECKS = re.compile(
-    r"\b(?:(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|mix|swift|gradle|mvn)\b(?: run)? ?"
-    r"(?:test|build|check|lint|vet|verify|typecheck)|pytest|unittest|tox|nox|make|jest|vitest|mocha|ctest|ruff|mypy|"
-    r"eslint|tsc|golangci-lint|clippy|rspec|phpunit|mise run)\b"
+_LISTED = re.compile(
+    rf"({_LOOKED}|{_CALLED}|edited|updated|modified|wrote|created|saved|moved|renamed|undid|deleted|removed|dropped|"
+    r"closed|archived) ([^\n]+)\Z"
 )
+_TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
 _TALLY = re.compile(
     r"(?m:^)(?:ok|FAIL|PASS|OK)\b"
     r"|(?<!\w)\d{1,7} (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b"
@@ -134,53 +98,65 @@ def find_actions(steps: Sequence[Step]) -> list[Line]:
     """Return what the steps changed or checked, oldest first; ids among the arguments are listed."""
     deeds: list[Line] = []
     for step in steps:
-        deeds += [Line(f"{_CALLED} {value}") for _, value in step.items if len(value) <= 40 and is_id(value)]
+        deeds += [Line(f"{_CALLED} {value}") for _, value in step.items if len(value) <= 40 and calls.is_id(value)]
         if step.looks or re.search(r"(?i)todo|plan\b|_plan|think", step.tool):
-            deeds += [Line(f"{_LOOKED} {step.path}")] if step.path else []
-        elif step.answered >= 0:
-            # each deed is kept by its kind: commits matter most afterwards, then checks, then changes
-            changed = [(f"{verb} {path}", 10) for path, verb in patched_files(step.items)]
-            verb = verb_of(step.command or step.tool)
-            if changed or step.works_on_a_file:
-                changed = changed or ([(f"{verb} {step.path}", 10)] if verb else [])
-                outcome = "failed" if step.failed else ""
-            elif step.command:
-                kinds = ((14, COMMITS), (12, _CHECKS), (8, CHANGES))
-                rank = next((rank for rank, pattern in kinds if pattern.search(step.command)), 4)
-                changed, outcome = [(f"ran {step.render()}", rank)], step.outcome(shows_end=rank > 4)
-            else:
-                changed, outcome = [(step.render(80), 10 if verb else 8)], step.outcome()
-            arrow = f" → {outcome}" if outcome else ""
-            deeds += [Line(shown(deed) + arrow, 3 if arrow == " → failed" else rank) for deed, rank in changed]
+            deeds += [Line(f"{_LOOKED} {shown(step.path)}")] if step.path else []
+            continue
+        if step.answered < 0:
+            continue
+
+        # the outcome: as a test run or a build counts it, by the exit status, or in its own words
+        end, status = step.result[-3000:], calls.exit_code(step.result)
+        tallies = [found.start() for found in _TALLY.finditer(end)]
+        if step.failed or step.error:
+            outcome, rank = "failed", 3
+        elif tallies:
+            outcome, rank = clip(shown(calls.line_at(end, tallies[-1])), 100), 12
+        else:
+            rank = 14 if calls.COMMITS.search(step.command) else 8
+            last = step.result.rstrip()
+            line = calls.line_at(last, len(last) - 1) if step.command else step.result.strip()[:300].split("\n")[0]
+            outcome = f"exit code {status}" if status.strip("0") else "ok" if status else clip(shown(line), 80)
+
+        # the deed
+        verb = calls.verb_of(step.command or step.tool)
+        changed = calls.patched_files(step.items) or ([(step.path, verb)] if step.works_on_a_file and verb else [])
+        failed = " → failed" if step.failed else ""
+        deeds += [Line(f"{how} {shown(path)}{failed}", 10) for path, how in changed]
+        if not changed and not step.works_on_a_file:
+            ran = f"ran {step.render()}" if step.command else step.render(80)
+            deeds.append(Line(f"{ran} → {outcome}" if outcome else ran, rank))
     return add_up(deeds)
 
 
 def add_up(deeds: Iterable[Line]) -> list[Line]:
     """Return what was done, oldest first: a line for each verb with the newest names, and what has an outcome or no
     known verb by itself, with how often; done again it stands at its last place, with its last outcome."""
-    last: dict[str, str] = {}  # verb of each name, the newest last; what was changed stays changed when looked at later
-    kept: dict[str, tuple[int, str, int]] = {}  # times, outcome and rank
+    verbs: dict[str, str] = {}  # of each name, the newest last; what was changed stays changed when looked at later
+    kept: dict[str, Line] = {}
+    times: Counter[str] = Counter()
     for text, rank in deeds:
-        listed = None if " → " in text else _LISTED.match(text)
-        for name in listed[2].split(", ") if listed else ():
-            if listed and (bare := _TIMES.sub("", name.strip())) and bare != GONE:
-                verb, before = listed[1], last.pop(bare, "")
-                last[bare] = before if verb in (_LOOKED, _CALLED) and before in _CHANGED else verb
-        if not listed:
+        if " → " not in text and (listed := _LISTED.match(text)):
+            for name in map(str.strip, listed[2].split(", ")):
+                before = verbs.pop(name, listed[1])
+                verbs[name] = before if listed[1] in (_LOOKED, _CALLED) else listed[1]
+        else:
             action, arrow, outcome = text.partition(" → ")
-            times = _TIMES.search(action)
-            key = action[: times.start()] if times else action
-            kept[key] = kept.pop(key, (0, "", 0))[0] + (int(times[1]) if times else 1), arrow + outcome, rank
+            counted = _TIMES.search(action)
+            action = action[: counted.start()] if counted else action
+            times[action] += int(counted[1]) if counted else 1
+            kept.pop(action, None)
+            kept[action] = Line(arrow + outcome, rank)
+    verbs.pop(GONE, None)
     lines: list[Line] = []
-    for verb in (*_CHANGED, _CALLED, _LOOKED):
-        length, rank = {_LOOKED: (420, 7), _CALLED: (320, 6)}.get(verb, (420, 15))
+    for verb in dict.fromkeys(verbs.values()):
         names: list[str] = []
-        for name in reversed([shown(name) for name, how in last.items() if how == verb]):
-            if names and len(name) + sum(len(each) + 2 for each in names) > length:
+        for name in reversed([name for name, how in verbs.items() if how == verb]):
+            if names and sum(map(len, names)) + len(name) > 400:
                 names.append(GONE)
                 break
             names.append(name)
-        lines += [Line(f"{verb} {', '.join(reversed(names))}", rank)] if names else []
-    for action, (number, outcome, rank) in kept.items():
-        lines.append(Line((f"{action} ({number} times)" if number > 1 else action) + outcome, rank))
+        lines.append(Line(f"{verb} {', '.join(reversed(names))}", 6 if verb in (_LOOKED, _CALLED) else 15))
+    for action, (outcome, rank) in kept.items():
+        lines.append(Line((f"{action} ({times[action]} times)" if times[action] > 1 else action) + outcome, rank))
     return lines

@@ -14,10 +14,15 @@ from summarizing_context.messages.text import GONE, clip, shown
 from summarizing_context.messages.tokens import estimate_text
 
 INTENT, CONSTRAINTS, DONE, DECISIONS, ERRORS, STATE, FACTS = range(7)
-NAMES = (
-    *("Intent", "Constraints and corrections", "Done", "Decisions", "Errors and fixes", "State and next step"),
+NAMES = [
+    "Intent",
+    "Constraints and corrections",
+    "Done",
+    "Decisions",
+    "Errors and fixes",
+    "State and next step",
     "Facts",
-)
+]
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
 SHARES = (14, 30, 18, 14, 14, 6, 34)  # percents of a summary
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
@@ -47,8 +52,7 @@ def read_sections(summary: str) -> Sections:
 
 def nothing_readable(content: str) -> Line:
     """Return what to say of a content in which no line can be shown."""
-    kind = "text without words" if content.strip() else "blank text"
-    return Line(f"({kind}: {len(content)} characters)")
+    return Line(f"({len(content)} characters without words)")
 
 
 def fit(sections: Sections, max_tokens: int) -> str:
@@ -121,26 +125,20 @@ def split_blocks(content: str) -> list[Block]:
     blocks = [Block("other", first)] if first.strip() else []
     for piece in pieces:
         label, _, body = piece.partition("\n")
-        kind, tool = _read_label(label)
-        if kind == "user":
+        if (found := _LABEL.match(label)) is None:
+            blocks.append(Block("other", piece))
+        elif found["tool"]:
+            blocks.append(Block("failed" if found["outcome"] == "failed " else "result", body, found["tool"]))
+        elif found["called"]:
+            blocks.append(Block("call", body, found["called"]))
+        elif (kind := found["what"] or found["role"]) == "user":
             typed, put_in = split_words(body)
             blocks += [Block("user", typed)] if typed.strip() or not put_in else []
             blocks += [Block("note", put_in)] if put_in else []
         else:
-            blocks.append(Block(kind, body if kind != "other" else piece, tool))
+            kinds = {"developer": "system", "tool": "result", "function": "result"}
+            blocks.append(Block(kinds.get(kind, kind), body))
     return blocks
-
-
-def _read_label(label: str) -> tuple[str, str]:
-    """Return the kind of the block under a label, and its tool; `other` where it is no label."""
-    if (found := _LABEL.match(label)) is None:
-        return "other", ""
-    if found["tool"]:
-        return ("failed" if found["outcome"] == "failed " else "result"), found["tool"]
-    if found["called"]:
-        return "call", found["called"]
-    kind = found["what"] or found["role"]
-    return {"developer": "system", "tool": "result", "function": "result"}.get(kind, kind), ""
 
 
 def is_rendered(text: str) -> bool:

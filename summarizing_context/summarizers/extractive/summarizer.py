@@ -18,18 +18,10 @@ from summarizing_context.extraction.tool_calls import first_error_line
 from summarizing_context.messages.text import cleaned, clip, shown, split_prose, words_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply
+from summarizing_context.summarizers.extractive import lines
 from summarizing_context.summarizers.extractive import sections as parts
-from summarizing_context.summarizers.extractive.actions import Step, add_up, base_name, find_actions, read_steps
-from summarizing_context.summarizers.extractive.lines import (
-    PROSE,
-    Candidate,
-    Vocabulary,
-    choose_lines,
-    find_in_lines,
-    newest_of_each_pattern,
-    says_something,
-    worth,
-)
+from summarizing_context.summarizers.extractive.actions import Step, add_up, find_actions, read_steps
+from summarizing_context.summarizers.extractive.lines import Candidate, Vocabulary, find_in_lines, worth
 from summarizing_context.summarizers.extractive.sections import Line, Sections, fit, is_rendered, read_sections
 from summarizing_context.summarizers.extractive.statements import is_informative, rules_of_guide, rules_said, says
 
@@ -67,17 +59,16 @@ def brief_of(text: str, max_tokens: int = 60) -> str:
     """
     if not text:
         return ""
-    newest = read_sections(skim(text, 4 * max_tokens) if is_rendered(text) else text)
-    lines: list[str] = []
+    found = read_sections(skim(text, 4 * max_tokens) if is_rendered(text) else text)
+    brief: list[str] = []
     for section in parts.PRIORITY:
         line = f"{parts.NAMES[section]}:"
-        for bullet in newest[section][:-5:-1]:
+        for bullet in found[section][:-5:-1]:
             longer = f"{line} {bullet.text}" if line.endswith(":") else f"{line} · {bullet.text}"
-            if estimate_text("\n".join([*lines, longer])) <= max_tokens:
-                line = longer
-        lines += [] if line.endswith(":") or len(lines) == 3 else [line]
-    best = next((newest[section][-1] for section in parts.PRIORITY if newest[section]), parts.nothing_readable(text))
-    return "\n".join(lines) or parts.shorten(best.text, max_tokens)
+            line = longer if estimate_text("\n".join([*brief, longer])) <= max_tokens else line
+        brief += [] if line.endswith(":") or len(brief) == 3 else [line]
+    best = next((found[section][-1] for section in parts.PRIORITY if found[section]), parts.nothing_readable(text))
+    return "\n".join(brief) or parts.shorten(best.text, max_tokens)
 
 
 def cut_to(summary: str, max_tokens: int) -> str:
@@ -113,7 +104,7 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
         for late, quote in enumerate([quote for quote in quotes if quote not in known][:8]):
             asked.append(Line(quote, number + (8 - max(late - early, 0)) * len(human)))
     asked = _last_of_each(asked)
-    sections[parts.INTENT] = [asked[at] for at in newest_of_each_pattern([line.text for line in asked])]
+    sections[parts.INTENT] = [asked[at] for at in lines.newest_of_each_pattern([line.text for line in asked])]
     sections[parts.CONSTRAINTS] = _last_of_each(rules)
 
     # the sentences and lines of all blocks that say something, in order
@@ -128,13 +119,13 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
             found += [] if is_quick else find_in_lines(said if step.items else step.body, "arguments", at)
         elif block.kind in ("result", "failed"):
             answer = answers.get(at)
-            source = base_name(answer.path) if answer and answer.path and answer.looks else ""
+            source = answer.file if answer and answer.looks else ""
             guide = rules_of_guide(answer.path, block.body) if answer and source else []
             sections[parts.FACTS] += [Line(f"{source}: {text}", _GUIDE_RANK) for text in guide]
             found += [] if is_quick else find_in_lines(cleaned(block.body), block.kind, at, source)
         else:
             prose, code = split_prose(cleaned(block.body))
-            found += find_in_lines("\n".join(prose), block.kind if block.kind in PROSE else "other", at)
+            found += find_in_lines("\n".join(prose), block.kind if block.kind in lines.PROSE else "other", at)
             found += [] if is_quick else [one for part in code for one in find_in_lines(part, "code", at)]
     spoken = [one for one in found if one.kind in ("assistant", "thinks")]
     vocabulary = Vocabulary(found)
@@ -158,9 +149,11 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
 
     # the facts and choices that are worth it, without what is said already
     known = {line.text for section in sections for line in section}
-    found = [one for one in found if not is_quick and one.kind != "user" and (says_something(one) or _is_choice(one))]
+    found = [
+        one for one in found if not is_quick and one.kind != "user" and (lines.says_something(one) or _is_choice(one))
+    ]
     yield_now(len(content))
-    for one, line in choose_lines(found, [worth(one, vocabulary) for one in found], vocabulary):
+    for one, line in lines.choose_lines(found, [worth(one, vocabulary) for one in found], vocabulary):
         if line.text not in known:
             sections[parts.DECISIONS if _is_choice(one) else parts.FACTS].append(line)
     if not any(sections):  # the first words of the newest block that has some
@@ -177,7 +170,7 @@ def _is_choice(one: Candidate) -> bool:
 def _errors(steps: Sequence[Step], spoken: Sequence[Candidate]) -> list[Line]:
     """Return each error once, with its fix if the agent reports one, or the note that the same call passed later."""
     passed = {(step.tool, step.command, step.path): step.at for step in steps if step.answered >= 0 and not step.error}
-    lines: dict[str, Line] = {}
+    errors: dict[str, Line] = {}
     for step in [step for step in steps if step.error][-16:]:
         # the fix: the first sentence soon after that reports one; one that shares a word with the error wins
         soon = [one for one in spoken if step.answered < one.block <= step.answered + 12][:60]
@@ -185,15 +178,15 @@ def _errors(steps: Sequence[Step], spoken: Sequence[Candidate]) -> list[Line]:
         related = [one for one in fixes if not set(words_of(step.error)).isdisjoint(one.words)]
         later = passed.get((step.tool, step.command, step.path), -1) > step.at
         fix = f" → {clip(shown((related or fixes)[0].text), 160)}" if fixes else " → passed later" if later else ""
-        lines.pop(step.error, None)
+        errors.pop(step.error, None)
         rank = (3 if step.looks else 6) + (0 if later else 3)
-        lines[step.error] = Line(f"{step.render(70)}: {step.error}{fix}", rank)
-    return list(lines.values())
+        errors[step.error] = Line(f"{step.render(70)}: {step.error}{fix}", rank)
+    return list(errors.values())
 
 
-def _last_of_each(lines: Sequence[Line]) -> list[Line]:
+def _last_of_each(told: Sequence[Line]) -> list[Line]:
     """Return lines of the same text once, where the last one stands."""
-    return list({line.text: line for line in reversed(lines)}.values())[::-1]
+    return list({line.text: line for line in reversed(told)}.values())[::-1]
 
 
 def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Sections:
@@ -213,28 +206,26 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
     def told(section: int) -> list[Line]:
         return [line for child in children for line in child[section]]
 
-    def thin(lines: Sequence[Line]) -> list[Line]:
+    def thin(bullets: Sequence[Line]) -> list[Line]:
         """Return each line once, ranked by worth and news. A line that a child kept has some worth already."""
-        found = find_in_lines("\n".join(line.text for line in _last_of_each(lines)), "told")
+        found = find_in_lines("\n".join(line.text for line in _last_of_each(bullets)), "told")
         scores = [worth(one, vocabulary, 1_000) * (4 * len(found) + at) for at, one in enumerate(found)]
-        return [line for _, line in choose_lines(found, scores, vocabulary, others=120)]
+        return [line for _, line in lines.choose_lines(found, scores, vocabulary, others=120)]
 
     sections: Sections = [[] for _ in parts.NAMES]
     asked = list(dict.fromkeys(line.text for line in told(parts.INTENT)))  # the first request, then the newest
-    sections[parts.INTENT] = [Line(asked[at], at or len(asked)) for at in newest_of_each_pattern(asked)]
+    sections[parts.INTENT] = [Line(asked[at], at or len(asked)) for at in lines.newest_of_each_pattern(asked)]
     sections[parts.CONSTRAINTS] = [
         Line(line.text, parts.STRICT_RANK) for line in _last_of_each(told(parts.CONSTRAINTS))
     ]
-    errors = _last_of_each(told(parts.ERRORS))  # the newest is kept longest, and longer those without a known fix
-    late = [at + (0 if " → " in error.text else len(errors)) for at, error in enumerate(errors)]
-    sections[parts.ERRORS] = [Line(error.text, rank) for error, rank in zip(errors, late, strict=True)]
+    errors = _last_of_each(told(parts.ERRORS))  # the newest are kept longest, and longer those without a known fix
+    sections[parts.ERRORS] = [Line(error.text, 0 if " → " in error.text else 1) for error in errors]
     stated = [child[parts.STATE] for child in children if child[parts.STATE]]
     sections[parts.STATE] = stated.pop() if stated else []
     passing = ("in progress: ", "to do: ", "called, no result yet: ")  # a state that a later one replaces
-    facts = [*told(parts.FACTS), *(line for lines in stated for line in lines if not line.text.startswith(passing))]
+    facts = [*told(parts.FACTS), *(line for state in stated for line in state if not line.text.startswith(passing))]
     vocabulary = Vocabulary(find_in_lines("\n".join(asked), "user"))
-    done = add_up(told(parts.DONE))
-    sections[parts.DONE] = [line for line in done if line.rank] + thin([line for line in done if not line.rank])
+    sections[parts.DONE] = add_up(told(parts.DONE))
     sections[parts.DECISIONS], sections[parts.FACTS] = thin(told(parts.DECISIONS)), thin(facts)
     if not any(sections):
         sections[parts.FACTS] = [parts.nothing_readable(content)]
