@@ -65,10 +65,13 @@ async def test_no_room_of_the_header_stays_empty(segments: int):
         assert 0.3 * 16_000 < sum(node.tokens for node in context.explain()) < 0.55 * 16_000
 
 
-async def test_rules_of_a_guide_that_a_tool_has_read_stay():
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("read_file", '{"path":"docs/guide.md"}'), ("bash", '{"command":"cat docs/guide.md"}')]
+)
+async def test_rules_of_a_guide_that_a_tool_has_read_stay(tool: str, arguments: str):
     dice, rule = random.Random(7), "Releases must be signed with the key in vault/release.asc."
     guide = f"# Guide\n\n{sentences(dice, 40)}\n\n- {rule}\n\n{sentences(dice, 40)}"
-    call = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": '{"path":"docs/guide.md"}'}}
+    call = {"id": "c1", "type": "function", "function": {"name": tool, "arguments": arguments}}
     async with open_context(Settings(max_tokens=16_000)) as context:
         await context.add_message({"role": "user", "content": "Read the guide."})
         await context.add_message({"role": "assistant", "content": "", "tool_calls": [call]})

@@ -93,7 +93,7 @@ def worth(one: Candidate, vocabulary: Vocabulary, so_far: int = 0) -> int:
     return score if not is_prose else 2 * score if score >= 150 else 0
 
 
-_BLOB = re.compile(r"[A-Za-z0-9+/=]{32,}|\b[0-9a-f]{7,}\b|\w*\d\w*")
+_BLOB = re.compile(r"[A-Za-z0-9+/=]{32,}|\b[0-9a-f]{7,}\b|\b[^\W\d]{0,40}\d\w*")
 _THOUGHT = re.compile(
     r"(?i)(?:(?:ok|okay|now|so|next|first|good|great|perfect|hmm+|wait|right|actually|also|then|but|and|well|sure)\b"
     r"[,.!: ]*){0,3}(?:let me|let'?s|let us|i think|i'll|i will|i need|i should|i can|i could|i want|i see|i guess|"

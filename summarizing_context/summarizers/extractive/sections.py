@@ -14,15 +14,10 @@ from summarizing_context.messages.text import GONE, clip, shown
 from summarizing_context.messages.tokens import estimate_text
 
 INTENT, CONSTRAINTS, DONE, DECISIONS, ERRORS, STATE, FACTS = range(7)
-NAMES = [
-    "Intent",
-    "Constraints and corrections",
-    "Done",
-    "Decisions",
-    "Errors and fixes",
-    "State and next step",
+NAMES = (
+    *("Intent", "Constraints and corrections", "Done", "Decisions", "Errors and fixes", "State and next step"),
     "Facts",
-]
+)
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
 SHARES = (14, 30, 18, 14, 14, 6, 34)  # percents of a summary
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences

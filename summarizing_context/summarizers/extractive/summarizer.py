@@ -120,8 +120,9 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
         elif block.kind in ("result", "failed"):
             answer = answers.get(at)
             source = answer.file if answer and answer.looks else ""
-            guide = rules_of_guide(answer.path, block.body) if answer and source else []
-            sections[parts.FACTS] += [Line(f"{source}: {text}", _GUIDE_RANK) for text in guide]
+            guide = (answer.path or answer.command).rpartition(" ")[2] if answer and answer.looks else ""
+            stated = rules_of_guide(guide, block.body)
+            sections[parts.FACTS] += [Line(f"{guide.rpartition('/')[2]}: {text}", _GUIDE_RANK) for text in stated]
             found += [] if is_quick else find_in_lines(cleaned(block.body), block.kind, at, source)
         else:
             prose, code = split_prose(cleaned(block.body))
