@@ -76,7 +76,7 @@ async def test_rules_of_a_guide_that_a_tool_has_read_stay(tool: str, arguments: 
         await context.add_message({"role": "user", "content": "Read the guide."})
         await context.add_message({"role": "assistant", "content": "", "tool_calls": [call]})
         await context.add_message({"role": "tool", "tool_call_id": "c1", "content": guide})
-        for _ in range(40):
+        for _ in range(120):
             await context.add_message({"role": "assistant", "content": sentences(dice, 60)})
             await context.add_message({"role": "user", "content": "Go on."})
         assert f"guide.md: {rule}" in await view_of(context)

@@ -21,6 +21,7 @@ NAMES = (
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
 SHARES = (14, 30, 18, 14, 14, 6, 34)  # percents of a summary
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
+GUIDE_RANK = 100  # of facts: rules that a guide states
 
 
 class Line(NamedTuple):
@@ -53,15 +54,16 @@ def nothing_readable(content: str) -> Line:
 def fit(sections: Sections, max_tokens: int) -> str:
     """Write the summary of the lines that fit. Never empty.
 
-    Each section has its share, and strict constraints more; what is left over goes to all. Where no line fits, the most
-    important one is cut at a word's end.
+    Strict constraints and rules of guides go first, then each section has its share; what is left over goes to all.
+    Where no line fits, the most important one is cut at a word's end.
     """
     ranked = [sorted(enumerate(lines), key=lambda it: (-it[1].rank, -it[0])) for lines in sections]
     taken: dict[tuple[int, int], None] = {}  # section and number of each line, in the order of choice
     used = dict.fromkeys(range(len(NAMES)), 0)  # tokens by section
     cost_of = cache(estimate_text)
-    shares = [(section, SHARES[section], 0) for section in PRIORITY]
-    for section, percent, lowest in ((CONSTRAINTS, 70, STRICT_RANK), *shares, *((each, 100, 0) for each in PRIORITY)):
+    rounds = [(CONSTRAINTS, 70, STRICT_RANK), (FACTS, 20, GUIDE_RANK)]  # a section, percents of the room, a least rank
+    rounds += [(section, SHARES[section], 0) for section in PRIORITY] + [(section, 100, 0) for section in PRIORITY]
+    for section, percent, lowest in rounds:
         missed = 0
         for at, line in ranked[section]:
             if line.rank < lowest or missed > 2:  # three too long ones end it

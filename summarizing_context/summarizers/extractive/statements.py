@@ -58,6 +58,12 @@ def rules_of_guide(path: str, text: str) -> list[str]:
     return [one for one in map(shown, prose) if _rule_rank(one) >= STRICT_RANK][:12]
 
 
+def is_of_guide(fact: str) -> bool:
+    """Return whether a fact is a rule of a guide, after the name of its file."""
+    name, colon, said = fact.partition(": ")
+    return bool(colon) and _GUIDE.search(name) is not None and _rule_rank(said) >= STRICT_RANK
+
+
 def without_rules(summary: str) -> str:
     """Return a summary text without those of its constraints that the session's own rules hold."""
     parts = re.split(r"^(?=## )", summary, flags=re.MULTILINE)

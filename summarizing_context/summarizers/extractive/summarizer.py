@@ -23,10 +23,15 @@ from summarizing_context.summarizers.extractive import sections as parts
 from summarizing_context.summarizers.extractive.actions import Step, add_up, find_actions, read_steps
 from summarizing_context.summarizers.extractive.lines import Candidate, Vocabulary, find_in_lines, worth
 from summarizing_context.summarizers.extractive.sections import Line, Sections, fit, is_rendered, read_sections
-from summarizing_context.summarizers.extractive.statements import is_informative, rules_of_guide, rules_said, says
+from summarizing_context.summarizers.extractive.statements import (
+    is_informative,
+    is_of_guide,
+    rules_of_guide,
+    rules_said,
+    says,
+)
 
 RECIPE = "extractive/v10"  # another name whenever the same content would give other bytes
-_GUIDE_RANK = 100  # of facts: rules of guides are kept before all others
 
 
 def summarize_extractively(
@@ -122,7 +127,7 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
             source = answer.file if answer and answer.looks else ""
             guide = (answer.path or answer.command).rpartition(" ")[2] if answer and answer.looks else ""
             stated = rules_of_guide(guide, block.body)
-            sections[parts.FACTS] += [Line(f"{guide.rpartition('/')[2]}: {text}", _GUIDE_RANK) for text in stated]
+            sections[parts.FACTS] += [Line(f"{guide.rpartition('/')[2]}: {text}", parts.GUIDE_RANK) for text in stated]
             found += [] if is_quick else find_in_lines(cleaned(block.body), block.kind, at, source)
         else:
             prose, code = split_prose(cleaned(block.body))
@@ -227,7 +232,9 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
     facts = [*told(parts.FACTS), *(line for state in stated for line in state if not line.text.startswith(passing))]
     vocabulary = Vocabulary(find_in_lines("\n".join(asked), "user"))
     sections[parts.DONE] = add_up(told(parts.DONE))
-    sections[parts.DECISIONS], sections[parts.FACTS] = thin(told(parts.DECISIONS)), thin(facts)
+    sections[parts.DECISIONS] = thin(told(parts.DECISIONS))
+    guides = _last_of_each([Line(fact.text, parts.GUIDE_RANK) for fact in facts if is_of_guide(fact.text)])
+    sections[parts.FACTS] = [*guides, *thin([fact for fact in facts if not is_of_guide(fact.text)])]
     if not any(sections):
         sections[parts.FACTS] = [parts.nothing_readable(content)]
     return sections
