@@ -55,7 +55,7 @@ _VALUES = 200  # of the arguments of one call
 
 def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]:
     """Return the arguments as names and texts, nested ones too, with `numbers` also these; what is no JSON has no
-    name."""
+    name. The words of one command are one text."""
     if len(text) > _HUGE:
         return [(key, value) for part in (text[:4_000], text[-4_000:]) for key, value in _NAMED.findall(part)]
     try:
@@ -70,14 +70,15 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
     def collect(name: str, value: Any, depth: int) -> None:
         if len(found) >= _VALUES or depth < 0:
             return
+        words = value if name in ("command", "cmd") and isinstance(value, list) else []
+        if words and all(isinstance(word, str) for word in words) and " " not in words[0].strip():
+            value = " ".join(words[:_VALUES])  # a program and its words, not several commands
         if isinstance(value, str) or (numbers and type(value) in (int, float)):
             found.append((name, str(value)))
-        elif isinstance(value, dict):
-            for key, inner in value.items():
+        elif isinstance(value, dict | list):
+            each = value.items() if isinstance(value, dict) else ((name, inner) for inner in value[:_VALUES])
+            for key, inner in each:
                 collect(key, inner, depth - 1)
-        elif isinstance(value, list):
-            for inner in value[:_VALUES]:
-                collect(name, inner, depth - 1)
 
     collect("", parsed, 4)
     return found
@@ -123,7 +124,7 @@ CHANGES = re.compile(
     r"kill|systemctl|apply_patch|migrate)\b|[^-=2&|<>]> ?[\w./~$]"
 )
 
-_SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z|da)?sh -l?c ")
+_SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z|da)?sh -[a-z]{0,4}c ")
 
 _CHANGE_DIRECTORY = re.compile(
     r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"
@@ -142,9 +143,26 @@ _OPERATIONS = {"rm": "deleted", "unlink": "deleted", "rmdir": "deleted", "touch"
 
 def _bared(command: str) -> tuple[str, str]:
     """Return the folder that a command changes to first, and the rest of it without a shell around."""
-    start = _SHELL.sub("", command.lstrip()[:4_000], count=1).lstrip()
+    start = command.lstrip()[:4_000]
+    if shell := _SHELL.match(start):
+        start = start[shell.end() :].strip()
+        if start[:1] in ("'", '"') and start.find(start[0], 1) == len(start) - 1:  # all of it in quotes
+            start = start[1:-1].strip()
     folder = _CHANGE_DIRECTORY.match(start)
     return (folder[1] or folder[2] or folder[3], start[folder.end() :]) if folder else ("", start)
+
+
+def split_result(result: str, count: int) -> list[str]:
+    """Return what each of `count` commands of one call printed, as lines, where the result is a list of that in JSON;
+    else the whole result for each."""
+    if count > 1 and len(result) <= _HUGE and result.lstrip()[:1] in ("[", "{"):
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            parsed = msgspec.json.decode(result)
+            for items in (parsed, *(parsed.values() if isinstance(parsed, dict) else ())):
+                if isinstance(items, list) and len(items) == count:
+                    told = (read_arguments(json.dumps(item), numbers=True) for item in items)
+                    return ["\n".join(f"{name}: {text}" if name else text for name, text in each) for each in told]
+    return [result] * count
 
 
 def bare_command(command: str) -> str:

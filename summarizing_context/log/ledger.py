@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -25,6 +25,7 @@ from summarizing_context.extraction.tool_calls import (
     read_arguments,
     refuses,
     signature,
+    split_result,
     tried,
     urls_in,
 )
@@ -182,13 +183,14 @@ class CallReader:
         values = read_arguments(call.part.texts[0] if call.part.texts else "")
         patched = patched_files(values)
         claims = [] if patched else self._claims(tool, values)
-        command = next((value for kind, value, _ in claims if kind == "command"), "")
-        if command:
-            yield from self._ran(command, call)
+        commands = [value for kind, value, _ in claims if kind == "command"]
+        outputs = [None] * len(commands) if result is None else split_result(result, len(commands))
+        for command, output in zip(commands, outputs, strict=True):
+            yield from self._ran(command, replace(call, result=output))
         path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
         about = f"{tool} {path}"
         looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
-        if not command and result is not None and (call.failed or refuses(result, looks=looks)):
+        if not commands and result is not None and (call.failed or refuses(result, looks=looks)):
             if line := self._error_line(result, True):
                 yield Touch("error", signature(line), "seen", *place, about=about)
             return
@@ -209,6 +211,9 @@ class CallReader:
             named.setdefault(key, []).append(value)
         words = [value for key in COMMAND_KEYS for value in named.get(key, ())]
         word = words[0] if len(words) == 1 and words[0].isidentifier() else ""
+        if word and (more := named.pop("args", None)):  # a program and, beside it, its words
+            named |= {key: [" ".join([word, *more])] for key in COMMAND_KEYS if key in named}
+            word = ""
         taken: set[str] = set()
         kinds: set[str] = set()
         found: list[tuple[Kind, str, str]] = []
@@ -217,7 +222,7 @@ class CallReader:
                 continue
             wanted = list(named) if rule.key == ANY else rule.key.split("|")  # the best first
             for key in [key for key in wanted if key in named and key not in taken]:
-                fitting = _fitting(rule, named[key])
+                fitting = _fitting(rule, key, named[key])
                 if not fitting or (rule.tool == ANY and kind in kinds and kind != "identifier"):
                     continue
                 taken.add(key)
@@ -249,11 +254,11 @@ class CallReader:
             yield Touch("error", signature(line), "seen", *place, about=about)
 
 
-def _fitting(rule: LedgerRule, values: Sequence[str]) -> list[str]:
+def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
     """Return those of an argument's values that can be what a rule says."""
     if rule.kind == "command":
-        whole = " ".join(values)
-        return [whole] if whole.strip() else []
+        commands = values[:24] if key in COMMAND_KEYS else [" ".join(values)]
+        return [command for command in commands if command.strip()]
     values = values[:24]
     if rule.kind == "url":
         return [value for value in values if value.startswith(("http://", "https://")) and len(value) <= 400]

@@ -16,7 +16,7 @@ from summarizing_context.errors import SettingsError, briefly
 
 RuleKind = Literal["path", "command", "url", "identifier", "plan"]
 
-COMMAND_KEYS = ("command", "cmd", "script")
+COMMAND_KEYS = ("command", "cmd", "script", "commands")
 _PATHS = (
     "file_path|path|filename|file|filepath|target_file|notebook_path|file_name|"
     "filePath|targetFile|fileName|paths|files|file_paths|uri"

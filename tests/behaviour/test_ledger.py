@@ -244,6 +244,42 @@ async def test_commands_have_their_exit_status(text: str, failed: bool, operatio
     assert any(kind == "error" for kind, *_ in found) == (operation not in ("ran", "exit 0"))
 
 
+SHELLS = [
+    {"cmd": "pytest -q", "workdir": "/repo"},
+    {"command": ["bash", "-lc", "pytest -q"]},
+    {"command": ["pytest", "-q"]},
+    {"command": "pytest", "args": ["-q"]},
+    {"command": "bash -lc 'cd /repo && pytest -q'"},
+    {"input": {"type": "exec", "command": ["/bin/zsh", "-lc", "pytest -q"], "env": {}}},
+    {"commands": ["pytest -q"]},
+    {"commands": [{"cmd": ["sh", "-c", "pytest -q"]}]},
+]
+
+
+@pytest.mark.parametrize("arguments", SHELLS)
+async def test_a_newer_result_of_a_command_takes_the_place_of_the_older_however_a_shell_is_called(arguments: Any):
+    first = call("openai", ("1", "exec", SHELLS[0])), result("openai", "1", "Exit code: 1\nE   assert 1 == 2")
+    again = call("openai", ("2", "exec", arguments)), result("openai", "2", "Exit code: 0\n3 passed")
+    found = await facts(*first, *again)
+    assert [fact[1:3] for fact in found if fact.kind == "command" and not fact.superseded] == [("pytest -q", "exit 0")]
+    assert [fact.operation for fact in found if fact.kind == "error"] == ["fixed"]
+
+
+@pytest.mark.parametrize(
+    "listed", [["pytest -q", "git status"], [{"command": "pytest -q"}, {"command": ["git", "status"]}]]
+)
+async def test_each_command_of_a_list_has_its_own_exit_status_where_the_result_tells_it(listed: list[Any]):
+    ran = [{"stdout": "", "outcome": {"type": "exit", "exit_code": code}} for code in (1, 0)]
+    for told in (ran, {"output": ran}):
+        found = await done("shell_call", {"input": {"commands": listed}}, json.dumps(told))
+        assert [fact[1:] for fact in found if fact[0] == "command"] == [
+            ("pytest -q", "exit 1"),
+            ("git status", "exit 0"),
+        ]
+    found = await done("exec", {"commands": listed}, "Exit code: 0")
+    assert [fact[1:] for fact in found if fact[0] == "command"] == [("pytest -q", "exit 0"), ("git status", "exit 0")]
+
+
 async def test_a_change_that_its_result_denies_has_not_happened():
     for text in [
         "PermissionError: [Errno 13] Permission denied: 'a.py'",
