@@ -20,6 +20,7 @@ a change stays while it is new or if it is used again, and what has no trait nev
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from zlib import crc32
@@ -103,24 +104,22 @@ def rank_groups(groups: Iterable[tuple[int, Traits]], stop: int, threshold: floa
         stop: Later groups are no candidates; they tell what is used again.
         threshold: The least score.
     """
-    found: list[tuple[int, Traits]] = []
-    uses: list[int] = []  # of each group, by later ones
-    by_name: dict[int, list[int]] = {}  # groups that may still be used again
-    for number, (start, traits) in enumerate(groups):
-        names = set(traits.names)
-        for old in {old for name in names for old in by_name.get(name, ()) if uses[old] < _MOST_USES}:
-            uses[old] += 1
-        for name in names:
-            by_name[name] = [*(old for old in by_name.get(name, ()) if uses[old] < _MOST_USES), number]
-        found.append((start, traits))
-        uses.append(0)
-    newest = max(1, len(found) - 1)
-    scored = (
-        Ranked(_score(traits.flags, used, number / newest if len(found) > 1 else 1.0), start)
-        for number, ((start, traits), used) in enumerate(zip(found, uses, strict=True))
-        if start < stop
-    )
-    return sorted((one for one in scored if one.score >= threshold), reverse=True)
+    found = [*groups]
+    ranked: list[Ranked] = []
+    later: defaultdict[int, set[int]] = defaultdict(set)  # by the name of a file: later groups whose calls name it
+    for number, (start, traits) in reversed([*enumerate(found)]):
+        if start < stop:
+            uses = min(_MOST_USES, len(set[int]().union(*(later[name] for name in traits.names))))
+            recency = number / (len(found) - 1) if len(found) > 1 else 1.0
+            rest = (1 - _REUSE) ** uses * (1 - _RECENCY * recency)
+            for flag, weight in _WEIGHTS.items():
+                rest *= 1 - weight if traits.flags & flag else 1
+            if 1 - rest >= threshold:
+                ranked.append(Ranked(1 - rest, start))
+        for name in traits.names:
+            if len(later[name]) < _MOST_USES:
+                later[name].add(number)
+    return sorted(ranked, reverse=True)
 
 
 def group_traits(members: Iterable[tuple[Traits, bool]], strengths: Collection[str] = ()) -> Traits:
@@ -132,11 +131,3 @@ def group_traits(members: Iterable[tuple[Traits, bool]], strengths: Collection[s
         flags |= traits.flags | _CRITICAL * critical
         names += traits.names
     return Traits(flags, names)
-
-
-def _score(flags: int, uses: int, recency: float) -> float:
-    """Return the score of a group; `recency` is 0 for the oldest and 1 for the newest."""
-    rest = (1 - _REUSE) ** uses * (1 - _RECENCY * recency)
-    for flag, weight in _WEIGHTS.items():
-        rest *= 1 - weight if flags & flag else 1
-    return 1 - rest

@@ -85,10 +85,8 @@ def changes_one(keys: Sequence[str]) -> bool:
 def numbered_task(result: str, before: Sequence[Item]) -> tuple[Item, ...] | None:
     """Return the plan with the id that a result tells of the newest item without one; None where it tells none."""
     found = re.match(r"\s*Task #(\w{1,40}) created", result)
-    at = next((at for at, item in enumerate(before) if not item.id), None)
-    if found is None or at is None:
-        return None
-    return (*before[:at], before[at]._replace(id=found[1]), *before[at + 1 :])
+    new = next((item for item in before if not item.id), None)
+    return tuple(item._replace(id=found[1]) if item is new else item for item in before) if found and new else None
 
 
 def _parsed(text: str) -> Any:

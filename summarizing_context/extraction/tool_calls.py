@@ -59,12 +59,9 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
     if len(text) > _HUGE:
         return [(key, value) for part in (text[:4_000], text[-4_000:]) for key, value in _NAMED.findall(part)]
     try:
-        parsed = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        try:
-            parsed = json.loads(text)
-        except (ValueError, RecursionError):
-            return [("", text)]
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return [("", text)]
     found: list[tuple[str, str]] = []
 
     def collect(name: str, value: Any, depth: int) -> None:
