@@ -1,8 +1,10 @@
-"""Lines that cannot be read, in a file whose other lines can: they are skipped and told, whatever the format."""
+"""Lines and values that cannot be read, in a file whose others can: they are skipped and told, whatever the format."""
 
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,21 +76,33 @@ def test_a_client_log_that_lost_any_one_line_is_still_a_log_of_that_client(name:
         assert any(log.messages for log in found)
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (
-            b'{"role": "user"}\nab\n\ncd\n',
-            ":2: not JSON: Expecting value at column 1; each line must be one JSON object (2 ",
-        ),
-        (b'{"role": "us\n', ":1: not JSON: "),
-        (b"\0" * 512, ":1: not JSON: "),
-        (b'{\n"role": "user",\n"content": "hi"\n}\n', ":1: not JSON: "),
-    ],
-)
-def test_a_file_of_which_most_lines_are_broken_is_refused_by_its_first(data: bytes, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_bytes(data)
-    with pytest.raises(TranscriptError) as caught:
-        list(read(path))
-    assert str(caught.value).startswith(f"{path}{said}")
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, key)
+        if isinstance(each, dict | list):
+            yield from places(each, (*path, key))
+
+
+@pytest.mark.parametrize("log", sorted(find_transcripts([CLIENTS])), ids=lambda path: path.parent.name + path.suffix)
+def test_a_value_of_another_kind_anywhere_in_a_clients_log_is_no_fault_of_the_program(
+    log: Path, tmp_path: Path
+) -> None:
+    """It is skipped, or the file is refused by its line."""
+    is_lines = log.suffix == ".jsonl"
+    text = log.read_text(encoding="utf8")
+    text = f"[{','.join(text.splitlines())}]" if is_lines else text
+    paths, picked = list(places(json.loads(text))), random.Random(7)
+    path = tmp_path / f"a{log.suffix}"
+    for _ in range(50):
+        held = whole = json.loads(text)
+        *above, last = picked.choice(paths)
+        for key in above:
+            held = held[key]
+        held[last] = json.loads(picked.choice(("[]", '["x"]', "{}", '{"a": [1]}', "5", "null", '"x"', "true")))
+        path.write_text("".join(json.dumps(row) + "\n" for row in (whole if is_lines else [whole])), encoding="utf8")
+        said = f"{path}:"
+        try:
+            assert all(isinstance(message, dict) for session in read(path) for message in session.messages)
+        except TranscriptError as error:
+            said = str(error)
+        assert said.startswith(f"{path}:")

@@ -40,7 +40,12 @@ def test_inner_keys_lone_surrogates_and_line_separators_are_kept_behind_a_byte_o
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b'{"role": \n', ":1: not JSON: Expecting value at column"),
+        (
+            b'{"role": "user"}\nab\n\ncd\n',  # more of its lines are broken than not
+            ":2: not JSON: Expecting value at column 1; each line must be one JSON object (2 ",
+        ),
+        (b"\0" * 512, ":1: not JSON: "),
+        (b'{\n"role": "user",\n"content": "hi"\n}\n', ":1: not JSON: "),
         (b'{"role": "us\n', ":1: not JSON: Invalid control character at column 13"),
         (b"[1]\n", ":1: a JSON array, not an object"),
         (b"1\n", ":1: a JSON number or truth value, not an object"),
