@@ -274,11 +274,9 @@ def refuses(result: str, *, looks: bool) -> bool:
         with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             fields = msgspec.json.decode(result)
             while isinstance(fields, dict):  # the object says so in one of the usual fields, or its `output` does
-                went_well, failed = (
-                    fields.get("success", fields.get("ok")),
-                    fields.get("is_error", fields.get("isError")),
-                )
-                if went_well is False or failed is True or (went_well is not True and bool(fields.get("error"))):
+                went_well = fields.get("success", fields.get("ok"))
+                failed = fields.get("is_error", fields.get("isError")) is True
+                if failed or went_well is False or (went_well is not True and fields.get("error")):
                     return True
                 fields = fields.get("output")
             return False

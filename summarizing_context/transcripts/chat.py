@@ -109,17 +109,16 @@ def read_copilot(content: Content) -> Iterator[Draft]:
     names = [row.text("id") for row in content.rows]
     gone: set[str] = set()
     for at, row in enumerate(content.rows):
-        data = row.at("data")
-        first = data.text("upToEventId")
-        if row.get("type") == "session.snapshot_rewind" and "eventIds" in data:
-            gone |= {name for name in listed(data.get("eventIds")) if isinstance(name, str)}
-        elif row.get("type") == "session.snapshot_rewind" and first in names[:at]:
-            gone |= {*names[names.index(first) : at]}  # older versions named only the first event
+        if row.get("type") == "session.snapshot_rewind":
+            data = row.at("data")
+            first = data.text("upToEventId")  # older versions named only the first event
+            known = names[names.index(first) : at] if first in names[:at] else []
+            gone |= {name for name in listed(data.get("eventIds", known)) if isinstance(name, str) and name}
     for row in content.rows:
         agent, kind, data = str(row.get("agentId") or ""), row.text("type"), row.at("data")
         draft = drafts.setdefault(agent, Draft(f"{main.session_id}:{agent}"))
         draft.line = row.line
-        if row.text("id") in gone - {""}:
+        if row.text("id") in gone:
             draft.skip("rewound")
         elif kind == "system.message":
             draft.say(str(data.get("role") or "system"), data.text("content"))
