@@ -42,7 +42,7 @@ def content_digest(reading: Reading) -> bytes:
     said = [
         (part.kind, part.name, part.failed, part.texts, part.media)
         for part in reading.parts
-        if part.texts or part.kind != "extra"  # else it holds nothing but ids and seals
+        if part.texts or part.kind not in ("extra", "thinking")  # else it holds nothing but ids and seals
     ]
     readable = (reading.role, reading.turn, said)
     try:
@@ -203,7 +203,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,
         size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
-        text_tokens=read + sum(map(count, [*reading.unread, *reading.frame])),
+        text_tokens=read + sum(map(count, reading.unread)),
         media=reading.media,
         content=content_digest(reading),
         traits=read_traits(reading),

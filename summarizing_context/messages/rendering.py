@@ -48,7 +48,7 @@ def render_messages(
             if count > 1:
                 repeats[reading] = 0
             for part in reading.parts:
-                if part.kind == "thinking" and not thinking:
+                if part.kind == "thinking" and not (thinking and part.texts):
                     is_silent = True
                     continue
                 yield_now(sum(map(len, part.texts)))

@@ -201,6 +201,7 @@ class Shape(NamedTuple):
 OPAQUE, STATE, TEXT, MEDIA = Shape("opaque"), Shape("state"), Shape("text", ("text",)), Shape("media")
 _SIGNED = Shape("thinking", bound="prefix")
 _CALL = Shape("call", ("input", "arguments", "args"), ("id",), "host")
+_LISTED = Shape("call", ("arguments", "input", "args"), ("id",), "host")  # in `tool_calls`
 _RESULT = Shape("result", ("content", "output"), ("tool_use_id", "tool_call_id"), "host")
 _ITEM_CALL = Shape("call", ("arguments", "input"), ("call_id",), "host")
 _ITEM_RESULT = Shape("result", ("output",), ("call_id",), "host")
@@ -261,12 +262,12 @@ BESIDE_CONTENT = ("refusal", "function_call", "audio")
 SEALS = frozenset({"signature", "data", "encrypted_content", "thoughtSignature"})  # fields that nobody reads
 ID_FIELDS = frozenset(name for shape in (*SHAPES.values(), *UNTYPED.values()) for name in shape.id) - {"name"}
 
-LOADED_TOOLS = "openai:tool_search_items"  # in metadata; without it calls of these tools are unknown
-_CHAIN = "openai:response_id"  # in metadata
+# In metadata: tools that a response loaded, without which calls of them are unknown; the response that a message was.
+LOADED_TOOLS, CHAIN = "openai:tool_search_items", "openai:response_id"
 
 
 class Block(NamedTuple):
-    """A content block as the table knows it."""
+    """A content block, or a call in `tool_calls`, as the table knows it."""
 
     shape: Shape
     whole: Mapping[str, Any]
@@ -289,10 +290,21 @@ class Block(NamedTuple):
         return self.inner.get(self.said_in)
 
     @property
+    def named_in(self) -> str:
+        """The field of the tool's name."""
+        return "tool" if not self.inner.get("name") and "tool" in self.inner else "name"
+
+    @property
     def id(self) -> str:
         """The id that it shares with its other half; empty where it has none."""
-        inner = self.inner
-        return call_id(next((inner[name] for name in self.shape.id if inner.get(name) is not None), None))
+        found = (each.get(name) for name in self.shape.id for each in (self.inner, self.whole))
+        return call_id(next((id for id in found if id is not None), None))
+
+    @property
+    def seals(self) -> dict[str, str]:
+        """Fields beside the one that holds what it is, which nobody reads."""
+        beside = self.whole.items() if self.field else ()
+        return {key: value for key, value in beside if key in SEALS and isinstance(value, str)}
 
     @property
     def half(self) -> Literal["call", "result", ""]:
@@ -302,21 +314,14 @@ class Block(NamedTuple):
             return "call" if kind == "call" else "result"
         return ""
 
-    @property
-    def known(self) -> frozenset[str]:
-        """The fields of `inner` that are read of it; all of them, but for texts, calls and results."""
-        if self.shape.kind == "text":
-            return frozenset({self.said_in})
-        if self.shape.bound != "host":
-            return frozenset(self.inner)
-        id = next((name for name in self.shape.id if name in self.inner), "")
-        is_named = self.shape.kind == "call" or "name" in self.shape.id
-        return frozenset({id, self.said_in, "name" if is_named else id})
-
     def saying(self, said: Any) -> Message:
         """Return the block with another text, other arguments or another result."""
         inner = {**self.inner, self.said_in: said}
         return {**self.whole, self.field: inner} if self.field else inner
+
+    def changed(self, change: Callable[[Any], Any]) -> Message:
+        """Return the block with its arguments changed."""
+        return self.saying(change({} if self.said is None else self.said))
 
 
 def read_block(block: Mapping[str, Any]) -> Block:
@@ -334,6 +339,11 @@ def read_block(block: Mapping[str, Any]) -> Block:
     return Block(UNTYPED[field] if field else OPAQUE, block, field)
 
 
+def read_call(call: Mapping[str, Any]) -> Block:
+    """Return a listed call as a block: it says what it says in a field of its own, or stands by itself."""
+    return Block(_LISTED, call, next((key for key in ("function", "custom") if isinstance(call.get(key), dict)), ""))
+
+
 def kind_of(block: object) -> str:
     """Return the type of a block as it says it; empty where it says none."""
     kind = block.get("type") if isinstance(block, dict) else None
@@ -348,22 +358,6 @@ def shape_of(block: object) -> Shape:
 def call_id(value: object) -> str:
     """Return the id of a call as text, whatever JSON value it is."""
     return value if isinstance(value, str) else "" if value is None else canonical_json(value)
-
-
-def call_places(call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str, str]:
-    """Return where a listed call says what it says, whatever its shape: the field that holds it, empty where it
-    stands by itself, and what that holds; and the fields of its name and its arguments in there."""
-    holder = next((key for key in ("function", "custom") if call.get(key) and isinstance(call[key], dict)), "")
-    inner = call[holder] if holder else call
-    arguments = next((key for key in ("arguments", "input", "args") if key in inner), "arguments")
-    return holder, inner, "name" if inner.get("name") else "tool", arguments
-
-
-def with_arguments(call: Mapping[str, Any], change: Callable[[Any], Any]) -> Message:
-    """Return a listed call with its arguments changed."""
-    holder, inner, _, field = call_places(call)
-    changed = {**inner, field: change(inner.get(field, {}))}
-    return {**call, holder: changed} if holder else changed
 
 
 def is_result(message: Message) -> bool:
@@ -486,16 +480,6 @@ def _with_wire_content(message: Message, change: Callable[[list[Any]], list[Any]
     return {**message, "metadata": {**message["metadata"], "anthropic": changed}}
 
 
-def has_chain(message: Message) -> bool:
-    """Return whether the next request could go on from the response that this message was."""
-    return _CHAIN in metadata_of(message)
-
-
-def without_chain(message: Message) -> Message:
-    """Return the message as one that no chain goes on from."""
-    return _without_metadata(message, _CHAIN)
-
-
 def loaded_tools(message: Message) -> Message | None:
     """Return what is left of a covered message that loaded tools: a row that still loads them. None for other
     messages."""
@@ -504,18 +488,14 @@ def loaded_tools(message: Message) -> Message | None:
     return row if tools else None
 
 
-def without_loaded_tools(message: Message) -> Message:
-    """Return the message without the tools that it loads."""
-    return _without_metadata(message, LOADED_TOOLS)
-
-
 def metadata_of(holder: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a host notes of a message or a block."""
     metadata = holder.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _without_metadata(message: Message, name: str) -> Message:
+def without_metadata(message: Message, name: str) -> Message:
+    """Return the message without one of these notes."""
     metadata = metadata_of(message)
     if name not in metadata:
         return message
