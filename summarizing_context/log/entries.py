@@ -18,7 +18,7 @@ import msgspec
 
 from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import StoreCorruptError
-from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
+from summarizing_context.extraction.importance import Traits, read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
 from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
 from summarizing_context.messages.reading import Reading, read_message
@@ -97,7 +97,7 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_VERSION = f"facts/3 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
+_VERSION = f"facts/4 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
 
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
@@ -123,7 +123,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     media: int
     content: bytes  # digest of what it says
     files: bool = False  # may hold instruction files
-    traits: Traits = NO_TRAITS  # what makes it important
     human: bool = False  # holds words that a person typed
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
@@ -163,6 +162,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     digest: bytes  # that of its content; tied to its group when it joins the log
     fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
     _typed_length: int | None = None  # of a short message read when it is asked for
+    _traits: Traits | None = None  # read when groups are ranked
     rules: tuple[Rule, ...] | None = None  # what cues tell of its rules: kept by what reads them
 
     @property
@@ -171,6 +171,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         if self._typed_length is None:
             self._typed_length = sum(map(len, self.read(0).reading.typed))
         return self._typed_length
+
+    def traits(self) -> Traits:
+        """Return what makes it important, read once."""
+        if self._traits is None:
+            self._traits = read_traits(self.read(0).reading)
+        return self._traits
 
     def message(self) -> Message:
         """A fresh copy of the message."""
@@ -206,7 +212,6 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         text_tokens=read + sum(map(count, reading.unread)),
         media=reading.media,
         content=content_digest(reading),
-        traits=read_traits(reading),
         human=reading.human,
         held=reading.held,
         state=reading.state,

@@ -54,16 +54,17 @@ class KeptTexts:
         self.tools = ToolRules() if tools is None else tools
         self._files: dict[str, list[Instructions]] = {}  # by name, each in the order of the log
         self._plans: list[tuple[int, PlanItems]] = []  # each with the message from which on it holds
-        self._calls: dict[str, list[_Call]] = {}  # by id
+        self.calls: dict[str, list[_Call]] = {}  # of tools that make plans, by id
 
     def add(self, index: int, entry: Entry) -> None:
-        """Take in the message at `index`, which is newer than all before."""
+        """Take in the message at `index`, which is newer than all before: one with files, with calls that may plan, or
+        with results of `calls`."""
         facts = entry.facts
         for name, text in instruction_files(entry.read(index).reading) if facts.files else ():
             versions = self._files.setdefault(name, [])
             is_same = versions and versions[-1].text == text
             versions.append(Instructions(index, name, versions[-1].text if is_same else text))
-        if facts.calls and self.tools.may_plan(entry.data):
+        if facts.calls:
             for part in entry.read(index).reading.parts:
                 if part.kind != "call" or not (keys := self.tools.plan_keys(part.name)):
                     continue
@@ -72,11 +73,11 @@ class KeptTexts:
                 if items is not None:
                     message = newest.message if changes_one(keys) and newest.items else index
                     self._plans.append((index, PlanItems(message, items)))
-                self._calls.setdefault(part.id, []).append(_Call(index, keys, items is not None))
-        if facts.answers and not self._calls.keys().isdisjoint(facts.answers):
+                self.calls.setdefault(part.id, []).append(_Call(index, keys, items is not None))
+        if facts.answers and not self.calls.keys().isdisjoint(facts.answers):
             for part in entry.read(index).reading.parts:
-                if part.kind == "result" and part.id in self._calls:
-                    self._note_result(index, part, self._calls[part.id][-1])
+                if part.kind == "result" and part.id in self.calls:
+                    self._note_result(index, part, self.calls[part.id][-1])
 
     def _note_result(self, index: int, part: Part, call: _Call) -> None:
         """The result of a call that wrote no plan may tell it, or the id of a task. One that failed takes back what its
@@ -96,10 +97,10 @@ class KeptTexts:
         """The log ends at `stop` now: nothing after it has been said."""
         for versions in self._files.values():
             del versions[bisect_left(versions, stop, key=lambda one: one.message) :]
-        for calls in self._calls.values():
+        for calls in self.calls.values():
             del calls[bisect_left(calls, stop, key=lambda one: one.message) :]
         self._files = {name: versions for name, versions in self._files.items() if versions}
-        self._calls = {id: calls for id, calls in self._calls.items() if calls}
+        self.calls = {id: calls for id, calls in self.calls.items() if calls}
         del self._plans[bisect_left(self._plans, stop, key=lambda one: one[0]) :]
 
     def instructions(self, cut: int) -> list[Instructions]:

@@ -91,9 +91,11 @@ class MessageLog:
         plans: ToolRules | None = None,
         thinking: bool = False,
         every: int | None = None,
+        ranks: bool = False,
         closings: Iterable[int] = (),
     ) -> None:
         self._limits = limits
+        self._ranks = ranks  # groups are ranked at each activation
         self._every = every  # messages after which a segment ends at the latest
         self.closings = set(closings)  # entries before which a view has ended a segment that was open
         self.verdicts = {} if verdicts is None else verdicts  # what a model said of rules, by `message_name`
@@ -192,7 +194,11 @@ class MessageLog:
             return
         step = self._groups.add(facts.calls, facts.answers, turn=facts.turn, held=facts.held)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
-        self.kept_texts.add(index, entry)
+        kept, plans = self.kept_texts, facts.calls and self.kept_texts.tools.may_plan(entry.data)
+        if facts.files or plans or not kept.calls.keys().isdisjoint(facts.answers):
+            kept.add(index, entry)
+        if self._ranks:
+            entry.traits()  # now, for its reading is at hand
         if facts.human:
             self._humans.append(index)
             self.rules.add(index, cued_rules(entry), self.verdicts.get(message_name(entry)))
@@ -248,6 +254,7 @@ class MessageLog:
             plans=self.kept_texts.tools,
             thinking=self.thinking,
             every=self._every,
+            ranks=self._ranks,
             closings=closings,
         )
 
@@ -425,7 +432,7 @@ class MessageLog:
         groups: list[tuple[int, Traits]] = []
         for start, end in pairwise([*self.group_starts, self.closed_groups_stop]):
             members = self.entries[start:end]
-            traits = [(one.facts.traits, one.facts.critical) for one in members]
+            traits = [(one.traits(), one.facts.critical) for one in members]
             # by cues, whatever a model says later: what was decided of a group stays
             stated = [rule.strength for one in members if one.facts.human for rule in cued_rules(one)]
             groups.append((start, group_traits(traits, stated)))

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.messages.authorship import is_injected, is_put_in, split_words, stand_between
+from summarizing_context.messages.authorship import is_put_in, split_words, stand_between
 from summarizing_context.messages.shapes import (
     BESIDE_CONTENT,
     ID_FIELDS,
@@ -85,7 +85,7 @@ class Reading(NamedTuple):
     parts: tuple[Part, ...]
     calls: tuple[str, ...] = ()  # ids of the calls it makes, in order; an id may occur twice
     answers: tuple[str, ...] = ()  # ids of the calls it answers, in order
-    turn: bool = False  # begins a turn of the user's; enters keys and cuts, so it stays as it was first defined
+    turn: bool = False  # begins a turn of the user's
     human: bool = False  # holds words that a person typed, or a file
     critical: bool = False
     ephemeral: bool = False
@@ -129,12 +129,10 @@ def read_message(message: Message) -> Reading:
         if sum(part.kind == "text" for part in parts) > 2:  # those between a host's tags in other parts are the host's
             between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
             parts = [part._replace(put_in=True) if held else part for part, held in zip(parts, between, strict=True)]
-        if not is_injected(message):
-            words = (part for part in parts if part.kind in ("text", "media"))
-            turn = any(not any(map(is_reminder, part.texts)) for part in words)
-            if not is_put_in(message):
-                typed = typed_texts(parts)
-                human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
+        if not is_put_in(message):
+            turn = any(part.kind in ("text", "media") and not any(map(is_reminder, part.texts)) for part in parts)
+            typed = typed_texts(parts)
+            human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
 
     # What it binds: what is answered in the message itself is bound to nothing outside.
     halves = [part for part in parts if part.half]

@@ -7,14 +7,11 @@ their escapes. A secret that crosses texts takes the boundary with it.
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -193,27 +190,12 @@ def _inside_json(text: str, redact: Redact) -> str:
 
 def _without_escapes(text: str, redact: Redact, depth: int) -> str:
     """Return a text without what stands in it when its escapes are read, between quotes or not, and when those that
-    then stand there are. From the first place that goes to the last the text stays without its escapes."""
-
-    def unescaped(escape: re.Match[str]) -> str:
-        return str(json.loads(f'"{escape[0]}"'))  # what is no escape of JSON stays
-
-    def place(at: int) -> int:
-        """Where in the text the character begins that stands at `at` when escapes are read."""
-        for escape in _ESCAPE.finditer(text):
-            if escape.start() >= at:
-                break
-            at += len(escape[0]) - 1
-        return at
-
-    if not depth or "\\" not in text or (plain := _ESCAPE.sub(unescaped, text)) == text:
+    then stand there are. Where there is such a thing, the text stays without its escapes."""
+    if not depth or "\\" not in text:
         return text
-    left = redact(_without_escapes(plain, redact, depth - 1))
-    if left == plain:
-        return text
-    start = _alike(plain, left)
-    stop = len(left) - _alike(plain[start:][::-1], left[start:][::-1])
-    return text[: place(start)] + left[start:stop] + text[place(len(plain) - len(left) + stop) :]
+    plain = _ESCAPE.sub(lambda escape: str(json.loads(f'"{escape[0]}"')), text)  # what is no escape of JSON stays
+    left = plain if plain == text else redact(_without_escapes(plain, redact, depth - 1))
+    return text if left == plain else left
 
 
 class Redaction:
@@ -238,17 +220,3 @@ class Redaction:
         if not isinstance(redacted, str):
             raise SummarizerError(f"redact gave {type(redacted).__name__}, not a text; nothing was sent")
         return redacted
-
-
-def load_redaction(name: str) -> Redaction:
-    """Return the function that a command line names as `module:function`; the module may be in the current folder."""
-    module, _, function = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(
-            f"redact: {name!r} cannot be loaded ({type(error).__name__}); name a function as module:function"
-        ) from error
-    return Redaction(found)

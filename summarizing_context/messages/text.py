@@ -1,4 +1,4 @@
-"""Text helpers: sentences, lines, words, clipping, tables, and output that a terminal does not act upon.
+"""Text helpers: sentences, lines, words, clipping, and output that a terminal does not act upon.
 
 Pure, and linear in the text: every pattern is bounded or runs over disjoint classes.
 """
@@ -6,7 +6,7 @@ Pure, and linear in the text: every pattern is bounded or runs over disjoint cla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 LONGEST = 300  # characters of a shown sentence or line
@@ -159,29 +159,3 @@ def inert(text: str) -> str:
         return text
     blank = ("\t", "\xa0", "\u3000")
     return "".join(char if char.isprintable() or char == "\n" else " " if char in blank else "·" for char in text)
-
-
-def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
-    cells = [list(columns), *([_cell(value, at < len(columns) - 1) for at, value in enumerate(row)] for row in rows)]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
-    right = [bool(rows) and all(isinstance(row[at], int | float) for row in rows) for at in range(len(columns))]
-    lines = []
-    for line in cells:
-        placed = zip(line, widths, right, strict=True)
-        lines.append("  ".join(cell.rjust(wide) if figures else cell.ljust(wide) for cell, wide, figures in placed))
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def text_facts(rows: Sequence[tuple[str, object]]) -> str:
-    """Return names and values, one a line."""
-    width = max((len(name) for name, _ in rows), default=0)
-    return "\n".join(f"{name.ljust(width)}  {_cell(value, False)}" for name, value in rows)
-
-
-def _cell(value: object, cut: bool) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    text = " ".join(str("–" if value is None else value).split())
-    return text if len(text) <= 60 or not cut else text[:59] + "…"
