@@ -292,12 +292,14 @@ def _result(content: object, id: str, holder: Mapping[str, Any], at: int) -> Par
     texts, sealed, media = list[str](), list[str](), list[str]()
     blocks = content if isinstance(content, list) else [] if content is None or content == "" else [content]
     for value in blocks:
-        kind = shape_of(value).kind
-        if kind == "media":
-            texts += _media_words(read_block(value).inner)
+        block = read_block(value) if isinstance(value, dict) else None
+        if block is not None and block.shape.kind == "media":
+            texts += _media_words(block.inner)
             media.append(_digest(value))
-        elif kind == "text":
-            texts.append(value if isinstance(value, str) else read_block(value).said)
+        elif block is not None and block.shape.kind == "text":
+            texts.append(block.said)
+        elif isinstance(value, str):
+            texts.append(value)
         else:
             part = _opaque(value)
             texts += part.texts
@@ -356,7 +358,7 @@ def _parsed(arguments: str) -> Any:
     return arguments
 
 
-def _holders(message: Message) -> Iterator[tuple[Message, Collection[str], int]]:
+def _holders(message: Message) -> Iterator[tuple[Any, Collection[str], int]]:
     """Yield whatever has fields in a message, with those that are read of it and the place of its block: the message,
     its texts, calls and results. Of what is opaque, a medium or thinking all is read."""
     listed, inside = message.get("tool_calls"), is_result(message)

@@ -87,13 +87,17 @@ class Checkpoints:
         _check_id(id)
         await self._store.delete(self._session.id, id)
 
-    async def save_if_due(self) -> None:
-        """Make a checkpoint if a multiple of `checkpoint_interval_messages` was reached since the last one. A message
-        is in the log in any case: where the store fails, it is told."""
+    @property
+    def is_due(self) -> bool:
+        """Whether a multiple of `checkpoint_interval_messages` was reached since the last one."""
         log, (version, noted) = self._session.log, self._noted
         if version != log.version:  # the log was replaced, perhaps by a shorter one
             noted = min(noted, self._session.replaced_by)
-        if self._every is None or len(log) // self._every <= noted // self._every or self._session.changing.locked():
+        return self._every is not None and len(log) // self._every > noted // self._every
+
+    async def save_if_due(self) -> None:
+        """The automatic checkpoint. A message is in the log in any case: where the store fails, it is told."""
+        if not self.is_due or self._session.changing.locked():
             return  # the next message will see to it
         self._noted = self._session.place
         try:
