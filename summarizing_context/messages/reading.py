@@ -185,7 +185,8 @@ def read_content(message: Message) -> Reading:
             if is_told and (key in known or _is_small(key, value)):
                 frame += [text for _, text in _leaves(value, "")]
         if odd := _odd_fields(holder, known):
-            extra = _opaque({key: holder[key] for key in odd if key not in _IDS} or "…", at)
+            said = {key: holder[key] for key in odd if key not in _IDS}
+            extra = _opaque(said, at) if said else Part("extra", block=at)
             ids = [text for key in odd if key in _IDS for _, text in _leaves(holder[key], "")]
             parts.append(extra._replace(kind="extra", sealed=(*extra.sealed, *ids)))
 

@@ -57,7 +57,8 @@ def check_message(message: object) -> Message:
             raise MessageError(f"the message's 'role' is none that a provider knows; give it one of {allowed}")
         if _FRAME.issuperset(message):
             raise MessageError(f"the {role} message says nothing; give it 'content', or the calls that it makes")
-        return _copied(message, "message", 1)
+        copy: Message = _copy(message, "message", 0)
+        return copy
     except MessageError:
         raise
     except Exception as error:  # a mapping or a value with methods of its own
@@ -131,10 +132,12 @@ def canonical_json(value: object) -> str:
 
 
 def _copy(value: object, where: str, depth: int) -> Any:
-    if isinstance(value, str):
-        return _text(value, where)
-    if value is None or value is True or value is False:
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        if not value.isascii() and _SURROGATE_PAIR.search(value):
+            raise _refused(where, "two halves of one character stand as two; join them before adding the message")
+        return str.__str__(value)
     if isinstance(value, int):
         if value.bit_length() > _MAX_INT_BITS:
             raise _refused(where, f"the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written")
@@ -147,30 +150,20 @@ def _copy(value: object, where: str, depth: int) -> Any:
         raise _refused(where, f"nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, list):
         return [_copy(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
-    if isinstance(value, dict):
-        return _copied(value, where, depth + 1)
-    raise _refused(where, f"{type(value).__name__} is not a JSON value")
-
-
-def _copied(holder: Mapping[Any, Any], where: str, depth: int) -> Message:
+    if not isinstance(value, dict) and not (depth == 0 and isinstance(value, Mapping)):
+        raise _refused(where, f"{type(value).__name__} is not a JSON value")
     copy: Message = {}
-    for number, (key, value) in enumerate(holder.items(), 1):
+    for number, (key, item) in enumerate(value.items(), 1):
         place = f"{where}.{key}" if type(key) is str and key in _FIELDS else f"{where}.<key {number}>"
         if not isinstance(key, str):
             raise _refused(place, f"the key is {type(key).__name__}; JSON keys are strings")
-        copy[_text(key, place)] = _copy(value, place, depth)
+        copy[_copy(key, place, depth)] = _copy(item, place, depth + 1)
     return copy
 
 
 def _refused(where: str, why: str) -> MessageError:
     """Return the error for a value, by its place: no key or value of a message is quoted, for they may be private."""
     return MessageError(f"{where if len(where) <= 120 else f'{where[:120]}…'}: {why}")
-
-
-def _text(value: str, where: str) -> str:
-    if not value.isascii() and _SURROGATE_PAIR.search(value):
-        raise _refused(where, "two halves of one character stand as two; join them before adding the message")
-    return value if type(value) is str else str.__str__(value)
 
 
 # -- the table

@@ -363,10 +363,9 @@ def _find_ranks() -> bytes | None:
     path = Path(folders[0], "data", f"{ENCODING}.tiktoken.gz") if folders else None
     if path is None or not path.exists():
         return None
-    try:
+    data = b""
+    with suppress(OSError, EOFError, ValueError):
         data = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, ValueError) as error:
-        raise SettingsError(f"{path} cannot be read ({error}); install bpe-openai again") from error
     if hashlib.sha256(data).hexdigest() != RANKS_SHA256:
         raise SettingsError(f"{path} does not hold the official ranks of {ENCODING}; install bpe-openai 0.1.4")
     return data

@@ -55,7 +55,6 @@ class SummaryCache:
         self._merged: dict[Node, str] = {}  # hashes of the extractive merges
         self._rollup_hashes: dict[Node, str] = {}
         self._seen: set[str] = set()
-        self._unread: dict[str, int] = {}  # unread tokens cut out of a source
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
         self.notes = TopicNotes(log, extracts.about, extracts.excerpt, by_model=maker == "model", cap=self.sizes.leaf)
@@ -189,18 +188,11 @@ class SummaryCache:
 
     def mark_read(self, hash: str) -> None:
         """A source was given to a summarizer: whole, or with all that was cut out of it read by the extractive pass."""
-        if not self._unread.get(hash):
-            self._seen.add(hash)
+        self._seen.add(hash)
 
-    def cut_for_model(self, hash: str, content: str) -> str:
+    def cut_for_model(self, content: str) -> str:
         """A source without the middles of its long results; their key lines, found by reading all of them, instead."""
-        cut = cut_results(content)
-        self._unread[hash] = sum(map(estimate_text, cut.left_out))
-        key_lines: list[Sequence[str]] = []
-        for middle in cut.left_out:
-            key_lines.append(self._extracts.key_lines(middle, KEY_LINES))
-            self._unread[hash] -= estimate_text(middle)
-        return cut.join(key_lines)
+        return cut_results(content, lambda middle: self._extracts.key_lines(middle, KEY_LINES))
 
     def unseen_tokens(self, covered: int) -> int:
         """Return the unread tokens of the first `covered` segments."""
