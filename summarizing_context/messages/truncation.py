@@ -57,7 +57,6 @@ def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -
 
 
 CUTTING_VERSION = "2"  # changes whenever the same content would be cut or described in another way
-KEY_LINES = 200  # estimated tokens of the lines that stand in place of what is left out
 _RESULT_LABEL = re.compile(r"^### (?:failed |late )?result of [^\n]*\n", re.MULTILINE)
 _BLOCK = 512  # characters; how finely a large text is measured
 
@@ -80,11 +79,8 @@ def cut_results(content: str, key_lines: Callable[[str], Sequence[str]] = lambda
         head = label.end() + _between_lines(body, _place(sums, 600), len(body) // 8)
         tail = label.end() + _between_lines(body, _place(sums, sums[-1] - 400), len(body) // 8)
         if head < tail:
-            middle = content[head:tail]
-            kept += (
-                _escape_label(content[at:head]) if at else content[:head],
-                "" if content[head - 1] == "\n" else "\n",
-            )
+            before, middle = content[at:head], content[head:tail]
+            kept += (_escape_label(before) if at else before, "" if before.endswith("\n") else "\n")
             notice = f"[{estimate_text(middle):,} tokens left out here"
             if lines := key_lines(middle):
                 told = "".join(f"- {line}\n" for line in lines)

@@ -24,7 +24,7 @@ from summarizing_context.log.tree import (
 )
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.messages.truncation import KEY_LINES, cut_results
+from summarizing_context.messages.truncation import cut_results
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.summarizers.extractive.summarizer import Extracts
 from summarizing_context.worker.topic_notes import Focus, TopicNotes
@@ -192,7 +192,7 @@ class SummaryCache:
 
     def cut_for_model(self, content: str) -> str:
         """A source without the middles of its long results; their key lines, found by reading all of them, instead."""
-        return cut_results(content, lambda middle: self._extracts.key_lines(middle, KEY_LINES))
+        return cut_results(content, lambda middle: self._extracts.key_lines(middle, 200))
 
     def unseen_tokens(self, covered: int) -> int:
         """Return the unread tokens of the first `covered` segments."""
