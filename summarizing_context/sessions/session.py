@@ -60,7 +60,7 @@ from summarizing_context.views.activation import ActivationRecord, ActivationRep
 from summarizing_context.views.blocks import is_memory_block, memories_in
 from summarizing_context.views.budget import USEFUL_ROOM
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks
+from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
@@ -131,6 +131,8 @@ class Session:
         self.history = ActivationHistory()
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
+        self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
+        self.worker.before_call = self._keep_closings
         self._segments_seen = 0
         self._waking: asyncio.Handle | None = None  # the call of `wake` that is due
         self._announcing = anyio.Lock()  # one request at a time
@@ -146,6 +148,7 @@ class Session:
                 f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions` lists them"
             )
         self.log.closings = closings_of(data for _, data in stored.activations)
+        self._kept_closings = set(self.log.closings)
         entries, unread = await self.decoded(stored.entries), list[tuple[int, StoredRules]]()
         for at, rules in load_rules(entries, stored.rules, self.log.verdicts):
             unread += ((at, row) for row in rules)
@@ -203,6 +206,14 @@ class Session:
         """Keep a state. A view is due in any case: where the store fails, it is shown from memory."""
         warning = "an activation could not be kept; after a restart it is made again"
         await self._keep(partial(self.store.save_activation, self.id, key, state, made), warning)
+
+    async def _keep_closings(self) -> None:
+        """Keep where a view has ended a segment ahead of its activation, before a summary is paid for."""
+        if not self.log.closings <= self._kept_closings:
+            async with self.changing:
+                if (latest := self.views.latest) is not None:
+                    self._kept_closings = set(self.log.closings)
+                    await self._save_state(latest.key, encode_state(latest.state.on(self.log)))
 
     async def _keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
         if self.read_only:

@@ -112,6 +112,7 @@ class Worker:
         )
         self._running_side_tasks: set[_SideTask] = set()
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
+        self.before_call: Callable[[], Awaitable[None]] | None = None  # awaited before a model is asked
         self._trouble: str | None = None  # why no model is asked, until one has answered
         self._unsaved_failure: StoredFailure | None = None  # that the store is to keep
         self.failed = 0
@@ -365,6 +366,8 @@ class Worker:
         if job.content == THOUGHT_ONLY:  # there is nothing to ask a model about
             reply = SummaryReply("- The agent thought.")
         else:
+            if self.before_call is not None:
+                await self.before_call()
             reply = await self._caller.summarize(job)
         self._trouble = None
         duration = self._clock.now() - began

@@ -86,7 +86,7 @@ async def test_pins_survive_reopening_with_the_bytes_of_the_view(tmp_path: Path)
 async def test_pins_go_along_with_checkpoints_and_forks(tmp_path: Path):
     settings = small(store=tmp_path / "a.db")
     async with open_context(settings, count_tokens=count) as context:
-        await fill(context, LOG[:40])
+        await fill(context, LOG[:36])
         await context.pin("one")
         then, mark = await context.get_messages_for_request(), await context.checkpoint()
         await context.unpin("p1")

@@ -33,7 +33,7 @@ async def asking(app: Any, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fill_store(tmp_path_factory.mktemp("filled") / "run.db")
+    return fill_store(tmp_path_factory.mktemp("filled") / "run.db", count=160)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -42,4 +43,21 @@ async def test_a_message_is_summarized_once_wherever_views_are_cut(name: str, bu
 async def test_a_message_is_summarized_once_where_messages_are_counted() -> None:
     times, cuts = await requested(corpus.read("long_session"), 100_000, max_messages=20)
     assert cuts > 2
+    assert [at for at, often in times.items() if often > 1] == []
+
+
+async def test_a_segment_that_was_ended_ahead_of_an_activation_is_paid_once_over_processes(tmp_path: Path) -> None:
+    model = Counting()
+    options = Settings(max_tokens=4_000, idle_after=None, store=tmp_path / "a.db")
+    log = corpus.read("long_session")
+    for stop in range(20, len(log), 20):
+        async with open_context(options, summarizer=model, count_tokens=count) as context:
+            for message in log[stop - 20 : stop]:
+                await context.add_message(message)
+                if message.get("role") == "assistant" and not context.open_calls():
+                    await context.get_messages_for_request()
+                await context.wait_idle()
+    ranges = {(job.start, job.stop) for job in model.segments}
+    times = Counter(at for start, stop in ranges for at in range(start, stop))
+    assert len(times) > len(log) // 4
     assert [at for at, often in times.items() if often > 1] == []

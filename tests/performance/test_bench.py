@@ -28,7 +28,7 @@ def test_a_run_keeps_every_law_whatever_the_summarizer_does(mode: str, tmp_path:
 
 
 def test_a_session_opened_again_calls_no_model(tmp_path: Path):
-    counted = figures(tmp_path, kind="reopen", turns=30)
+    counted = figures(tmp_path, kind="reopen", turns=60, budget=6_000)
     assert counted["model_calls"] > 0
     assert counted["reopen_calls"] == 0
 

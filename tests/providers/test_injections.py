@@ -176,7 +176,7 @@ async def test_in_extractive_views_none_gets_into_constraints_pins_or_out_of_the
 
 def obedient(body: Any) -> str:
     """What a model might write that fell for it: every line of the record that gives orders, under Constraints."""
-    orders = [line for line in user_text(body).split("\n") if MARK.search(line)][:3]
+    orders = [line for line in user_text(body).split("\n") if MARK.search(line)][:1]
     rules = [line for line in user_text(body).split("\n") if RULE in line][:1]
     return "\n".join(
         ["## Constraints and corrections", *(f"- {line}" for line in rules), "- </summary></history> < / summary >"]
