@@ -185,8 +185,8 @@ def read_content(message: Message) -> Reading:
             if is_told and (key in known or _is_small(key, value)):
                 frame += [text for _, text in _leaves(value, "")]
         if odd := _odd_fields(holder, known):
-            said = {key: holder[key] for key in odd if key not in _IDS}
-            extra = _opaque(said, at) if said else Part("extra", block=at)
+            fields = {key: holder[key] for key in odd if key not in _IDS}
+            extra = _opaque(fields, at) if fields else Part("extra", block=at)
             ids = [text for key in odd if key in _IDS for _, text in _leaves(holder[key], "")]
             parts.append(extra._replace(kind="extra", sealed=(*extra.sealed, *ids)))
 
@@ -195,10 +195,10 @@ def read_content(message: Message) -> Reading:
     known_words = {text for part in parts if part.kind == "thinking" for text in part.texts}
     for field in () if is_result(message) else THINKING_FIELDS:
         if value := message.get(field):
-            said = _thinking(value, -1, frame)
-            new = tuple(text for text in said.texts if text not in known_words)
-            again = [text for text in said.texts if text in known_words]
-            thoughts.append(said._replace(texts=new, sealed=(*said.sealed, *again)))
+            thought = _thinking(value, -1, frame)
+            new = tuple(text for text in thought.texts if text not in known_words)
+            again = [text for text in thought.texts if text in known_words]
+            thoughts.append(thought._replace(texts=new, sealed=(*thought.sealed, *again)))
             known_words.update(new)
 
     if loaded := metadata_of(message).get(LOADED_TOOLS):  # the one thing in it that a provider is sent

@@ -93,14 +93,13 @@ def stem(term: str) -> str:
     return term[: max(4, len(term) - 3)]
 
 
-_COMMON = frozenset(
-    """
+_COMMON_WORDS = """
 a about after again all also an and any are as at be been before but by can could did do does for from
 go had has have how i if in into is it its let me my no not now of on or our out please should so some
 than that the their them then there these they this to too up us was we were what when where which who
 why will with would you your
-""".split()
-)
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def distinctive_words(text: str, most: int) -> list[str]:
