@@ -44,7 +44,7 @@ def content_digest(reading: Reading) -> bytes:
         for part in reading.parts
         if part.texts or part.kind not in ("extra", "thinking")  # else it holds nothing but ids and seals
     ]
-    readable = (reading.role, reading.turn, said)
+    readable = (reading.role, reading.human, said)
     try:
         data = msgspec.json.encode(readable)
     except UnicodeEncodeError:  # lone surrogates
@@ -114,7 +114,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     role: Role
     calls: tuple[str, ...]
     answers: tuple[str, ...]
-    turn: bool  # begins a turn of the user's
     critical: bool
     hook: bool  # injected by a host's hook
     ephemeral: bool
@@ -123,7 +122,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     media: int
     content: bytes  # digest of what it says
     files: bool = False  # may hold instruction files
-    human: bool = False  # holds words that a person typed
+    human: bool = False  # holds words that a person typed: begins a turn
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
 
@@ -204,7 +203,6 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
         answers=reading.answers,
-        turn=reading.turn,
         critical=reading.critical,
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,

@@ -192,7 +192,7 @@ class MessageLog:
             self.leading_count = self.closed_groups_stop = stop = index + 1
             self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
             return
-        step = self._groups.add(facts.calls, facts.answers, turn=facts.turn, held=facts.held)
+        step = self._groups.add(facts.calls, facts.answers, turn=facts.human, held=facts.held)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
         kept, plans = self.kept_texts, facts.calls and self.kept_texts.tools.may_plan(entry.data)
         if facts.files or plans or not kept.calls.keys().isdisjoint(facts.answers):
@@ -223,7 +223,7 @@ class MessageLog:
         """Cut segments behind a group that has closed."""
         members, cutter = self.entries[start:stop], self._cutter
         digest, size = group_digest([one.digest for one in members]), sum(one.facts.size for one in members)
-        segments = cutter.add(Group(start, stop, size, digest, members[0].facts.turn))
+        segments = cutter.add(Group(start, stop, size, digest, members[0].facts.human))
         is_long = self._every is not None and stop - cutter.start >= self._every
         if cutter.size and (is_long or stop in self.closings):
             segments.append(cutter.close(is_early=True))
@@ -413,9 +413,9 @@ class MessageLog:
         found = {*self.interruptions, *(place for place in places if place <= len(self.entries))}
         self.interruptions = sorted(found)
 
-    def render(self, start: int, stop: int, *, apart: bool = True) -> str:
+    def render(self, start: int, stop: int) -> str:
         """A range of entries, written down for a summarizer."""
-        return render_entries(self.entries[start:stop], apart=apart, thinking=self.thinking)
+        return render_entries(self.entries[start:stop], thinking=self.thinking)
 
     def content(self, leaf: int) -> str:
         """What a summarizer reads of a segment."""

@@ -85,8 +85,7 @@ class Reading(NamedTuple):
     parts: tuple[Part, ...]
     calls: tuple[str, ...] = ()  # ids of the calls it makes, in order; an id may occur twice
     answers: tuple[str, ...] = ()  # ids of the calls it answers, in order
-    turn: bool = False  # begins a turn of the user's
-    human: bool = False  # holds words that a person typed, or a file
+    human: bool = False  # holds words that a person typed, or a file of theirs: begins a turn
     critical: bool = False
     ephemeral: bool = False
     typed: tuple[str, ...] = ()  # what a person typed: no result, nothing that a host put in, no words of a file
@@ -123,14 +122,13 @@ def read_message(message: Message) -> Reading:
     parts: Sequence[Part] = reading.parts
 
     # What a person typed in a row of the user's.
-    turn = human = False
+    human = False
     typed: tuple[str, ...] = ()
     if reading.role == "user":
         if sum(part.kind == "text" for part in parts) > 2:  # those between a host's tags in other parts are the host's
             between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
             parts = [part._replace(put_in=True) if held else part for part, held in zip(parts, between, strict=True)]
         if not is_put_in(message):
-            turn = any(part.kind in ("text", "media") and not any(map(is_reminder, part.texts)) for part in parts)
             typed = typed_texts(parts)
             human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
 
@@ -145,7 +143,6 @@ def read_message(message: Message) -> Reading:
         parts=tuple(parts),
         calls=tuple(id for id in calls if id in outer),
         answers=tuple(id for id in answers if id in outer),
-        turn=turn,
         human=human,
         critical=message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
         ephemeral=passes and not outer,
@@ -236,11 +233,6 @@ def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return what a person typed of the parts of a row that is no host's."""
     texts = (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts)
     return tuple(said for text in texts if (said := split_words(text)[0]) and not said.isspace())
-
-
-def is_reminder(text: str) -> bool:
-    """Return whether a text is a host's reminder rather than a person's words."""
-    return text.lstrip().startswith("<system-reminder")
 
 
 def is_wordless_media(block: object) -> bool:

@@ -39,7 +39,7 @@ def redact_reading(message: Message, reading: Reading, redact: Redact) -> Readin
         for part in left.parts
     ]
     typed = typed_texts(parts) if reading.human else ()
-    return left._replace(parts=tuple(parts), turn=reading.turn, human=reading.human, typed=typed)
+    return left._replace(parts=tuple(parts), human=reading.human, typed=typed)
 
 
 def redact_message(message: Message, redact: Redact) -> Message:

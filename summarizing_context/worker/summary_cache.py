@@ -314,7 +314,7 @@ class SummaryCache:
         hash = self._log.hashes[leaf.start]
         self._seen.add(hash)
         if hash not in self._ready:
-            text = self._log.render(segment.start, segment.stop, apart=False)
+            text = self._log.render(segment.start, segment.stop)
             self._ready[hash] = NodeText(text, "verbatim", 0)
         return True
 
