@@ -30,7 +30,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from operator import mul
 from pathlib import Path
-from string import ascii_lowercase, ascii_uppercase, digits, punctuation
+from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punctuation
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -84,29 +84,19 @@ _short = lru_cache(4_096)(_estimated)
 
 def features(piece: str) -> tuple[bytes, tuple[int, ...]]:
     """Return the bytes of a text, and the count of each feature of `WEIGHTS`."""
-    data = rest = piece.encode("utf-8", "surrogatepass")
-
-    def taken(members: str) -> int:
-        """Return how many of these are left in the text; they are no more."""
-        nonlocal rest
-        before, rest = len(rest), rest.translate(None, members.encode())
-        return before - len(rest)
-
-    lowers, uppers, numbers = taken(ascii_lowercase), taken(ascii_uppercase), taken(digits)
-    blanks, newlines, signs = taken(" "), taken("\n"), taken(punctuation)
+    data = piece.encode("utf-8", "surrogatepass")
     foreign = syllables = 0
     if not piece.isascii():
-        others = rest.translate(None, _ASCII)
-        rest = rest.translate(None, others)
-        foreign, syllables = _beyond_ascii(others.decode("utf-8", "surrogatepass"))
-    pairs = _pairs(data, _KIND_TABLE)
-    escapes, marks, ends, changes = (len(pairs) - len(pairs.translate(None, codes)) for codes in _PAIR_CODES)
-    rare = _pairs(data, _RARE_TABLE)
-    counts = (
-        *(lowers + uppers, uppers, numbers, blanks, newlines, signs, len(rest), escapes, marks, foreign, syllables),
-        *(ends, len(rare) - len(rare.translate(None, _RARE_CODES)), changes),
-    )
-    return data, counts
+        foreign, syllables = _beyond_ascii(data.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
+    pairs, rare = _pairs(data, _KIND_TABLE), _count(_pairs(data, _RARE_TABLE), _RARE_CODES)
+    escapes, marks, ends, changes = (_count(pairs, codes) for codes in _PAIR_CODES)
+    kinds = [_count(data, members) for members in _COUNTED]
+    return data, (*kinds, escapes, marks, foreign, syllables, ends, rare, changes)
+
+
+def _count(data: bytes, members: bytes) -> int:
+    """Return how many of the bytes are members."""
+    return len(data) - len(data.translate(None, members))
 
 
 def _pairs(data: bytes, table: bytes) -> bytes:
@@ -138,6 +128,8 @@ for _row, (_firsts, _seconds) in enumerate(_RARE.items(), start=1):
 _KIND_TABLE, _RARE_TABLE, _RARE_CODES = bytes(_kinds), bytes(_letters), bytes(_rare)
 _PAIR_CODES = [b"".join(_codes(*pair) for pair in pairs.items()) for pairs in _TABLES["pairs"].values()]
 _ASCII = bytes(range(128))
+_COUNTED = [kind.encode() for kind in (ascii_letters, ascii_uppercase, digits, " ", "\n", punctuation)]
+_COUNTED.append(_ASCII.translate(None, b"".join(_COUNTED)))  # controls
 _RUN = re.compile(
     b"([%s])\\1\\1+" % "".join(one for firsts, others in _RARE.items() for one in firsts if one in others).encode()
 )
@@ -345,6 +337,7 @@ def load_offline() -> Encoding | None:
             ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
             special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
             encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+            encoding.encode("the first text takes a tenth of a second", disallowed_special=())
             registry.ENCODINGS[ENCODING] = encoding  # where all parts of the process look for it
         return registry.ENCODINGS.get(ENCODING)
 
@@ -373,16 +366,9 @@ def _find_ranks() -> bytes | None:
 
 async def _load_in_thread() -> Encoding | None:
     """Load off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
-
-    def load() -> Encoding | None:
-        encoding = load_offline()
-        if encoding is not None:
-            encoding.encode("the first text takes a tenth of a second", disallowed_special=())
-        return encoding
-
     thread = WorkerThread("tiktoken ranks")
     try:
-        return await thread.run(load)
+        return await thread.run(load_offline)
     finally:
         await thread.close()
 
