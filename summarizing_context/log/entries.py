@@ -20,7 +20,6 @@ from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import Traits, read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
-from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
 from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.messages.shapes import (
     LONG_TEXT,
@@ -121,7 +120,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text_tokens: int  # by the session's counter
     media: int
     content: bytes  # digest of what it says
-    files: bool = False  # may hold instruction files
     human: bool = False  # holds words that a person typed: begins a turn
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
@@ -213,7 +211,6 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         human=reading.human,
         held=reading.held,
         state=reading.state,
-        files=reading.role in FILE_ROLES and may_hold_files(data),
     )
     typed_length = sum(map(len, reading.typed)) if facts.human and len(data) > LONG_TEXT else None
     return Entry(data, facts, facts.content, (message, reading), typed_length)

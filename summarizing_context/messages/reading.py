@@ -23,7 +23,6 @@ from summarizing_context.messages.shapes import (
     ID_FIELDS,
     LOADED_TOOLS,
     SEALS,
-    TEXT,
     THINKING_FIELDS,
     Block,
     Message,
@@ -218,15 +217,6 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
 def content_texts(content: object) -> list[str]:
     """Return the texts that stand in some content, and what is sealed in it."""
     return [text for part in read_content({"role": "user", "content": content}).parts for text in part.sent]
-
-
-def texts_to_quote(message: Message, part: Part) -> Sequence[str]:
-    """Return what a note may quote of a part: of one that travels whole, the texts that stand in its result."""
-    if not part.whole:
-        return part.texts
-    content = message.get("content") if part.block < 0 else read_block(blocks_of(message)[part.block]).said
-    inner = content if part.kind == "result" and isinstance(content, list) else []
-    return [block if isinstance(block, str) else read_block(block).said for block in inner if shape_of(block) is TEXT]
 
 
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
