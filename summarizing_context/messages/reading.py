@@ -110,8 +110,6 @@ class Reading(NamedTuple):
     @property
     def said(self) -> Reading:
         """Return the reading without what nobody reads."""
-        if not any(part.sealed for part in self.parts):
-            return self._replace(frame=())
         return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), frame=())
 
 
@@ -345,10 +343,9 @@ def _holders(message: Message) -> Iterator[tuple[Any, Collection[str], int]]:
     """Yield whatever has fields in a message, with those that are read of it and the place of its block: the message,
     its texts, calls and results. Of what is opaque, a medium or thinking all is read."""
     listed, inside = message.get("tool_calls"), is_result(message)
-    known = NEVER_SENT.union(BESIDE_CONTENT, ["content", content_key(message), "tool_calls"])
-    if listed and not isinstance(listed, list):
-        known -= {"tool_calls"}  # a field like any other
-    yield message, known.union(["tool_call_id"] if inside else THINKING_FIELDS), -1
+    known = NEVER_SENT.union(BESIDE_CONTENT, ["tool_call_id"] if inside else THINKING_FIELDS)
+    calls = ["tool_calls"] if isinstance(listed, list) or not listed else []  # else a field like any other
+    yield message, known.union(["content", content_key(message)], calls), -1
 
     waiting = [(value, -1 if inside else at, inside) for at, value in enumerate(blocks_of(message))]
     found = [(read_call(call), -1) for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []

@@ -53,7 +53,6 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
     Each is read by itself, and with its neighbours: joined directly, all and by two, for a stream may have been cut
     anywhere; and joined by lines.
     """
-
     read = partial(_redacted, redact=redact)
     plain = [text for _, text in texts]
     held = [at for at, (name, _) in enumerate(texts) if name != "name"]  # of a tool: nothing goes on in it

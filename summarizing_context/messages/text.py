@@ -44,8 +44,7 @@ def shown(text: str) -> str:
 def bare(line: str) -> str:
     """Return a line without the marks of lists and headings in front."""
     line = line.strip()
-    bullet = _BULLET.match(line)
-    return line[bullet.end() :] if bullet else line
+    return line[bullet.end() :] if (bullet := _BULLET.match(line)) else line
 
 
 def split_prose(body: str) -> tuple[list[str], list[str]]:
@@ -115,22 +114,20 @@ def split_line(line: str) -> Iterator[str]:
 
 def _pieces(line: str) -> Iterator[str]:
     """Yield parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
-    start, stop = 0, len(line)
-    while start < stop:
-        if stop - start <= LONGEST:
-            piece, end = line[start:], stop
+    start = 0
+    while len(line) - start > LONGEST:
+        window = line[start : start + LONGEST]
+        at = max(map(window.rfind, _ENDS)) + 1
+        at = at if at > LONGEST // 2 else max(at, window.rfind(" ") + 1)
+        if at:
+            if not window[:at].isspace():
+                yield window[:at].strip()
+            start += at
         else:
-            window = line[start : start + LONGEST]
-            at = max(map(window.rfind, _ENDS)) + 1
-            at = at if at > LONGEST // 2 else max(at, window.rfind(" ") + 1)
-            if at == 0:
-                found = _BREAK.search(line, start + LONGEST)
-                start = found.end() if found else stop
-                continue
-            piece, end = window[:at], start + at
-        if not piece.isspace():
-            yield piece.strip()
-        start = end
+            found = _BREAK.search(line, start + LONGEST)
+            start = found.end() if found else len(line)
+    if rest := line[start:].strip():
+        yield rest
 
 
 Words = list[bytes]

@@ -21,14 +21,7 @@ LEAST_CUT = LEAST_KEPT + _MARK_TOKENS
 
 
 def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
-    """Return head and tail of `text` with a notice between them, in about `cap` tokens.
-
-    Args:
-        text: The text to cut.
-        total: Its approximate tokens.
-        cap: Tokens that the result may have.
-        count: The token counter.
-    """
+    """Return head and tail of a text of about `total` tokens with a notice between them, in about `cap` tokens."""
     if total <= cap:
         return text
     kept = cap - _MARK_TOKENS
