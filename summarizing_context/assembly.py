@@ -37,7 +37,8 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, Extracts, error_line, quotes
+from summarizing_context.summarizers.extractive.statements import decisions
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, error_line
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
@@ -176,8 +177,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             every=every,
             ranks=settings.strategy == "importance",
         )
-        summaries = SummaryCache(log, Extracts(), maker=recipe.maker, settings=settings)
-        ledger = SessionLedger(log, CallReader(tool_rules, error_line, quotes))
+        summaries = SummaryCache(log, maker=recipe.maker, settings=settings)
+        ledger = SessionLedger(log, CallReader(tool_rules, error_line, decisions))
 
         # what makes the summaries, in the background
         rule_calls = None

@@ -19,6 +19,7 @@ from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.rendering import BREAKS, part_label, parts_by_author
 from summarizing_context.messages.truncation import Count, cut_middle
+from summarizing_context.summarizers.extractive.summarizer import brief_of
 from summarizing_context.views.header import BRIEF_TOKENS
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -209,7 +210,7 @@ class Expander:
         texts = {leaf: summaries.known_text(leaf) for leaf in leaves}
         text = "\n".join(texts.values())
         if short:
-            return " ".join(summaries.brief(text, BRIEF_TOKENS).split())
+            return " ".join(brief_of(text, BRIEF_TOKENS).split())
         drops = dict.fromkeys(value for leaf in leaves for value in summaries.drops(Node.leaf(leaf), texts[leaf]))
         return f"{text}\nNot in this summary: {', '.join(drops)}" if drops else text
 

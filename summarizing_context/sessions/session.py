@@ -163,7 +163,9 @@ class Session:
         self.views.reopened = bool(stored.entries)
         self.log.loaded = len(self.log)
         for key, data in stored.activations:
-            if (state := usable_state(self.log, data)) is not None:
+            if (
+                state := usable_state(self.log, data)
+            ) is not None and state.serial:  # else it was kept for its closings
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered

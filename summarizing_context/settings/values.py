@@ -190,8 +190,8 @@ class Settings:
     summary_max_tokens: Annotated[int, Meta(ge=16, le=_MOST)] | None = _setting(
         None,
         "Largest summary of a segment. With none, 400, 640 or 900: where system rows and tools leave below 12,000, "
-        "below 24,000 or more. At most a quarter of `segment_target`. A merge takes at most 2.5 summaries, and at most "
-        "800, 1,600 or 2,000 tokens in the same rooms.",
+        "below 24,000 or more. At most a quarter of `segment_target`. A merge takes at most 2.5 of the largest summary "
+        "that you set; with none, 800, 1,600 or 3,000 tokens, and 4,000 where 48,000 or more are left.",
     )
 
     # background work and its limits
@@ -328,7 +328,12 @@ def _file(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any], table: 
     return flattened(found, f"{path}: " if table is None else f"{path}: [{table}] ")
 
 
-_CAPS = ((12_000, 400, 800), (24_000, 640, 1_600), (None, 900, 2_000))  # below this room: a summary, a merge
+_CAPS = (  # below this room: a summary, a merge
+    (12_000, 400, 800),
+    (24_000, 640, 1_600),
+    (48_000, 900, 3_000),
+    (None, 900, 4_000),
+)
 
 FIRST_CAP = 400  # the default of the first release
 
@@ -351,17 +356,17 @@ def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes
     A step is as many segments as fill half of the header's target, from 4 to 16.
     """
     tokens = settings.max_tokens if room is None else room
-    by_budget, merge_by_budget = next(caps for below, *caps in _CAPS if below is None or tokens < below)
+    by_budget, merge = next(caps for below, *caps in _CAPS if below is None or tokens < below)
     leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
     target = HEADER_TARGET * tokens
     step = 4
     while 2 * step <= min(16, target / 2 / (0.7 * leaf)):  # a summary takes about that share of its cap
         step *= 2
-    return SummarySizes(leaf, min(merge_by_budget, 5 * leaf // 2), step, target)
+    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, step, target)
 
 
 def every_size(settings: Settings) -> list[SummarySizes]:
     """Return the sizes for a view of `max_tokens`, then those for rooms of other sizes."""
     rooms = (None, 0, *(below for below, *_ in _CAPS if below is not None))
     sizes = [summary_sizes(settings, room) for room in rooms]
-    return list({one.leaf: one for one in reversed(sizes)}.values())[::-1]
+    return list({(one.leaf, one.merge): one for one in reversed(sizes)}.values())[::-1]

@@ -17,7 +17,8 @@ from summarizing_context.messages.fences import neutral
 from summarizing_context.messages.shapes import Message, encodable
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import Count
-from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, without_section
+from summarizing_context.summarizers.extractive.statements import without_rules
+from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
 from summarizing_context.views.budget import Room
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -103,11 +104,11 @@ class HeaderPlan:
 
 
 def _without_rules(made: NodeText) -> NodeText:
-    """What a summary says besides rules: the block of rules says those that hold. A model's summary stays whole."""
+    """What a summary says besides rules that the block of rules knows. A model's summary stays whole."""
     if made.made_by in ("model", "verbatim"):
         return made
-    rest = without_section(made.text, CONSTRAINTS)
-    return made if rest == made.text else made._replace(text=rest.strip("\n") or _RULES_ALONE)
+    rest = without_rules(made.text)
+    return made if rest == made.text else made._replace(text=rest or _RULES_ALONE)
 
 
 def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -> Summaries:
@@ -128,7 +129,7 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
     def shortened(node: HeaderNode, tokens: float) -> HeaderNode:
         if node.tokens <= tokens:
             return node
-        text = texts.cut(node.text, max(BRIEF_TOKENS, int(tokens) - _FRAME))
+        text = cut_to(node.text, max(BRIEF_TOKENS, int(tokens) - _FRAME))
         return style.sized(node._replace(form="brief", text=text))
 
     # the header's share, and what of it the tree may take beside a part of a segment
@@ -157,12 +158,13 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
             nodes = [shortened(nodes[0], for_tree - sum(node.tokens for node in newest)), *newest]
     tree = tuple((node.node, node.form) for node in nodes if node.node is not None)
 
-    # without a model what is left of the target is filled: the newest segments are read again, and told at more length
+    # without a model what is left of the target is filled: sources are read again, and told at more length
     left = min(room.header_target, for_tree) - sum(node.tokens for node in nodes)
     for at in range(len(nodes) - 1, -1, -1):
-        if texts.by_model or room.squeeze or nodes[at].segments != 1 or left < texts.sizes.leaf / 2:
+        place = nodes[at].node
+        if texts.by_model or room.squeeze or place is None or left < texts.sizes.leaf / 2:
             break
-        longer = _without_rules(texts.longer(nodes[at].number, nodes[at].tokens + int(left)))
+        longer = _without_rules(texts.longer(place, nodes[at].tokens + int(left)))
         told = style.sized(nodes[at]._replace(text=longer.text))
         left -= max(0, told.tokens - nodes[at].tokens)
         nodes[at] = max(nodes[at], told, key=lambda node: node.tokens)
@@ -211,7 +213,7 @@ def _one_line(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -
     if left >= 12:
         words = _without_rules(texts.part(plan.part, left)).text if plan.part else ""
         if not words and plan.leaves:
-            words = texts.brief(_without_rules(texts.text_of(Node.leaf(plan.leaves - 1))).text, left)
+            words = brief_of(_without_rules(texts.text_of(Node.leaf(plan.leaves - 1))).text, left)
         text = f"{text}\n{neutral(words)}" if words and style.count(words) <= left else text
     return HeaderNode(-1, 0, plan.start, plan.stop, "line", "stand-in", 1, text)
 

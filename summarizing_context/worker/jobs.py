@@ -173,8 +173,9 @@ class Jobs:
     @property
     def _sized(self) -> Recipe:
         """The recipe for the room that views have now."""
-        recipes, leaf = (self._recipe, *self._recipe.other_rooms), self._summaries.sizes.leaf
-        return next((recipe for recipe in recipes if recipe.max_tokens == leaf), self._recipe)
+        recipes, sizes = (self._recipe, *self._recipe.other_rooms), self._summaries.sizes
+        sized = (one for one in recipes if (one.max_tokens, one.merge_tokens) == (sizes.leaf, sizes.merge))
+        return next(sized, self._recipe)
 
     def key(self, want: Want) -> SummaryKey:
         recipe = self._sized
@@ -189,7 +190,8 @@ class Jobs:
         recipes, used = (self._recipe, *self._recipe.other_rooms), self._sized
         others = sorted(recipes, key=lambda recipe: -recipe.max_tokens)
         hash = self._range_hash(want)
-        return [SummaryKey(hash, recipe.segment) for recipe in others if recipe is not used]
+        keys = {recipe.segment: SummaryKey(hash, recipe.segment) for recipe in others}
+        return [key for recipe, key in keys.items() if recipe != used.segment]
 
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""

@@ -26,12 +26,15 @@ from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import cut_results
 from summarizing_context.settings.values import Settings, summary_sizes
-from summarizing_context.summarizers.extractive.summarizer import Extracts
+from summarizing_context.summarizers.extractive.lines import key_lines
+from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
 from summarizing_context.worker.topic_notes import Focus, TopicNotes
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
 
 _SKIM_TOKENS = 100
+
+_REREAD = 64  # segments whose summaries a longer merge reads
 
 _SHORT = 60  # tokens below which a provisional text is skimmed
 
@@ -39,9 +42,8 @@ _SHORT = 60  # tokens below which a provisional text is skimmed
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass."""
 
-    def __init__(self, log: MessageLog, extracts: Extracts, *, maker: Maker, settings: Settings) -> None:
+    def __init__(self, log: MessageLog, *, maker: Maker, settings: Settings) -> None:
         self._log = log
-        self._extracts = extracts
         self._maker: Maker = maker
         self._settings = settings
         self.sizes = summary_sizes(settings)
@@ -57,7 +59,7 @@ class SummaryCache:
         self._seen: set[str] = set()
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
-        self.notes = TopicNotes(log, extracts.about, extracts.excerpt, by_model=maker == "model", cap=self.sizes.leaf)
+        self.notes = TopicNotes(log, by_model=maker == "model", cap=self.sizes.leaf)
 
     @property
     def by_model(self) -> bool:
@@ -192,7 +194,7 @@ class SummaryCache:
 
     def cut_for_model(self, content: str) -> str:
         """A source without the middles of its long results; their key lines, found by reading all of them, instead."""
-        return cut_results(content, lambda middle: self._extracts.key_lines(middle, 200))
+        return cut_results(content, lambda middle: key_lines(middle, 200))
 
     def unseen_tokens(self, covered: int) -> int:
         """Return the unread tokens of the first `covered` segments."""
@@ -218,7 +220,7 @@ class SummaryCache:
         if hash not in self._stand_ins:
             by_own = self._maker == "extractive" and all(text.made_by != "stand-in" for text in texts)
             children = render_children([text.text for text in texts])
-            text = self._extracts.thorough(children, kind="rollup", max_tokens=self.sizes.merge)
+            text = summarize_extractively(children, kind="rollup", max_tokens=self.sizes.merge)
             passes = 1 + max(text.passes for text in texts)
             self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", passes)
         return self._stand_ins[hash]
@@ -235,7 +237,7 @@ class SummaryCache:
         source. No view depends on that."""
         if self.is_ready(Node.leaf(leaf)):
             return self.text_of(Node.leaf(leaf)).text
-        return self._extracts.skim(self._log.content(leaf), self.sizes.leaf)
+        return skim(self._log.content(leaf), self.sizes.leaf)
 
     def leaves(self) -> list[HeaderNode]:
         """Every segment's summary, as a block of a header that shows all of them."""
@@ -246,11 +248,18 @@ class SummaryCache:
             found.append(HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1))
         return found
 
-    def longer(self, leaf: int, max_tokens: int) -> NodeText:
-        """What the extractive pass tells of a segment in more tokens than a summary has, at most four times as many."""
-        most = min(max_tokens, 4 * self.sizes.leaf)
-        text = self._extracts.thorough(self._log.content(leaf), kind="segment", max_tokens=most)
-        return NodeText(text, "extractive", 1)
+    def longer(self, node: Node, max_tokens: int) -> NodeText:
+        """What the extractive pass tells of a node in more tokens than its summary has, of one segment at most four
+        times as many. A merge reads the summaries of its newest segments again."""
+        if node.width == 1:
+            most, content = min(max_tokens, 4 * self.sizes.leaf), self._log.content(node.start)
+            return NodeText(summarize_extractively(content, kind="segment", max_tokens=most), "extractive", 1)
+        leaves = map(Node.leaf, node.leaves[-_REREAD:])
+        older = [Node(node.start, node.leaves[-_REREAD])] if node.width > _REREAD else []
+        texts = [self.text_of(each) for each in (*older, *leaves)]
+        children = render_children([text.text for text in texts])
+        text = summarize_extractively(children, kind="rollup", max_tokens=max_tokens)
+        return NodeText(text, "extractive", 1 + max(text.passes for text in texts))
 
     def around(self, part: range, max_tokens: int) -> tuple[range, NodeText] | None:
         """A model's summary of the closed segment that a part is the beginning of, and its entries; None where there is
@@ -261,7 +270,7 @@ class SummaryCache:
             return None
         made, entries = self.text_of(node), self.entries(node)
         if estimate_text(made.text) > max_tokens:
-            made = made._replace(text=self._extracts.cut(made.text, max_tokens))
+            made = made._replace(text=cut_to(made.text, max_tokens))
         return entries, made
 
     def part(self, entries: range, max_tokens: int) -> NodeText:
@@ -269,23 +278,15 @@ class SummaryCache:
         self._seen_stop = max(self._seen_stop, entries.stop)
         if max_tokens <= 0:
             return NodeText("", "provisional", 1)
-        content, extracts = self._log.render(entries.start, entries.stop), self._extracts
+        content = self._log.render(entries.start, entries.stop)
         if max_tokens < _SHORT:
-            return NodeText(extracts.skim(content, max_tokens), "provisional", 1)
-        return NodeText(extracts.thorough(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
+            return NodeText(skim(content, max_tokens), "provisional", 1)
+        return NodeText(summarize_extractively(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
 
     def extract(self, content: str, kind: Literal["segment", "rollup"]) -> str:
         """What the extractive pass writes for a source, or for children to be merged."""
         most = self.sizes.leaf if kind == "segment" else self.sizes.merge
-        return self._extracts.thorough(content, kind=kind, max_tokens=most)
-
-    def brief(self, text: str, max_tokens: int) -> str:
-        """A line or three of a summary."""
-        return self._extracts.brief(text, max_tokens)
-
-    def cut(self, text: str, max_tokens: int) -> str:
-        """A summary without the last lines of its longest sections."""
-        return self._extracts.cut(text, max_tokens)
+        return summarize_extractively(content, kind=kind, max_tokens=most)
 
     def drops(self, node: Node, text: str) -> tuple[str, ...]:
         """Exact values of a node's source that `text`, shown for it, does not hold. A merge's source are its
@@ -295,12 +296,12 @@ class SummaryCache:
 
     def _read_leaf(self, leaf: int, hash: str) -> NodeText:
         """What the extractive pass makes of a segment: read thoroughly as long as the activation's allowance lasts."""
-        segment, extracts, content = self._log.segments[leaf], self._extracts, self._log.content(leaf)
+        segment, content = self._log.segments[leaf], self._log.content(leaf)
         self._allowance -= segment.size // segment.parts
         if is_thorough := self._allowance >= 0:
-            text = extracts.thorough(content, kind="segment", max_tokens=self.sizes.leaf)
+            text = summarize_extractively(content, kind="segment", max_tokens=self.sizes.leaf)
         else:
-            text = extracts.skim(content, min(_SKIM_TOKENS, self.sizes.leaf))
+            text = skim(content, min(_SKIM_TOKENS, self.sizes.leaf))
         by_own = is_thorough and self._maker == "extractive"
         self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", 1)
         self._seen.add(hash)

@@ -12,7 +12,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import NOTE, Maker, NodeText, Want
 from summarizing_context.messages.redaction import Redact, redact_texts
 from summarizing_context.messages.rendering import render_topic
-from summarizing_context.summarizers.extractive.summarizer import LinesAbout
+from summarizing_context.summarizers.extractive.topics import excerpt_about, lines_about
 
 MOST_CHARACTERS = 500
 
@@ -59,10 +59,8 @@ _MOST_DRAFTS = 5  # one for each provider, and one that is being decided about
 class TopicNotes:
     """Notes of one session. `by_model` says whether a model is to write them."""
 
-    def __init__(self, log: MessageLog, about: LinesAbout, excerpt: LinesAbout, *, by_model: bool, cap: int) -> None:
+    def __init__(self, log: MessageLog, *, by_model: bool, cap: int) -> None:
         self._log = log
-        self._about = about
-        self._excerpt = excerpt
         self._by_model = by_model
         self._cap = cap
         self._draft = lru_cache(_MOST_DRAFTS)(self._make_draft)
@@ -90,11 +88,11 @@ class TopicNotes:
         if (found := self._ready.get(hash)) is not None:
             return NodeText(found, "model", 1)
         made_by: Maker = "stand-in" if hash else "extractive"
-        return NodeText(self._about(record, focus.text, min(max_tokens, self._cap)), made_by, 1)
+        return NodeText(lines_about(record, focus.text, min(max_tokens, self._cap)), made_by, 1)
 
     def for_model(self, topic: str, record: str) -> str:
         """What a model reads for a note: no more than a segment, picked from the whole record."""
-        return render_topic(topic, self._excerpt(record, topic, _EXCERPT * self._cap))
+        return render_topic(topic, excerpt_about(record, topic, _EXCERPT * self._cap))
 
     def keep(self, focuses: Iterable[Focus | None]) -> None:
         """These are the topics that views show now; others need no note any longer."""

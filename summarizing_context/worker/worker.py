@@ -291,10 +291,13 @@ class Worker:
             key = self._jobs.key(want)
             async with paid_once(self._store, self._recipe, key, self):
                 await self._foreground.thawed()
+                if not self._is_wanted(want):
+                    return
                 if not (await self._find([want]) or self._take_made(want)):
                     if not self._is_wanted(want):
                         return
-                    await self._summarize(want, await self._background.run(self._jobs.prepare(want)))
+                    key = self._jobs.key(want)
+                    await self._summarize(want, key, await self._background.run(self._jobs.prepare(want)))
             self._retries.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
@@ -333,6 +336,7 @@ class Worker:
             return True
         ranges = {key: self._entries(want) for key, want in keys.items()}
         places = {key: (entries.start, entries.stop) for key, entries in ranges.items() if entries is not None}
+        others = {key: self._jobs.other_keys(want) for key, want in keys.items()}
         found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
         await self._foreground.thawed()
         for key, summary in (found or {}).items():
@@ -342,13 +346,12 @@ class Worker:
         missing = {key: want for key, want in keys.items() if key not in found}
 
         # what was made for another budget
-        others = {key: self._jobs.other_keys(want) for key, want in missing.items()}
-        if asked := {other: key for key, keys_of in others.items() for other in keys_of}:
+        if asked := {other: key for key in missing for other in others[key]}:
             places = {other: places[key] for other, key in asked.items() if key in places}
             found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), places)) or {}
             await self._foreground.thawed()
-            for key, other_keys in others.items():
-                if (text := next((found[other].text for other in other_keys if other in found), None)) is not None:
+            for key in list(missing):
+                if (text := next((found[other].text for other in others[key] if other in found), None)) is not None:
                     self._keep(missing.pop(key), text)
         return not missing
 
@@ -359,7 +362,7 @@ class Worker:
         self._keep(want, made)
         return True
 
-    async def _summarize(self, want: Want, job: SummaryJob) -> None:
+    async def _summarize(self, want: Want, key: SummaryKey, job: SummaryJob) -> None:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
         self._summaries.mark_read(want.hash)
         began = self._clock.now()
@@ -374,7 +377,6 @@ class Worker:
         text = reply.text
         if self._recipe.shared:
             mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
-            key = self._jobs.key(want)
             places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
             kept = await self._guarded(self._store.save_summary(self._session_id, key, mine, places))
             if kept is None:  # it is not paid again in this session

@@ -6,7 +6,6 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -20,7 +19,9 @@ NAMES = (
     "Facts",
 )
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
+SHARES = (14, 30, 18, 14, 14, 6, 34)  # percents of a summary
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
+GUIDE_RANK = 100  # of facts: rules that a guide states
 
 
 class Line(NamedTuple):
@@ -45,45 +46,34 @@ def read_sections(summary: str) -> Sections:
     return sections
 
 
-def without_section(summary: str, section: int) -> str:
-    """Return a summary text without one of its fixed sections."""
-    parts = re.split(r"^(?=## )", summary, flags=re.MULTILINE)
-    return "".join(part for part in parts if part.partition("\n")[0] != f"## {NAMES[section]}").removesuffix("\n")
-
-
-def nothing_readable(content: str) -> list[Line]:
+def nothing_readable(content: str) -> Line:
     """Return what to say of a content in which no line can be shown."""
-    kind = "text without words" if content.strip() else "blank text"
-    return [Line(f"({kind}: {len(content)} characters)")]
+    return Line(f"({len(content)} characters without words)")
 
 
-def fit(sections: Sections, shares: Sequence[int], max_tokens: int) -> str:
+def fit(sections: Sections, max_tokens: int) -> str:
     """Write the summary of the lines that fit. Never empty.
 
-    `shares` are percents for each section; what is left over goes first half as much again to each, then to all, each
-    time in another order. Where no line fits, the most important one is cut at a word's end.
+    Strict constraints and rules of guides go first, then each section has its share; what is left over goes to all.
+    Where no line fits, the most important one is cut at a word's end.
     """
     ranked = [sorted(enumerate(lines), key=lambda it: (-it[1].rank, -it[0])) for lines in sections]
     taken: dict[tuple[int, int], None] = {}  # section and number of each line, in the order of choice
-    used: dict[int, int] = {}  # tokens by section
+    used = dict.fromkeys(range(len(NAMES)), 0)  # tokens by section
     cost_of = cache(estimate_text)
-    rounds: list[tuple[int, float, int]] = [  # a section, the percent that it may fill, and the lowest rank
-        (CONSTRAINTS, 70, STRICT_RANK),
-        *((section, shares[section], 0) for section in PRIORITY),
-        *((at, shares[at] * 1.5, 0) for at in (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT)),
-        *((section, 100, 0) for section in (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, FACTS, DONE)),
-    ]
+    rounds = [(CONSTRAINTS, 70, STRICT_RANK), (FACTS, 20, GUIDE_RANK)]  # a section, percents of the room, a least rank
+    rounds += [(section, SHARES[section], 0) for section in PRIORITY] + [(section, 100, 0) for section in PRIORITY]
     for section, percent, lowest in rounds:
-        most, missed = int(max_tokens * percent // 100), 0
+        missed = 0
         for at, line in ranked[section]:
-            if (section, at) in taken:
-                continue
             if line.rank < lowest or missed > 2:  # three too long ones end it
                 break
-            cost = cost_of(f"- {line.text}\n") + (0 if section in used else cost_of(f"## {NAMES[section]}\n"))
-            if cost <= min(most - used.get(section, 0), max_tokens - sum(used.values())):
+            cost = cost_of(f"- {line.text}\n") + (0 if used[section] else cost_of(f"## {NAMES[section]}\n"))
+            if (section, at) in taken:
+                continue
+            if cost <= min(max_tokens * percent // 100 - used[section], max_tokens - sum(used.values())):
                 taken[section, at] = None
-                used[section] = used.get(section, 0) + cost
+                used[section] += cost
             else:
                 missed += 1
     while taken:
@@ -93,12 +83,10 @@ def fit(sections: Sections, shares: Sequence[int], max_tokens: int) -> str:
         if estimate_text(text := "\n".join(parts.values())) <= max_tokens:
             return text
         taken.popitem()
-    for section in PRIORITY:
-        if sections[section]:
-            first = max(sections[section], key=lambda line: line.rank).text
-            text = f"## {NAMES[section]}\n- {first}"
-            return text if estimate_text(text) <= max_tokens else shorten(first, max_tokens)
-    return GONE
+    section = next((section for section in PRIORITY if sections[section]), FACTS)
+    first = max(sections[section], key=lambda line: line.rank, default=Line(GONE)).text
+    text = f"## {NAMES[section]}\n- {first}"
+    return text if estimate_text(text) <= max_tokens else shorten(first, max_tokens)
 
 
 def shorten(text: str, max_tokens: int) -> str:
@@ -134,26 +122,20 @@ def split_blocks(content: str) -> list[Block]:
     blocks = [Block("other", first)] if first.strip() else []
     for piece in pieces:
         label, _, body = piece.partition("\n")
-        kind, tool = _read_label(label)
-        if kind == "user":
+        if (found := _LABEL.match(label)) is None:
+            blocks.append(Block("other", piece))
+        elif found["tool"]:
+            blocks.append(Block("failed" if found["outcome"] == "failed " else "result", body, found["tool"]))
+        elif found["called"]:
+            blocks.append(Block("call", body, found["called"]))
+        elif (kind := found["what"] or found["role"]) == "user":
             typed, put_in = split_words(body)
             blocks += [Block("user", typed)] if typed.strip() or not put_in else []
             blocks += [Block("note", put_in)] if put_in else []
         else:
-            blocks.append(Block(kind, body if kind != "other" else piece, tool))
+            kinds = {"developer": "system", "tool": "result", "function": "result"}
+            blocks.append(Block(kinds.get(kind, kind), body))
     return blocks
-
-
-def _read_label(label: str) -> tuple[str, str]:
-    """Return the kind of the block under a label, and its tool; `other` where it is no label."""
-    if (found := _LABEL.match(label)) is None:
-        return "other", ""
-    if found["tool"]:
-        return ("failed" if found["outcome"] == "failed " else "result"), found["tool"]
-    if found["called"]:
-        return "call", found["called"]
-    kind = found["what"] or found["role"]
-    return {"developer": "system", "tool": "result", "function": "result"}.get(kind, kind), ""
 
 
 def is_rendered(text: str) -> bool:
