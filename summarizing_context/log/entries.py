@@ -22,7 +22,6 @@ from summarizing_context.extraction.importance import Traits, read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
 from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.messages.shapes import (
-    LONG_TEXT,
     Message,
     canonical_json,
     decode_message,
@@ -98,6 +97,7 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
 
 _VERSION = f"facts/4 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
 
+_LONG_TEXT = 200_000  # bytes of a message whose counting would hold up the event loop
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
 
@@ -212,7 +212,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         held=reading.held,
         state=reading.state,
     )
-    typed_length = sum(map(len, reading.typed)) if facts.human and len(data) > LONG_TEXT else None
+    typed_length = sum(map(len, reading.typed)) if facts.human and len(data) > _LONG_TEXT else None
     return Entry(data, facts, facts.content, (message, reading), typed_length)
 
 
@@ -358,4 +358,4 @@ class Intake:
             cued_rules(entry)  # here, for a long message is read in a thread
             return entry
 
-        return await self._in_thread(made) if len(data) > LONG_TEXT else made()
+        return await self._in_thread(made) if len(data) > _LONG_TEXT else made()

@@ -27,7 +27,6 @@ from summarizing_context.errors import MessageError, StoreCorruptError
 Message = dict[str, Any]
 MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below Python's recursion limit
 _MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
-LONG_TEXT = 200_000  # bytes of a message whose counting would hold up the event loop
 _FIELDS = frozenset(  # whose names an error may quote
     ["role", "content", "type", "text", "tool_calls", "tool_call_id", "function", "arguments", "input", "metadata"]
 )

@@ -6,7 +6,7 @@ Pure, and linear in the text: every pattern is bounded or runs over disjoint cla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 
 LONGEST = 300  # characters of a shown sentence or line
@@ -78,16 +78,6 @@ def clip(text: str, limit: int) -> str:
     while words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").translate(_NO_SIGNS).isdigit():
         words.pop()  # a number whose unit would be lost
     return f"{' '.join(words)} {GONE}" if words and words[0] else GONE
-
-
-def list_whole(names: Iterable[str], limit: int) -> str:
-    """Return the first names, none of them cut, in about `limit` characters; at least one."""
-    listed = ""
-    for name in names:
-        if listed and len(listed) + len(name) > limit:
-            return f"{listed}, {GONE}"
-        listed += f", {shown(name)}" if listed else shown(name)
-    return listed
 
 
 def _sentences(body: str) -> Iterator[str]:
