@@ -1,4 +1,4 @@
-"""Count the tokens of a text: by an estimate, by tiktoken, or by the user's function; and calibrate the counts.
+"""Count the tokens of a text: by an estimate, by tiktoken, or by the user's function.
 
 The estimate adds up what each feature of a text costs, in integers, so that every host counts the same: segments are
 cut by it, whichever counter keeps the budgets. Its tables stand in `token_estimate.toml`.
