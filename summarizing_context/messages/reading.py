@@ -349,7 +349,7 @@ def _holders(message: Message) -> Iterator[tuple[Any, Collection[str], int]]:
 
     waiting = [(value, -1 if inside else at, inside) for at, value in enumerate(blocks_of(message))]
     found = [(read_call(call), -1) for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
-    for value, at, is_inner in waiting:
+    for value, at, is_inner in waiting:  # to which results add what they hold
         if isinstance(value, dict):
             block = read_block(value)
             is_bound = block.shape.bound == "host" and not is_inner  # within a result texts alone are
