@@ -337,7 +337,6 @@ def load_offline() -> Encoding | None:
             ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
             special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
             encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
-            encoding.encode("the first text takes a tenth of a second", disallowed_special=())
             registry.ENCODINGS[ENCODING] = encoding  # where all parts of the process look for it
         return registry.ENCODINGS.get(ENCODING)
 
@@ -366,9 +365,15 @@ def _find_ranks() -> bytes | None:
 
 async def _load_in_thread() -> Encoding | None:
     """Load off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
+
+    def load() -> Encoding | None:
+        if (encoding := load_offline()) is not None:
+            encoding.encode("the first text takes a tenth of a second", disallowed_special=())
+        return encoding
+
     thread = WorkerThread("tiktoken ranks")
     try:
-        return await thread.run(load_offline)
+        return await thread.run(load)
     finally:
         await thread.close()
 
