@@ -175,6 +175,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             plans=tool_rules,
             thinking=settings.summarize_thinking,
             every=every,
+            ranks=settings.strategy == "importance",
         )
         summaries = SummaryCache(log, maker=recipe.maker, settings=settings)
         ledger = SessionLedger(log, CallReader(tool_rules, error_line, decisions))

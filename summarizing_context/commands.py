@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from summarizing_context.errors import SettingsError, SummarizingContextError
-from summarizing_context.messages.text import inert, text_facts, text_table
+from summarizing_context.messages.text import inert
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, told_reason
 
@@ -91,10 +91,10 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
         rows.append(("failed last", figures.last_error_at))
     nodes = context.explain()
     table = [[node.name, node.form, node.made_by, node.tokens] for node in nodes]
-    shown = "\n\n" + text_table(("node", "form", "made by", "tokens"), table) if nodes else ""
+    shown = "\n\n" + _table(("node", "form", "made by", "tokens"), table) if nodes else ""
     described = [{"name": node.name, **node._asdict(), "drops": list(node.drops)} for node in nodes]
     data = {"budget": budget, "statistics": figures, "nodes": described}
-    return CommandResult(text_facts(rows) + shown, msgspec.to_builtins(data))
+    return CommandResult(_lines(rows) + shown, msgspec.to_builtins(data))
 
 
 async def _summarize(context: SummarizingContext, rest: str) -> CommandResult:
@@ -153,7 +153,7 @@ def activations_told(records: Sequence[ActivationRecord]) -> CommandResult:
         tokens = (one.tokens_before, one.tokens_after, one.prefix_kept)
         rows.append((one.number, at, *tokens, covered, told_reason(one)))
     heads = ("no.", "time (UTC)", "before", "after", "kept", "covered", "why")
-    text = text_table(heads, rows) if rows else "No activations yet: the whole log is in the view."
+    text = _table(heads, rows) if rows else "No activations yet: the whole log is in the view."
     return CommandResult(text, {"activations": [one._asdict() for one in records]})
 
 
@@ -181,7 +181,7 @@ async def _unpin(context: SummarizingContext, rest: str) -> CommandResult:
 async def _pins(context: SummarizingContext, rest: str) -> CommandResult:
     found = context.pins()
     rows = [[pin.id, "" if pin.index is None else pin.index, pin.text or ""] for pin in found]
-    text = text_table(("id", "message", "text"), rows) if rows else "Nothing is pinned by a call."
+    text = _table(("id", "message", "text"), rows) if rows else "Nothing is pinned by a call."
     return CommandResult(text, {"pins": [{"id": pin.id, "message": pin.index, "text": pin.text} for pin in found]})
 
 
@@ -193,7 +193,7 @@ async def _checkpoint(context: SummarizingContext, rest: str) -> CommandResult:
 async def _checkpoints(context: SummarizingContext, rest: str) -> CommandResult:
     found = await context.list_checkpoints()
     rows = [[one.id, one.seq, one.created_at[:19].replace("T", " "), one.name] for one in found]
-    text = text_table(("id", "messages", "made", "name"), rows) if rows else "No checkpoints yet."
+    text = _table(("id", "messages", "made", "name"), rows) if rows else "No checkpoints yet."
     return CommandResult(text, {"checkpoints": [asdict(one) for one in found]})
 
 
@@ -216,7 +216,7 @@ async def _search(context: SummarizingContext, rest: str) -> CommandResult:
     query = _needed(rest if scope is None else words, "words to look for")
     hits = await context.search(query, scope=scope or "session")
     rows = [[hit.id or _messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
-    text = text_table(("where", "kind", "words"), rows) if rows else "Nothing holds any of these words."
+    text = _table(("where", "kind", "words"), rows) if rows else "Nothing holds any of these words."
     return CommandResult(text, {"query": query, "hits": [asdict(hit) for hit in hits]})
 
 
@@ -240,7 +240,7 @@ async def _recall(context: SummarizingContext, rest: str) -> CommandResult:
 async def _memory(context: SummarizingContext, rest: str) -> CommandResult:
     found = await context.memory.retrieve(_needed(rest, "words to look for in the project's memories"), limit=10)
     rows = [[entry.id, entry.content] for entry in found]
-    text = text_table(("id", "memory"), rows) if rows else "No memory holds any of these words."
+    text = _table(("id", "memory"), rows) if rows else "No memory holds any of these words."
     return CommandResult(text, msgspec.to_builtins({"query": rest, "memories": found}))
 
 
@@ -250,7 +250,7 @@ async def _ledger(context: SummarizingContext, rest: str) -> CommandResult:
     for fact in found:
         last = f"{fact.operation} (superseded)" if fact.superseded else fact.operation
         rows.append((fact.kind, last, _messages(fact.start, fact.stop), fact.value))
-    text = text_table(("kind", "last", "messages", "what"), rows) if rows else "The ledger holds nothing like that."
+    text = _table(("kind", "last", "messages", "what"), rows) if rows else "The ledger holds nothing like that."
     return CommandResult(text, {"facts": [fact._asdict() for fact in found]})
 
 
@@ -258,12 +258,12 @@ async def _budget(context: SummarizingContext, rest: str) -> CommandResult:
     budget = context.budget()
     free = budget.max_tokens - budget.used_tokens
     rows = [("budget", budget.max_tokens), ("used", budget.used_tokens), ("free", free)]
-    return CommandResult(text_facts([*rows, ("percent", f"{budget.percent_used:.1%}")]), asdict(budget))
+    return CommandResult(_lines([*rows, ("percent", f"{budget.percent_used:.1%}")]), asdict(budget))
 
 
 async def _help(context: SummarizingContext, rest: str) -> CommandResult:
     rows = [[f"{PREFIX} {command.usage}", command.about] for command in COMMANDS.values()]
-    return CommandResult(text_table(("command", "what it does"), rows), {"commands": list(COMMANDS)})
+    return CommandResult(_table(("command", "what it does"), rows), {"commands": list(COMMANDS)})
 
 
 _ALL = (
@@ -312,3 +312,29 @@ def _needed(rest: str, what: str) -> str:
     if not rest:
         raise SettingsError(f"give {what}")
     return rest
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
+    cells = [list(columns), *([_cell(value, at < len(columns) - 1) for at, value in enumerate(row)] for row in rows)]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
+    right = [bool(rows) and all(isinstance(row[at], int | float) for row in rows) for at in range(len(columns))]
+    lines = []
+    for line in cells:
+        placed = zip(line, widths, right, strict=True)
+        lines.append("  ".join(cell.rjust(wide) if figures else cell.ljust(wide) for cell, wide, figures in placed))
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _lines(rows: Sequence[tuple[str, object]]) -> str:
+    """Return names and values, one a line."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"{name.ljust(width)}  {_cell(value, False)}" for name, value in rows)
+
+
+def _cell(value: object, cut: bool) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = " ".join(str("–" if value is None else value).split())
+    return text if len(text) <= 60 or not cut else text[:59] + "…"

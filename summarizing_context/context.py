@@ -21,7 +21,6 @@ from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.redaction import Redact
 from summarizing_context.messages.shapes import Message
-from summarizing_context.messages.tokens import usage_total
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.pages import Detail, Expander, Page, Place
@@ -251,9 +250,13 @@ class SummarizingContext:
         `input_tokens` are those neither read from nor written to a cache, in tokens, as are the others.
         """
         self._session.check()
-        total = usage_total(input_tokens, cache_read, cache_write)
-        view = self._last_view
-        self._budgets.observe(total, None if view is None else view.tokens + view.fixed_tokens)
+        counts: tuple[object, ...] = (input_tokens, cache_read, cache_write)
+        for count in counts:
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                told = f"observe_usage was told {briefly(count)}"
+                raise SettingsError(f"{told}; usage is counted in tokens, ints of at least 0")
+        if (view := self._last_view) is not None:
+            self._budgets.observe(input_tokens + cache_read + cache_write, view.tokens + view.fixed_tokens)
 
     def statistics(self) -> Statistics:
         """The figures of this session since it was opened."""
@@ -493,7 +496,7 @@ class SummarizingContext:
         return report
 
     async def _checkpoint_if_due(self) -> None:
-        if self._checkpoints.is_due:
+        if self._session.settings.checkpoint_interval_messages is not None:
             await self._checkpoints.save_if_due()
 
     async def _leave(self) -> None:

@@ -29,7 +29,6 @@ from summarizing_context.cli.output import InputError, Result, Status, progress,
 from summarizing_context.cli.tables import dim, dollars, facts, plain, table, told_lines
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.outcomes import changed_settings, difference, ratios
-from summarizing_context.messages.redaction import load_redaction
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder
@@ -337,7 +336,7 @@ def _recording(
     secrets: Iterable[str | None] = (),
 ) -> Iterator[dict[Key, Cassette]]:
     """Open the cassettes of a run; one cap holds for all their calls."""
-    from summarizing_context.evaluation.cassettes import Caps, Cassette
+    from summarizing_context.evaluation.cassettes import Caps, Cassette, load_redaction
 
     given: dict[str, Any] = {"caps": Caps(max_calls, max_input), "redact": load_redaction(redact) if redact else None}
     given["secrets"] = list(secrets)

@@ -17,10 +17,12 @@ import hashlib
 import os
 import random
 import re
+import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -32,12 +34,13 @@ from summarizing_context.errors import (
     CassetteError,
     CassetteLimitError,
     CassetteMissError,
+    SettingsError,
     SummarizerError,
     SummarizerRefused,
 )
 from summarizing_context.evaluation.replay import assumed_summary
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.redaction import Redact, load_redaction, redact_message
+from summarizing_context.messages.redaction import Redact, Redaction, redact_message
 from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.providers import PROVIDERS
@@ -496,3 +499,17 @@ def summarizes_by_model(settings: Settings) -> bool:
 def fenced_record(text: str) -> str:
     """Return a text of a session as a reader gets it: as data, in a fence."""
     return fence("session_record", text)
+
+
+def load_redaction(name: str) -> Redaction:
+    """Return the function that a command line names as `module:function`; the module may be in the current folder."""
+    module, _, function = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(
+            f"redact: {name!r} cannot be loaded ({type(error).__name__}); name a function as module:function"
+        ) from error
+    return Redaction(found)

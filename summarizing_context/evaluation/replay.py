@@ -198,7 +198,7 @@ class Costs:
         if key not in self._known:
             checked = dict(message)
             reading = read_message(checked)
-            texts = sum(map(self.count, reading.charged))
+            texts = sum(map(self.count, reading.texts + reading.unread))
             self._known[key] = MESSAGE_TOKENS + texts + self.image_tokens * reading.media
         return self._known[key]
 

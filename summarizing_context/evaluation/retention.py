@@ -35,7 +35,7 @@ from summarizing_context.evaluation.probes import (
 )
 from summarizing_context.evaluation.real.arms import Past, masking
 from summarizing_context.evaluation.real.rendering import text_of
-from summarizing_context.messages.reading import is_reminder, message_text_parts, read_message
+from summarizing_context.messages.reading import message_text_parts, read_message
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.shapes import check_message
 from summarizing_context.messages.tokens import estimate_text
@@ -260,7 +260,9 @@ async def _recall(
         for message in reversed(messages[:at]):
             reading = read_message(message)
             who = "human" if reading.human else reading.role
-            words = "\n".join(text for text in message_text_parts(message) if not is_reminder(text)).strip()
+            words = "\n".join(
+                text for text in message_text_parts(message) if not text.lstrip().startswith("<system-reminder")
+            ).strip()
             if who in ("human", "assistant") and words and not reading.answers:
                 said.setdefault(who, words)
             if len(said) == 2:

@@ -18,12 +18,10 @@ import msgspec
 
 from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import StoreCorruptError
-from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
+from summarizing_context.extraction.importance import Traits, read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
-from summarizing_context.messages.instruction_files import FILE_ROLES, may_hold_files
 from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.messages.shapes import (
-    LONG_TEXT,
     Message,
     canonical_json,
     decode_message,
@@ -42,9 +40,9 @@ def content_digest(reading: Reading) -> bytes:
     said = [
         (part.kind, part.name, part.failed, part.texts, part.media)
         for part in reading.parts
-        if part.texts or part.kind != "extra"  # else it holds nothing but ids and seals
+        if part.texts or part.kind not in ("extra", "thinking")  # else it holds nothing but ids and seals
     ]
-    readable = (reading.role, reading.turn, said)
+    readable = (reading.role, reading.human, said)
     try:
         data = msgspec.json.encode(readable)
     except UnicodeEncodeError:  # lone surrogates
@@ -97,8 +95,9 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_VERSION = f"facts/3 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
+_VERSION = f"facts/4 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
 
+_LONG_TEXT = 200_000  # bytes of a message whose counting would hold up the event loop
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
 
@@ -114,7 +113,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     role: Role
     calls: tuple[str, ...]
     answers: tuple[str, ...]
-    turn: bool  # begins a turn of the user's
     critical: bool
     hook: bool  # injected by a host's hook
     ephemeral: bool
@@ -122,9 +120,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text_tokens: int  # by the session's counter
     media: int
     content: bytes  # digest of what it says
-    files: bool = False  # may hold instruction files
-    traits: Traits = NO_TRAITS  # what makes it important
-    human: bool = False  # holds words that a person typed
+    human: bool = False  # holds words that a person typed: begins a turn
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
 
@@ -163,6 +159,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     digest: bytes  # that of its content; tied to its group when it joins the log
     fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
     _typed_length: int | None = None  # of a short message read when it is asked for
+    _traits: Traits | None = None  # read when groups are ranked
     rules: tuple[Rule, ...] | None = None  # what cues tell of its rules: kept by what reads them
 
     @property
@@ -171,6 +168,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         if self._typed_length is None:
             self._typed_length = sum(map(len, self.read(0).reading.typed))
         return self._typed_length
+
+    def traits(self) -> Traits:
+        """Return what makes it important, read once."""
+        if self._traits is None:
+            self._traits = read_traits(self.read(0).reading)
+        return self._traits
 
     def message(self) -> Message:
         """A fresh copy of the message."""
@@ -198,21 +201,18 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
         answers=reading.answers,
-        turn=reading.turn,
         critical=reading.critical,
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,
         size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
-        text_tokens=read + sum(map(count, [*reading.unread, *reading.frame])),
+        text_tokens=read + sum(map(count, reading.unread)),
         media=reading.media,
         content=content_digest(reading),
-        traits=read_traits(reading),
         human=reading.human,
         held=reading.held,
         state=reading.state,
-        files=reading.role in FILE_ROLES and may_hold_files(data),
     )
-    typed_length = sum(map(len, reading.typed)) if facts.human and len(data) > LONG_TEXT else None
+    typed_length = sum(map(len, reading.typed)) if facts.human and len(data) > _LONG_TEXT else None
     return Entry(data, facts, facts.content, (message, reading), typed_length)
 
 
@@ -358,4 +358,4 @@ class Intake:
             cued_rules(entry)  # here, for a long message is read in a thread
             return entry
 
-        return await self._in_thread(made) if len(data) > LONG_TEXT else made()
+        return await self._in_thread(made) if len(data) > _LONG_TEXT else made()

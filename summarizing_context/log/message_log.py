@@ -30,7 +30,7 @@ from summarizing_context.log.entries import (
     range_hash,
     stored_rules,
 )
-from summarizing_context.log.kept_texts import KeptTexts
+from summarizing_context.log.kept_texts import FILE_ROLES, KeptTexts, may_hold_files
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
 from summarizing_context.log.repairs import Passing
 from summarizing_context.log.rules import RuleLog
@@ -91,9 +91,11 @@ class MessageLog:
         plans: ToolRules | None = None,
         thinking: bool = False,
         every: int | None = None,
+        ranks: bool = False,
         closings: Iterable[int] = (),
     ) -> None:
         self._limits = limits
+        self._ranks = ranks  # groups are ranked at each activation
         self._every = every  # messages after which a segment ends at the latest
         self.closings = set(closings)  # entries before which a view has ended a segment that was open
         self.verdicts = {} if verdicts is None else verdicts  # what a model said of rules, by `message_name`
@@ -190,9 +192,14 @@ class MessageLog:
             self.leading_count = self.closed_groups_stop = stop = index + 1
             self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
             return
-        step = self._groups.add(facts.calls, facts.answers, turn=facts.turn, held=facts.held)
+        step = self._groups.add(facts.calls, facts.answers, turn=facts.human, held=facts.held)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
-        self.kept_texts.add(index, entry)
+        kept, data = self.kept_texts, entry.data
+        is_kept = not kept.calls.keys().isdisjoint(facts.answers) or (facts.calls and kept.tools.may_plan(data))
+        if is_kept or (facts.role in FILE_ROLES and may_hold_files(data)):
+            kept.add(index, entry)
+        if self._ranks:
+            entry.traits()  # now, for its reading is at hand
         if facts.human:
             self._humans.append(index)
             self.rules.add(index, cued_rules(entry), self.verdicts.get(message_name(entry)))
@@ -217,7 +224,7 @@ class MessageLog:
         """Cut segments behind a group that has closed."""
         members, cutter = self.entries[start:stop], self._cutter
         digest, size = group_digest([one.digest for one in members]), sum(one.facts.size for one in members)
-        segments = cutter.add(Group(start, stop, size, digest, members[0].facts.turn))
+        segments = cutter.add(Group(start, stop, size, digest, members[0].facts.human))
         is_long = self._every is not None and stop - cutter.start >= self._every
         if cutter.size and (is_long or stop in self.closings):
             segments.append(cutter.close(is_early=True))
@@ -248,6 +255,7 @@ class MessageLog:
             plans=self.kept_texts.tools,
             thinking=self.thinking,
             every=self._every,
+            ranks=self._ranks,
             closings=closings,
         )
 
@@ -406,9 +414,9 @@ class MessageLog:
         found = {*self.interruptions, *(place for place in places if place <= len(self.entries))}
         self.interruptions = sorted(found)
 
-    def render(self, start: int, stop: int, *, apart: bool = True) -> str:
+    def render(self, start: int, stop: int) -> str:
         """A range of entries, written down for a summarizer."""
-        return render_entries(self.entries[start:stop], apart=apart, thinking=self.thinking)
+        return render_entries(self.entries[start:stop], thinking=self.thinking)
 
     def content(self, leaf: int) -> str:
         """What a summarizer reads of a segment."""
@@ -425,7 +433,7 @@ class MessageLog:
         groups: list[tuple[int, Traits]] = []
         for start, end in pairwise([*self.group_starts, self.closed_groups_stop]):
             members = self.entries[start:end]
-            traits = [(one.facts.traits, one.facts.critical) for one in members]
+            traits = [(one.traits(), one.facts.critical) for one in members]
             # by cues, whatever a model says later: what was decided of a group stays
             stated = [rule.strength for one in members if one.facts.human for rule in cued_rules(one)]
             groups.append((start, group_traits(traits, stated)))

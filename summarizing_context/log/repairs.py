@@ -17,15 +17,18 @@ from typing import Literal, NamedTuple
 from summarizing_context.log.entries import PlacedMessage
 from summarizing_context.log.segments import GroupCutter, OpenCalls
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.reading import Part, read_message, texts_to_quote
+from summarizing_context.messages.reading import Part, read_message
 from summarizing_context.messages.shapes import (
     SHAPES,
+    TEXT,
     Message,
     blocks_of,
     content_key,
     encodable,
     is_result,
+    read_block,
     result_message,
+    shape_of,
     text_block,
 )
 
@@ -118,10 +121,19 @@ def show_interrupted(
 def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
     """Results that no call waits for, as a message that anybody may send."""
     chosen = [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]
-    said = "\n".join(text for part in chosen for text in texts_to_quote(read.message, part))
+    said = "\n".join(text for part in chosen for text in _quotable(read.message, part))
     ids = ("".join(char for char in part.id if char.isalnum() or char in "-_.:")[:64] for part in chosen)
     text = fence("late_result", said, call=" ".join(ids))
     return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
+
+
+def _quotable(message: Message, part: Part) -> Sequence[str]:
+    """What a note may quote of a part: of one that travels whole, the texts that stand in its result."""
+    if not part.whole:
+        return part.texts
+    content = message.get("content") if part.block < 0 else read_block(blocks_of(message)[part.block]).said
+    inner = content if part.kind == "result" and isinstance(content, list) else []
+    return [block if isinstance(block, str) else read_block(block).said for block in inner if shape_of(block) is TEXT]
 
 
 def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:

@@ -279,7 +279,6 @@ def render_entries(
     entries: Sequence[Entry],
     redact: Redact | None = None,
     *,
-    apart: bool = True,
     numbered: bool = False,
     thinking: bool = False,
     yield_now: YieldNow = never_yield,
@@ -291,6 +290,6 @@ def render_entries(
         yield_now(len(entry.data))
         read = entry.read(0)
         readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
-    options = {"apart": apart, "numbered": numbered, "thinking": thinking}
+    options = {"numbered": numbered, "thinking": thinking}
     text: str = encodable(render_messages(readings, yield_now=yield_now, **options))
     return text if redact is None else redact(text)

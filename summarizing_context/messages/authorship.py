@@ -48,24 +48,19 @@ _COMMAND = re.compile(
 _REQUEST = re.compile(r"(?m)^## My request for Codex:[^\S\n]*\n")
 
 
-def is_injected(message: Mapping[str, Any]) -> bool:
-    """Return whether a host marks the row as its own: of a hook, a command, a skill or a summary.
-
-    It decides where a turn begins, which enters keys, and stays as it was first defined; `is_put_in` knows more marks.
-    """
-    flags = metadata_of(message)
-    marked = any(holder.get(mark) is True for holder in (message, flags) for mark in _CLIENTS["marks"])
-    return marked or flags.get("source") == "hook" or flags.get("type") in ("context_summary", "compact_summary")
-
-
 def is_put_in(holder: Mapping[str, Any]) -> bool:
-    """Return whether a host marks a row, or a block of its content, as nothing that a person typed."""
+    """Return whether a host marks a row, or a block of its content, as nothing that a person typed: of a hook, a
+    command, a skill or a summary."""
     flags, origin = metadata_of(holder), holder.get("origin")
-    kind = origin.get("kind", "human") if isinstance(origin, dict) else "human"
-    marks = (*_CLIENTS["marks"], *_CLIENTS["later"])
-    marked = any(each.get(mark) == 1 for each in (holder, flags) for mark in marks)  # or true
-    marked = marked or holder.get("name") == "system" or flags.get("source") == "hooks" or "hook" in flags
-    return marked or kind != "human" or isinstance(holder.get("parent_tool_use_id"), str)
+    return (
+        any(each.get(mark) == 1 for each in (holder, flags) for mark in _CLIENTS["marks"])  # or true
+        or flags.get("source") in ("hook", "hooks")
+        or "hook" in flags
+        or flags.get("type") in ("context_summary", "compact_summary")
+        or holder.get("name") == "system"
+        or (isinstance(origin, dict) and origin.get("kind", "human") != "human")
+        or isinstance(holder.get("parent_tool_use_id"), str)
+    )
 
 
 class Piece(NamedTuple):

@@ -28,6 +28,7 @@ for _letter, _others in {
     _ALIKE |= dict.fromkeys(_others, _letter)
 
 _OPENING = f"{_OPENERS}＜﹤\u2329"
+_LINE_OPENER = re.compile(rf"^[^!-~\n{_OPENING}]*+[<≮＜﹤]", re.MULTILINE)  # no quotation marks, as in «a_name»
 _COMPOUND = re.compile(r"[^\W\d_][^\W_]*[-_][^\W_]")
 _CLOSER = re.compile(f"[{_CLOSERS}＞﹥\u232a]")
 _GAPS = re.compile(r"[-_ ]+")
@@ -80,7 +81,7 @@ def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> It
     those with which a line begins, also the ones that are called by several words."""
     if "<" not in text and (text.isascii() or not any(opening in text for opening in _OPENING)):
         return  # seen at once, where looking for names takes long
-    for opener in _openers(names, in_lines).finditer(text):
+    for opener in (_LINE_OPENER if in_lines else _opener(names)).finditer(text):
         tag = _read_tag(text, opener.end())
         is_named = any(name in names for name in accumulate(_GAPS.split(tag.words)))
         if is_named or (in_lines and _COMPOUND.match(tag.words)):
@@ -88,15 +89,10 @@ def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> It
 
 
 @lru_cache
-def _openers(names: frozenset[str], in_lines: bool) -> re.Pattern[str]:
+def _opener(names: frozenset[str]) -> re.Pattern[str]:
     """Return what is looked for first: quick, right about names in ASCII, and generous with all others."""
-    starts = {f"{name[0]}(?:[-_ ]?{name[1]}|[^ -~])" for name in names}
-    named = "|".join((*sorted(starts), r"[^ -~\s]"))
-    if not in_lines:
-        return re.compile(rf"[{_OPENING}](?=[\s/\\]*+(?:{named}))", re.IGNORECASE)
-    starts_of_several = r"[a-z][a-z0-9]*+(?:[-_]|[^ -~\s])"
-    indent = rf"[^!-~\n{_OPENING}]*+"  # quotation marks, as in «a_name», begin no tag here
-    return re.compile(rf"^{indent}[<≮＜﹤](?=[\s/\\]*+(?:{starts_of_several}|{named}))", re.MULTILINE | re.IGNORECASE)
+    starts = sorted(f"{name[0]}(?:[-_ ]?{name[1]}|[^ -~])" for name in names)
+    return re.compile(rf"[{_OPENING}](?=[\s/\\]*+(?:{'|'.join(starts)}|[^ -~\s]))", re.IGNORECASE)
 
 
 def _read_tag(text: str, at: int) -> Tag:

@@ -1,10 +1,10 @@
-"""Reading messages: their parts, the calls that they make and answer, what a human typed, and what is charged.
+"""Read messages: their parts, the calls that they make and answer, what a human typed, and what is charged.
 
 Pure. What each block is stands in `shapes`. Anything unknown is read as text of its canonical JSON, so that no word
 goes unseen or uncounted.
 
 A provider is sent every field but those named in `NEVER_SENT` and those that begin with an underscore, which are notes
-of hosts and programs. Roles, types and short ids and flags are the frame: a message's framing pays for its role and one
+of hosts and programs. Roles, types, ids and short flags are the frame: a message's framing pays for its role and one
 type, the rest is charged. What else stands in a field is text that a model reads, or sealed: sent unread.
 """
 
@@ -14,29 +14,33 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.messages.authorship import is_injected, is_put_in, split_words, stand_between
+from summarizing_context.messages.authorship import is_put_in, split_words, stand_between
 from summarizing_context.messages.shapes import (
     BESIDE_CONTENT,
     ID_FIELDS,
     LOADED_TOOLS,
     SEALS,
-    TEXT,
     THINKING_FIELDS,
+    Block,
     Message,
     blocks_of,
     call_id,
-    call_places,
     canonical_json,
     check_message,
     content_key,
+    decode_message,
+    encode_message,
     is_result,
     kind_of,
     metadata_of,
     read_block,
+    read_call,
     shape_of,
     state_names,
+    without_metadata,
 )
 
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
@@ -46,14 +50,9 @@ _FRAME = _IDS | {
     *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
     *("format", "detail", "media_type", "mime_type", "mimeType"),
 }
-_FEW = 32  # fields of small numbers, or of nothing, that the framing pays for
-_BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
-_CODED = re.compile(r"[A-Za-z0-9+/=_.:-]+")
-_WORDS = frozenset({"thinking", "text", "summary", "reasoning"})  # of thinking, what is meant to be read
-_NAMES = _FRAME | _WORDS | SEALS | {"title", "context", "source", "url", "image_url", "file_data"}
 _PAID = frozenset({"text", "function", "tool_use", "tool_call", "tool_result", "thinking"})  # types of few tokens
-
-Sent = tuple[tuple[str, ...], tuple[str, ...]]  # texts that a model reads, and what travels along unread
+_BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
+_NO_WORDS = re.compile(r"(?s)https?://.{0,1990}|(?:.{0,190};base64,)?[A-Za-z0-9+/=_.:\r\n-]*")  # an address, or encoded
 
 
 class Part(NamedTuple):
@@ -85,15 +84,13 @@ class Reading(NamedTuple):
     parts: tuple[Part, ...]
     calls: tuple[str, ...] = ()  # ids of the calls it makes, in order; an id may occur twice
     answers: tuple[str, ...] = ()  # ids of the calls it answers, in order
-    turn: bool = False  # begins a turn of the user's; enters keys and cuts, so it stays as it was first defined
-    human: bool = False  # holds words that a person typed, or a file
+    human: bool = False  # holds words that a person typed, or a file of theirs: begins a turn
     critical: bool = False
     ephemeral: bool = False
-    again: tuple[str, ...] = ()  # thinking that stands in one more field, and what is sealed beside it
     typed: tuple[str, ...] = ()  # what a person typed: no result, nothing that a host put in, no words of a file
     held: tuple[str, ...] = ()  # of the calls, those that no host answers: the turn goes on until their results come
     state: tuple[str, ...] = ()  # names of what holds from there on
-    frame: tuple[str, ...] = ()  # types, short ids and short flags that the framing does not pay for
+    frame: tuple[str, ...] = ()  # types, ids and short flags that the framing does not pay for
 
     @property
     def media(self) -> int:
@@ -107,96 +104,102 @@ class Reading(NamedTuple):
 
     @property
     def unread(self) -> list[str]:
-        """What its parts send beside what a model reads."""
-        return [*(text for part in self.parts for text in part.sealed), *self.again]
-
-    @property
-    def sent(self) -> list[str]:
-        """What a model reads, and what travels along unread."""
-        return [*self.texts, *self.unread]
-
-    @property
-    def charged(self) -> list[str]:
-        """All that is charged as text: what its parts send, and the frame around them."""
-        return [*self.sent, *self.frame]
+        """All that is charged beside what a model reads: what is sealed, and the frame."""
+        return [*(text for part in self.parts for text in part.sealed), *self.frame]
 
     @property
     def said(self) -> Reading:
-        """Return the reading without sealed fields and frame."""
-        if not (self.unread or self.frame):
-            return self
-        return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), again=(), frame=())
+        """Return the reading without what nobody reads."""
+        return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), frame=())
 
 
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
     reading = read_content(message)
     parts: Sequence[Part] = reading.parts
-    turn = human = False
+
+    # What a person typed in a row of the user's.
+    human = False
     typed: tuple[str, ...] = ()
     if reading.role == "user":
         if sum(part.kind == "text" for part in parts) > 2:  # those between a host's tags in other parts are the host's
             between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
             parts = [part._replace(put_in=True) if held else part for part, held in zip(parts, between, strict=True)]
-        if not is_injected(message):
-            words = (part for part in parts if part.kind in ("text", "media"))
-            turn = any(not any(map(is_reminder, part.texts)) for part in words)
-            if not is_put_in(message):
-                typed = typed_texts(parts)
-                human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
-    calls = [part.id for part in parts if part.half == "call"]
-    answers = [part.id for part in parts if part.half == "result"]
-    if inside := set(calls) & set(answers):  # answered in the message itself: bound to nothing outside
-        calls, answers = ([id for id in ids if id not in inside] for ids in (calls, answers))
+        if not is_put_in(message):
+            typed = typed_texts(parts)
+            human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
+
+    # What it binds: what is answered in the message itself is bound to nothing outside.
+    halves = [part for part in parts if part.half]
+    calls, answers = ([part.id for part in halves if part.half == half] for half in ("call", "result"))
+    outer = set(calls) ^ set(answers)
+    held = [part.id for part in halves if part.half == "call" and part.whole and part.id in outer]
     flags = metadata_of(message)
-    passing = message.get("ephemeral") is True or (
-        flags.get("ephemeral") is True and flags.get("persisted") is not True
-    )
+    passes = message.get("ephemeral") is True or (flags.get("ephemeral") is True and flags.get("persisted") is not True)
     return reading._replace(
         parts=tuple(parts),
-        calls=tuple(calls),
-        answers=tuple(answers),
-        turn=turn,
+        calls=tuple(id for id in calls if id in outer),
+        answers=tuple(id for id in answers if id in outer),
         human=human,
         critical=message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
-        ephemeral=passing and not calls and not answers,
+        ephemeral=passes and not outer,
         typed=typed,
-        held=tuple(part.id for part in parts if part.half == "call" and part.whole and part.id not in inside),
+        held=tuple(held),
         state=tuple(dict.fromkeys(state_names(blocks_of(message)))) if any(part.whole for part in parts) else (),
     )
 
 
 def read_content(message: Message) -> Reading:
     """Return the parts of a checked message alone: what it says, not what it binds, nor whose it is."""
-    content = message.get(content_key(message))
-    parts: list[Part] = []
-    again: list[str] = []
-    frame: list[str] = []
+    content, frame = message.get(content_key(message)), list[str]()
+
+    # Its content: the result of a call, blocks, or a text.
     if is_result(message):
-        parts.append(_result(content, call_id(message.get("tool_call_id")), message, -1, frame))
+        parts = [_result(content, call_id(message.get("tool_call_id")), message, -1)]
     elif isinstance(content, list):
-        for index, block in enumerate(content):
-            parts += _block_parts(block, index, frame)
-    elif isinstance(content, str):
-        parts += [Part("text", (content,))] if content else []
-    elif content is not None:
-        parts.append(_opaque(content))
-    if isinstance(calls := message.get("tool_calls"), list):
-        shown = {part.id: part for part in parts if part.kind == "call"}
-        for call in calls:
-            parts += _listed_call(call, shown, frame)
-    for field in BESIDE_CONTENT:
+        parts = [_block(value, at, frame) for at, value in enumerate(content)]
+    else:
+        parts = [] if content is None or content == "" else [_text(content)]
+
+    # What stands beside it; of calls only what is not said in a block as well.
+    shown = {part.id: part for part in parts if part.kind == "call"}
+    listed = message.get("tool_calls")
+    for value in listed if isinstance(listed, list) else ():
+        call = _call(read_call(value)) if isinstance(value, dict) else _opaque(value)
+        if call.kind != "call" or (same := shown.get(call.id)) is None:
+            parts.append(call)
+        elif call.name not in ("", same.name) or _parsed(call.texts[0]) != _parsed(same.texts[0]):
+            parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another one with the same id
+    parts += [_text(message[field]) for field in BESIDE_CONTENT if message.get(field)]
+
+    # The frame, and fields that no shape knows.
+    for holder, known, at in _holders(message):
+        for key, value in holder.items():
+            is_told = key in _FRAME and key != "role" and (key in _IDS or key not in known)
+            if is_told and (key in known or _is_small(key, value)):
+                frame += [text for _, text in _leaves(value, "")]
+        if odd := _odd_fields(holder, known):
+            fields = {key: holder[key] for key in odd if key not in _IDS}
+            extra = _opaque(fields, at) if fields else Part("extra", block=at)
+            ids = [text for key in odd if key in _IDS for _, text in _leaves(holder[key], "")]
+            parts.append(extra._replace(kind="extra", sealed=(*extra.sealed, *ids)))
+
+    # Thinking beside the content was there before it: each word of it once, whatever fields repeat it.
+    thoughts: list[Part] = []
+    known_words = {text for part in parts if part.kind == "thinking" for text in part.texts}
+    for field in () if is_result(message) else THINKING_FIELDS:
         if value := message.get(field):
-            parts.append(Part("text", (value,)) if isinstance(value, str) else _opaque(value))
-    parts += _extra(message, known_fields(message), -1, frame)
-    if not is_result(message) and not message.keys().isdisjoint(THINKING_FIELDS):
-        thoughts, again = _thinking_fields(message, parts, frame)
-        parts = [*thoughts, *parts]
+            thought = _thinking(value, -1, frame)
+            new = tuple(text for text in thought.texts if text not in known_words)
+            again = [text for text in thought.texts if text in known_words]
+            thoughts.append(thought._replace(texts=new, sealed=(*thought.sealed, *again)))
+            known_words.update(new)
+
     if loaded := metadata_of(message).get(LOADED_TOOLS):  # the one thing in it that a provider is sent
-        again.append(canonical_json(loaded))
+        parts.append(Part("extra", sealed=(canonical_json(loaded),)))
     if (paid := next((word for word in frame if word in _PAID), None)) is not None:
         frame.remove(paid)  # for one type, and for the role, the framing of a message pays
-    return Reading(message["role"], tuple(parts), again=tuple(again), frame=tuple(frame))
+    return Reading(message["role"], (*thoughts, *parts), frame=tuple(frame))
 
 
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
@@ -205,21 +208,13 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
     The cost of a message is 4 + the sum of `count(part)` over these, plus `image_tokens` for each image.
     Raises `MessageError` for what could not enter the log.
     """
-    return read_content(check_message(message)).charged
+    reading = read_content(check_message(message))
+    return reading.texts + reading.unread
 
 
 def content_texts(content: object) -> list[str]:
     """Return the texts that stand in some content, and what is sealed in it."""
-    return read_content({"role": "user", "content": content}).sent
-
-
-def texts_to_quote(message: Message, part: Part) -> Sequence[str]:
-    """Return what a note may quote of a part: of one that travels whole, the texts that stand in its result."""
-    if not part.whole:
-        return part.texts
-    content = message.get("content") if part.block < 0 else read_block(blocks_of(message)[part.block]).said
-    inner = content if part.kind == "result" and isinstance(content, list) else []
-    return [block if isinstance(block, str) else read_block(block).said for block in inner if shape_of(block) is TEXT]
+    return [text for part in read_content({"role": "user", "content": content}).parts for text in part.sent]
 
 
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
@@ -228,253 +223,172 @@ def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
     return tuple(said for text in texts if (said := split_words(text)[0]) and not said.isspace())
 
 
-def is_reminder(text: str) -> bool:
-    """Return whether a text is a host's reminder rather than a person's words."""
-    return text.lstrip().startswith("<system-reminder")
+def is_wordless_media(block: object) -> bool:
+    """Return whether a content block is an image, a sound or a file without words beside it."""
+    return isinstance(block, dict) and shape_of(block).kind == "media" and not _media_words(read_block(block).inner)
 
 
-def known_fields(message: Message) -> frozenset[str]:
-    """Return the fields that the parts of a message hold. A list of calls that is no list is a field like any unknown
-    one."""
-    known = NEVER_SENT.union(BESIDE_CONTENT, ["content", content_key(message), "tool_calls"])
-    known = known.union(["tool_call_id"] if is_result(message) else THINKING_FIELDS)
-    calls = message.get("tool_calls")
-    return known if isinstance(calls, list) or not calls else known - {"tool_calls"}
+def without_extras(message: Message) -> Message:
+    """Return the message without its extras, wherever they stand; who speaks stays."""
+    left = without_metadata(decode_message(encode_message(message)), LOADED_TOOLS)
+    for holder, known, _ in list(_holders(left)):
+        for key in _odd_fields(holder, known):
+            del holder[key]
+    return left
 
 
-def _block_parts(value: object, index: int, frame: list[str]) -> Iterator[Part]:
-    """Yield the part that a block is, and what else stands in its fields; what the frame holds is added to `frame`."""
-    if isinstance(value, str):
-        yield Part("text", (value,), block=index)
-        return
+def _block(value: object, at: int, frame: list[str]) -> Part:
+    """Return the part that a block is; what the frame holds of its thinking is added to `frame`."""
     if not isinstance(value, dict):
-        yield _opaque(value, index)
-        return
+        return _text(value)._replace(block=at)
     block = read_block(value)
-    shape, name = block.shape, block.field or kind_of(value)
-    if shape.kind == "thinking":
-        texts, sealed = _read_thinking(value, frame)
-        yield Part("thinking", texts, block=index, sealed=sealed)
-    elif shape.kind == "media":
-        texts, sealed, media = _flat_texts([value], frame)
-        yield Part("media", texts, block=index, media=media, sealed=sealed, put_in=is_put_in(value))
-    elif shape.is_whole or shape.kind == "opaque":
-        id = block.id if (half := block.half) else ""
-        yield _opaque(value, index)._replace(id=id, shape=name, half=half, whole=shape.is_whole)
-    else:
-        if shape.kind == "text":
-            part = Part("text", (block.said,), block=index, put_in=is_put_in(value))
-        elif shape.kind == "result":
-            part = _result(block.said, block.id, block.inner, index, frame)
-        else:
-            said, id = block.inner.get(block.said_in, {}), block.id
-            arguments = said if isinstance(said, str) else canonical_json(said)
-            tool = str(block.inner.get("name") or "")
-            part = Part("call", (arguments,), tool, id, index, shape=name, sealed=long_id(id), half="call")
-        outer: Iterable[Part] = ()
-        if block.field:
-            beside = {field: each for field, each in value.items() if field in SEALS and isinstance(each, str)}
-            seals = (*beside.values(), *(part.id,) * (not long_id(part.id)))  # no frame is charged for its id
-            part = part._replace(sealed=(*seals, *part.sealed))
-            outer = _extra(value, {block.field, *beside}, index, frame)
-        yield part
-        yield from outer
-        yield from _extra(block.inner, block.known, index, frame)
+    kind, name = block.shape.kind, block.field or kind_of(value)
+    if kind == "thinking":
+        return _thinking(value, at, frame)
+    if kind == "media":
+        media = (_digest(value),)
+        return Part("media", _media_words(block.inner), block=at, media=media, put_in=is_put_in(value))
+    if block.shape.is_whole or kind in ("opaque", "state"):
+        whole, half = block.shape.is_whole, block.half
+        return _opaque(value, at)._replace(id=block.id if half else "", shape=name, half=half, whole=whole)
+    if kind == "text":
+        return Part("text", (block.said,), block=at, put_in=is_put_in(value))
+    if kind == "call":
+        return _call(block)._replace(block=at, shape=name)
+    part = _result(block.said, block.id, block.inner, at)
+    tool = str(block.inner.get("name") or "") if "name" in block.shape.id else ""
+    return part._replace(name=tool, sealed=(*block.seals.values(), *part.sealed))
 
 
-def _result(content: object, id: str, holder: Mapping[str, Any], index: int, frame: list[str]) -> Part:
-    """Return the result of a call that some content is, in a block or a message."""
-    texts, sealed, media = _flat_texts(content, frame)
-    failed = holder.get("is_error") is True or holder.get("status") == "error"
-    inner = content if isinstance(content, list) else ()
-    whole = any(kind_of(block) and shape_of(block).is_whole for block in inner)
-    sealed = (*sealed, *long_id(id))
-    return Part("result", texts, "", id, index, media, failed, sealed=sealed, half="result", whole=whole)
+def _call(block: Block) -> Part:
+    """Return the call that a block is, or one that is listed."""
+    said = block.inner.get(block.said_in, {})
+    arguments = said if isinstance(said, str) else canonical_json(said)
+    name = str(block.inner.get(block.named_in) or "")
+    return Part("call", (arguments,), name, block.id, sealed=tuple(block.seals.values()), half="call")
 
 
-def _flat_texts(content: object, frame: list[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return texts of a result's content, whatever its nesting; what is sealed in it; and digests of its media."""
-    if content is None or content == "":
-        return (), (), ()
-    if isinstance(content, str):
-        return (content,), (), ()
-    texts: list[str] = []
-    sealed: list[str] = []
-    media: list[str] = []
-    for value in content if isinstance(content, list) else [content]:
+def _result(content: object, id: str, holder: Mapping[str, Any], at: int) -> Part:
+    """Return the result of a call that some content is, whatever its nesting, in a block or a message."""
+    texts, sealed, media = list[str](), list[str](), list[str]()
+    blocks = content if isinstance(content, list) else [] if content is None or content == "" else [content]
+    for value in blocks:
         block = read_block(value) if isinstance(value, dict) else None
         if block is not None and block.shape.kind == "media":
-            more, unread = _read_media(block.inner)
-            media.append(hashlib.sha256(canonical_json(value).encode()).hexdigest())
+            texts += _media_words(block.inner)
+            media.append(_digest(value))
         elif block is not None and block.shape.kind == "text":
             texts.append(block.said)
-            more, unread = _odd_fields(block.whole, block.known, frame)
+        elif isinstance(value, str):
+            texts.append(value)
         else:
-            more, unread = ((value,), ()) if isinstance(value, str) else _read_value(value)
-        texts += more
-        sealed += unread
-    return tuple(texts), tuple(sealed), tuple(media)
+            part = _opaque(value)
+            texts += part.texts
+            sealed += part.sealed
+    failed = holder.get("is_error") is True or holder.get("status") == "error"
+    whole = blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks)
+    result = Part("result", tuple(texts), id=id, block=at, media=tuple(media), failed=failed, half="result")
+    return result._replace(sealed=tuple(sealed), whole=whole)
 
 
-def _listed_call(call: object, shown: Mapping[str, Part], frame: list[str]) -> Iterator[Part]:
-    """Yield a call in `tool_calls`; a host may list there once more what already stands as a block."""
-    if not isinstance(call, dict):
-        yield _opaque(call)
-        return
-    holder, inner, named, argued = call_places(call)
-    id, name, said = call_id(call.get("id")), str(inner.get(named) or ""), inner.get(argued, {})
-    arguments = said if isinstance(said, str) else canonical_json(said)
-    if (same := shown.get(id)) is None:
-        yield Part("call", (arguments,), name, id, sealed=long_id(id), half="call")
-    else:
-        other = (name,) if name not in ("", same.name) else ()  # another call under the same id
-        if other or (arguments != same.texts[0] and not _is_same_json(arguments, same.texts[0])):
-            yield Part("extra", (*other, arguments))
-    texts, sealed = _odd_fields(inner, {"id", named, argued}, frame)
-    if holder:
-        outer = _odd_fields(call, {"id", holder}, frame)
-        texts, sealed = outer[0] + texts, outer[1] + sealed
-    if texts or sealed:
-        yield Part("extra", texts, sealed=sealed)
+def _text(value: object) -> Part:
+    return Part("text", (value,)) if isinstance(value, str) else _opaque(value)
 
 
-def _is_same_json(one: str, other: str) -> bool:
-    try:
-        return bool(json.loads(one) == json.loads(other))  # whatever the spelling
-    except (ValueError, RecursionError):
-        return False
-
-
-def _thinking_fields(message: Message, beside: list[Part], frame: list[str]) -> tuple[list[Part], list[str]]:
-    """Return thinking that stands beside the content, each word of it once, and what is said or sealed again there."""
-    said = {text for part in beside if part.kind == "thinking" for text in part.texts}
-    parts: list[Part] = []
-    again: list[str] = []
-    for key in THINKING_FIELDS:
-        texts, sealed = _read_thinking(message[key], frame) if message.get(key) else ((), ())
-        new = tuple(text for text in texts if text not in said)
-        again += [text for text in texts if text in said]
-        said.update(new)
-        if new:
-            parts.append(Part("thinking", new, sealed=sealed))
-        else:
-            again += sealed
-    return parts, again
-
-
-def _opaque(value: object, index: int = -1) -> Part:
-    """Return what no shape knows as a part."""
-    texts, sealed = _read_value(value)
-    return Part("opaque", texts, block=index, sealed=sealed)
-
-
-def _read_value(value: object) -> Sent:
-    """Return a JSON value as one text, itself or its canonical JSON, with `…` for each run of base64; and these."""
+def _opaque(value: object, at: int = -1) -> Part:
+    """Return a JSON value as one text, itself or its canonical JSON, with `…` for each run of base64; these sealed."""
     text = value if isinstance(value, str) else canonical_json(value)
     sealed = tuple(_BINARY.findall(text))
     rest = _BINARY.sub("…", text) if sealed else text
-    return (rest,) if rest != "…" else (), sealed
+    return Part("opaque", (rest,) if rest != "…" else (), block=at, sealed=sealed)
 
 
-def _read_thinking(value: object, frame: list[str]) -> Sent:
-    """Return readable thinking, of a block, a list of them or a text; and what is sealed: signatures and encrypted
-    data."""
-    texts: list[str] = []
-    sealed: list[str] = []
-    rest: list[str] = []
-    for key, text in _leaves(value, "text", rest):
+def _thinking(value: object, at: int, frame: list[str]) -> Part:
+    """Return readable thinking, of a block, a list of them or a text; signatures and encrypted data are sealed."""
+    texts, sealed = list[str](), list[str]()
+    for key, text in _leaves(value, "text"):
+        is_meant = key in ("thinking", "text", "summary", "reasoning")
         if key in _FRAME and _is_short(key, text):
             frame.append(text)
         else:
-            is_sealed = key in SEALS or (key not in _WORDS and _CODED.fullmatch(text) is not None)
-            (sealed if is_sealed else texts).append(text)
-    return tuple(texts), (*sealed, *_many(rest))
+            (sealed if key in SEALS or (not is_meant and _NO_WORDS.fullmatch(text)) else texts).append(text)
+    return Part("thinking", tuple(texts), block=at, sealed=tuple(sealed))
 
 
-def _read_media(block: Mapping[str, Any]) -> Sent:
-    """Return words that travel with an image, a sound or a file, and what is sealed; itself it is charged as a whole.
-
-    They are its title, its context, its text if it is a text document, and whatever else is no payload.
-    """
+def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the words that travel with an image, a sound or a file, which itself is charged as a whole: its title, its
+    context, its text if it is a text document, and whatever else is no payload."""
     source = block.get("source")
-    inside = source.get("data") if isinstance(source, dict) and source.get("type") == "text" else None
-    texts = [text for text in (block.get("title"), block.get("context"), inside) if isinstance(text, str) and text]
-    first = frozenset(texts)
-    sealed: list[str] = []
-    rest: list[str] = []
-    for key, text in _leaves(block, "", rest):
-        if text not in first and not (key in _FRAME and _is_short(key, text)) and not _is_payload(text):
-            (texts if _CODED.fullmatch(text) is None else sealed).append(text)
-    return tuple(texts), (*sealed, *_many(rest))
+    is_text = isinstance(source, dict) and source.get("type") == "text"
+    meant = ("title", "context", "data") if is_text else ("title", "context")
+    return tuple(
+        text
+        for key, text in _leaves(block, "")
+        if key in meant or not (_NO_WORDS.fullmatch(text) or (key in _FRAME and _is_short(key, text)))
+    )
 
 
-def _leaves(value: object, key: str, rest: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the texts inside a value, each with the name that it stands under, in one order. What else stands there is
-    added to `rest`: numbers, flags, nothing, and names that no shape knows."""
-    if value and isinstance(value, str):
-        yield key, value
-    elif value and isinstance(value, list):
-        for item in value:
-            yield from _leaves(item, key, rest)
-    elif value and isinstance(value, dict):
+def _digest(medium: object) -> str:
+    return hashlib.sha256(canonical_json(medium).encode()).hexdigest()
+
+
+def _parsed(arguments: str) -> Any:
+    """Return arguments as JSON, whatever their spelling; as text where they are none."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(arguments)
+    return arguments
+
+
+def _holders(message: Message) -> Iterator[tuple[Any, Collection[str], int]]:
+    """Yield whatever has fields in a message, with those that are read of it and the place of its block: the message,
+    its texts, calls and results. Of what is opaque, a medium or thinking all is read."""
+    listed, inside = message.get("tool_calls"), is_result(message)
+    known = NEVER_SENT.union(BESIDE_CONTENT, ["tool_call_id"] if inside else THINKING_FIELDS)
+    calls = ["tool_calls"] if isinstance(listed, list) or not listed else []  # else a field like any other
+    yield message, known.union(["content", content_key(message)], calls), -1
+
+    waiting = [(value, -1 if inside else at, inside) for at, value in enumerate(blocks_of(message))]
+    found = [(read_call(call), -1) for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    for value, at, is_inner in waiting:  # to which results add what they hold
+        if isinstance(value, dict):
+            block = read_block(value)
+            is_bound = block.shape.bound == "host" and not is_inner  # within a result texts alone are
+            if is_bound and block.shape.kind == "result" and isinstance(block.said, list):
+                waiting += [(inner, at, True) for inner in block.said]
+            if is_bound or block.shape.kind == "text":
+                found.append((block, at))
+    for block, at in found:
+        name = (block.named_in,) if block.shape.kind == "call" else ()
+        yield block.inner, {block.said_in, *block.shape.id, *name}, at
+        if block.field:
+            yield block.whole, {block.field, *block.shape.id, *block.seals}, at
+
+
+def _odd_fields(holder: Message, known: Collection[str]) -> list[str]:
+    """Return the fields beside the known ones in which there is anything to charge, in one order."""
+    return sorted(
+        key for key in holder if key not in known and not key.startswith("_") and not _is_small(key, holder[key])
+    )
+
+
+def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts inside a value, each with the name that it stands under, in one order; of a long list of numbers
+    its JSON."""
+    if isinstance(value, dict):
         for name in sorted(value, key=lambda name: (name == "summary", name != "thinking", name)):
             if not name.startswith("_"):
-                if not _is_short("", name):
-                    yield "", name
-                elif name not in _NAMES:
-                    rest.append(name)
-                yield from _leaves(value[name], name, rest)
-    else:
-        rest.append(canonical_json(value))
-
-
-def _many(rest: Sequence[str]) -> tuple[str, ...]:
-    """Return small things as one text, where they are so many that no frame pays for them."""
-    return (",".join(rest),) if len(rest) > _FEW else ()
-
-
-def _extra(holder: Mapping[str, Any], known: Collection[str], index: int, frame: list[str]) -> list[Part]:
-    texts, sealed = _odd_fields(holder, known, frame)
-    return [Part("extra", texts, block=index, sealed=sealed)] if texts or sealed else []
-
-
-def _odd_fields(holder: Mapping[str, Any], known: Collection[str], frame: list[str]) -> Sent:
-    """Return what stands in the fields beside those that a shape knows, each with its name. Type, short ids and short
-    flags are added to `frame`: flags that are known are in no part, nor is any id."""
-    for key, value in holder.items():
-        if key in _FRAME and key != "role" and (key in _IDS or key not in known):
-            if not isinstance(value, str):
-                frame += [text for _, text in _leaves(value, "", [])] if _is_small(key, value) else ()
-            elif value and _is_short(key, value):
-                frame.append(value)
-    if not (odd := _odd_keys(holder, known)):
-        return (), ()
-    texts: list[str] = []
-    sealed: list[str] = []
-    for key in odd:
-        said, unread = _read_value(holder[key])
-        if key in _IDS:  # nobody reads it: what a message says is the same under another id
-            said, unread = (), (*said, *unread)
-        (texts if said else sealed).append(key)
-        texts += said
-        sealed += unread
-    return tuple(texts), tuple(sealed)
-
-
-def _odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """Return the fields beside those that a shape knows in which there is anything to send, in one order. Small
-    numbers and empty fields are none, but where there are many."""
-    odd = [key for key in holder if key not in known and not key.startswith("_")]
-    told = [key for key in odd if not _is_small(key, holder[key])]
-    return sorted(told if len(odd) - len(told) <= _FEW else odd)
+                yield from _leaves(value[name], name)
+    elif isinstance(value, list):
+        inner = [leaf for item in value for leaf in _leaves(item, key)]
+        yield from inner or ([(key, canonical_json(value))] if len(value) > 32 else ())
+    elif value and isinstance(value, str):
+        yield key, value
 
 
 def _is_small(key: str, value: object) -> bool:
     """Return whether a field is nothing, a flag, a number or a part of the frame that is no text of its own."""
-    if not _is_short("", key):
-        return False
-    if not value or value is True:
-        return True
+    if not _is_short("", key) or value is True or not value:
+        return _is_short("", key)
     is_frame = key in _FRAME or isinstance(value, int | float)
     return is_frame and _is_short(key, value if isinstance(value, str) else canonical_json(value))
 
@@ -482,51 +396,3 @@ def _is_small(key: str, value: object) -> bool:
 def _is_short(key: str, text: str) -> bool:
     """Return whether a part of the frame is no text of its own."""
     return len(text) <= (8 if key in _IDS else 24) and text.isascii()
-
-
-def long_id(id: str) -> tuple[str, ...]:
-    """Return an id, where it is too long to be paid for by the framing."""
-    return () if _is_short("id", id) else (id,)
-
-
-def _is_payload(text: str) -> bool:
-    """Return whether a text is a medium itself: encoded, or its address."""
-    if text.startswith(("http://", "https://")):
-        return len(text) <= 2_000
-    head, found, _ = text[:200].partition(";base64,")
-    data = text[len(head) + len(found) :] if found else text
-    return _CODED.fullmatch(data.translate(str.maketrans("", "", "\r\n"))) is not None
-
-
-def is_wordless_media(block: object) -> bool:
-    """Return whether a content block is an image, a sound or a file without words beside it."""
-    return isinstance(block, dict) and shape_of(block).kind == "media" and not any(_read_media(block))
-
-
-def without_extras(message: Message) -> Message:
-    """Return the message without its extras, wherever they stand; who speaks stays."""
-
-    def bare(holder: Mapping[str, Any], known: Collection[str]) -> Message:
-        odd = set(_odd_keys(holder, known)) - {"role"}
-        return {key: value for key, value in holder.items() if key not in odd}
-
-    def bare_block(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        block = read_block(value)
-        inner = bare(block.inner, block.known)
-        return bare(value, {block.field, *SEALS}) | {block.field: inner} if block.field else inner
-
-    def bare_call(call: Any) -> Any:
-        if not isinstance(call, dict):
-            return call
-        holder, inner, name, arguments = call_places(call)
-        inner = bare(inner, {"id", name, arguments})
-        return bare(call, {"id", holder}) | {holder: inner} if holder else inner
-
-    kept = bare(message, known_fields(message))
-    if not is_result(message) and (blocks := blocks_of(message)):
-        kept[content_key(message)] = list(map(bare_block, blocks))
-    if isinstance(calls := message.get("tool_calls"), list):
-        kept["tool_calls"] = list(map(bare_call, calls))
-    return kept

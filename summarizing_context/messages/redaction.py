@@ -7,14 +7,11 @@ their escapes. A secret that crosses texts takes the boundary with it.
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -42,7 +39,7 @@ def redact_reading(message: Message, reading: Reading, redact: Redact) -> Readin
         for part in left.parts
     ]
     typed = typed_texts(parts) if reading.human else ()
-    return left._replace(parts=tuple(parts), turn=reading.turn, human=reading.human, typed=typed)
+    return left._replace(parts=tuple(parts), human=reading.human, typed=typed)
 
 
 def redact_message(message: Message, redact: Redact) -> Message:
@@ -56,7 +53,6 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
     Each is read by itself, and with its neighbours: joined directly, all and by two, for a stream may have been cut
     anywhere; and joined by lines.
     """
-
     read = partial(_redacted, redact=redact)
     plain = [text for _, text in texts]
     held = [at for at, (name, _) in enumerate(texts) if name != "name"]  # of a tool: nothing goes on in it
@@ -193,27 +189,12 @@ def _inside_json(text: str, redact: Redact) -> str:
 
 def _without_escapes(text: str, redact: Redact, depth: int) -> str:
     """Return a text without what stands in it when its escapes are read, between quotes or not, and when those that
-    then stand there are. From the first place that goes to the last the text stays without its escapes."""
-
-    def unescaped(escape: re.Match[str]) -> str:
-        return str(json.loads(f'"{escape[0]}"'))  # what is no escape of JSON stays
-
-    def place(at: int) -> int:
-        """Where in the text the character begins that stands at `at` when escapes are read."""
-        for escape in _ESCAPE.finditer(text):
-            if escape.start() >= at:
-                break
-            at += len(escape[0]) - 1
-        return at
-
-    if not depth or "\\" not in text or (plain := _ESCAPE.sub(unescaped, text)) == text:
+    then stand there are. Where there is such a thing, the text stays without its escapes."""
+    if not depth or "\\" not in text:
         return text
-    left = redact(_without_escapes(plain, redact, depth - 1))
-    if left == plain:
-        return text
-    start = _alike(plain, left)
-    stop = len(left) - _alike(plain[start:][::-1], left[start:][::-1])
-    return text[: place(start)] + left[start:stop] + text[place(len(plain) - len(left) + stop) :]
+    plain = _ESCAPE.sub(lambda escape: str(json.loads(f'"{escape[0]}"')), text)  # what is no escape of JSON stays
+    left = plain if plain == text else redact(_without_escapes(plain, redact, depth - 1))
+    return text if left == plain else left
 
 
 class Redaction:
@@ -238,17 +219,3 @@ class Redaction:
         if not isinstance(redacted, str):
             raise SummarizerError(f"redact gave {type(redacted).__name__}, not a text; nothing was sent")
         return redacted
-
-
-def load_redaction(name: str) -> Redaction:
-    """Return the function that a command line names as `module:function`; the module may be in the current folder."""
-    module, _, function = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(
-            f"redact: {name!r} cannot be loaded ({type(error).__name__}); name a function as module:function"
-        ) from error
-    return Redaction(found)

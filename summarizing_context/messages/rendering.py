@@ -7,36 +7,33 @@ written equally wherever they stand. What is too long for one reader is cut in `
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.authorship import split_pieces, split_words
-from summarizing_context.messages.reading import Part, Reading, is_reminder
+from summarizing_context.messages.reading import Part, Reading
 
 RENDERER_VERSION = "2"
 TYPED = "user"  # the label of what a human typed
-INJECTED = "injected"  # in pages, of what a host put into a row of the user's
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-_BY_USERS = ("user", "user note")
 THOUGHT_ONLY = "### assistant thinks"  # a record of thinking that nobody is to read
-_MARK = "### "  # of a label, at the beginning of a line
+_LABEL = re.compile(rf"(?:\A|(?<=[{BREAKS}]))\\*### ")
 
 
 def render_messages(
     readings: Sequence[Reading],
     *,
-    apart: bool = True,
     numbered: bool = False,
     thinking: bool = False,
     yield_now: YieldNow = never_yield,
 ) -> str:
     """Return the messages of a range in log order, every word of them. Exact repeats stand once, with their count.
 
-    `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
-    rollups are written without, as they were first. `numbered`: labels end with the message's place in the range, such
-    as `[1]`. `thinking`: what the agent thought stands there too; without, a range of nothing else is `THOUGHT_ONLY`.
-    `yield_now` is called all along.
+    What a host put into a row of the user's stands under a label of its own. `numbered`: labels end with the message's
+    place in the range, such as `[1]`. `thinking`: what the agent thought stands there too; without, a range of nothing
+    else is `THOUGHT_ONLY`. `yield_now` is called all along.
     """
     said = [reading.said for reading in readings]
     repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
@@ -44,22 +41,20 @@ def render_messages(
     lines: list[str] = []
     is_silent = False
     for number, reading in enumerate(said, 1):
-        if (count := repeats.get(reading, 1)) > 0:
-            if count > 1:
-                repeats[reading] = 0
-            for part in reading.parts:
-                if part.kind == "thinking" and not thinking:
-                    is_silent = True
-                    continue
+        count = repeats.get(reading, 1)
+        if count > 1:
+            repeats[reading] = 0
+        for part in reading.parts if count else ():
+            if part.kind == "thinking" and not (thinking and part.texts):
+                is_silent = True
+            elif part.texts or part.kind != "extra":
                 yield_now(sum(map(len, part.texts)))
-                if part.texts or part.kind != "extra":
-                    ending = f" ({count} times)" if count > 1 else ""
-                    label = part_label(reading, part, names)
-                    for who, texts in _by_author(reading, part, label) if apart else ((label, part.texts),):
-                        lines.append(f"### {who}{ending}" + (f" [{number}]" if numbered else ""))
-                        lines.extend(_escape(text) for text in texts if text)
-                    if part.media and part.kind != "media":
-                        lines.append(f"[{len(part.media)} image or file]")
+                ending = (f" ({count} times)" if count > 1 else "") + (f" [{number}]" if numbered else "")
+                for who, texts in _by_author(reading, part, part_label(reading, part, names)):
+                    lines.append(f"### {who}{ending}")
+                    lines.extend(_escape(text) for text in texts if text)
+                if part.media and part.kind != "media":
+                    lines.append(f"[{len(part.media)} image or file]")
     return "\n".join(lines) if lines or not is_silent else THOUGHT_ONLY
 
 
@@ -83,8 +78,8 @@ def render_topic(topic: str, record: str) -> str:
 
 
 def _by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, Sequence[str]]]:
-    if label not in _BY_USERS or part.kind == "extra" or not reading.human or part.put_in:
-        yield ("user note" if label == "user" else label), part.texts
+    if label != TYPED or not reading.human or part.put_in:
+        yield ("user note" if label == TYPED else label), part.texts
         return
     for typed, put_in in map(split_words, part.texts):
         if not put_in or (typed and not typed.isspace()):
@@ -96,15 +91,15 @@ def _by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, 
 def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, str]]:
     """Yield a part in pages: its words in their order, each run under what it is, what a host put in as `injected`."""
     media = [f"[{len(part.media)} image or file]"] if part.media else []
-    if label not in _BY_USERS or part.kind == "extra":
+    if label != TYPED:
         yield label, "\n".join([*part.texts, *media])
         return
     own = reading.human and not part.put_in
     pieces = [piece for text in part.texts for piece in split_pieces(text)] if own else []
     if all(piece.typed for piece in pieces):
-        yield (TYPED if own else INJECTED), "\n".join([*part.texts, *media])
+        yield (TYPED if own else "injected"), "\n".join([*part.texts, *media])
         return
-    yield from ((TYPED if piece.typed else INJECTED, piece.text.strip("\n")) for piece in pieces)
+    yield from ((TYPED if piece.typed else "injected", piece.text.strip("\n")) for piece in pieces)
 
 
 def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
@@ -119,21 +114,9 @@ def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
         return f"{kind} of {known or 'tool'}"
     if part.kind in ("thinking", "media"):
         return f"{role} thinks" if part.kind == "thinking" else f"{role} media"
-    note = role == "user" and (not reading.turn or any(map(is_reminder, part.texts)))
-    return f"{role} note" if note or part.kind == "extra" else role
+    return f"{role} note" if part.kind == "extra" else role
 
 
 def _escape(text: str) -> str:
-    """Return a body in which no line looks like a label. Found by plain searches: one regex over megabytes would hold
-    up every other thread."""
-    kept: list[str] = []
-    done, at = 0, text.find(_MARK)
-    while at >= 0:
-        start = at
-        while start > done and text[start - 1] == "\\":
-            start -= 1
-        if start == 0 or text[start - 1] in BREAKS:
-            kept += (text[done:start], "\\")
-            done = start
-        at = text.find(_MARK, at + len(_MARK))
-    return "".join((*kept, text[done:])) if kept else text
+    """Return a body in which no line looks like a label."""
+    return _LABEL.sub(r"\\\g<0>", text) if "### " in text else text

@@ -27,7 +27,6 @@ from summarizing_context.errors import MessageError, StoreCorruptError
 Message = dict[str, Any]
 MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below Python's recursion limit
 _MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
-LONG_TEXT = 200_000  # bytes of a message whose counting would hold up the event loop
 _FIELDS = frozenset(  # whose names an error may quote
     ["role", "content", "type", "text", "tool_calls", "tool_call_id", "function", "arguments", "input", "metadata"]
 )
@@ -57,7 +56,8 @@ def check_message(message: object) -> Message:
             raise MessageError(f"the message's 'role' is none that a provider knows; give it one of {allowed}")
         if _FRAME.issuperset(message):
             raise MessageError(f"the {role} message says nothing; give it 'content', or the calls that it makes")
-        return _copied(message, "message", 1)
+        copy: Message = _copy(message, "message", 0)
+        return copy
     except MessageError:
         raise
     except Exception as error:  # a mapping or a value with methods of its own
@@ -131,10 +131,12 @@ def canonical_json(value: object) -> str:
 
 
 def _copy(value: object, where: str, depth: int) -> Any:
-    if isinstance(value, str):
-        return _text(value, where)
-    if value is None or value is True or value is False:
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        if not value.isascii() and _SURROGATE_PAIR.search(value):
+            raise _refused(where, "two halves of one character stand as two; join them before adding the message")
+        return str.__str__(value)
     if isinstance(value, int):
         if value.bit_length() > _MAX_INT_BITS:
             raise _refused(where, f"the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written")
@@ -147,30 +149,20 @@ def _copy(value: object, where: str, depth: int) -> Any:
         raise _refused(where, f"nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, list):
         return [_copy(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
-    if isinstance(value, dict):
-        return _copied(value, where, depth + 1)
-    raise _refused(where, f"{type(value).__name__} is not a JSON value")
-
-
-def _copied(holder: Mapping[Any, Any], where: str, depth: int) -> Message:
+    if not isinstance(value, dict) and not (depth == 0 and isinstance(value, Mapping)):
+        raise _refused(where, f"{type(value).__name__} is not a JSON value")
     copy: Message = {}
-    for number, (key, value) in enumerate(holder.items(), 1):
+    for number, (key, item) in enumerate(value.items(), 1):
         place = f"{where}.{key}" if type(key) is str and key in _FIELDS else f"{where}.<key {number}>"
         if not isinstance(key, str):
             raise _refused(place, f"the key is {type(key).__name__}; JSON keys are strings")
-        copy[_text(key, place)] = _copy(value, place, depth)
+        copy[_copy(key, place, depth)] = _copy(item, place, depth + 1)
     return copy
 
 
 def _refused(where: str, why: str) -> MessageError:
     """Return the error for a value, by its place: no key or value of a message is quoted, for they may be private."""
     return MessageError(f"{where if len(where) <= 120 else f'{where[:120]}…'}: {why}")
-
-
-def _text(value: str, where: str) -> str:
-    if not value.isascii() and _SURROGATE_PAIR.search(value):
-        raise _refused(where, "two halves of one character stand as two; join them before adding the message")
-    return value if type(value) is str else str.__str__(value)
 
 
 # -- the table
@@ -201,6 +193,7 @@ class Shape(NamedTuple):
 OPAQUE, STATE, TEXT, MEDIA = Shape("opaque"), Shape("state"), Shape("text", ("text",)), Shape("media")
 _SIGNED = Shape("thinking", bound="prefix")
 _CALL = Shape("call", ("input", "arguments", "args"), ("id",), "host")
+_LISTED = Shape("call", ("arguments", "input", "args"), ("id",), "host")  # in `tool_calls`
 _RESULT = Shape("result", ("content", "output"), ("tool_use_id", "tool_call_id"), "host")
 _ITEM_CALL = Shape("call", ("arguments", "input"), ("call_id",), "host")
 _ITEM_RESULT = Shape("result", ("output",), ("call_id",), "host")
@@ -261,12 +254,12 @@ BESIDE_CONTENT = ("refusal", "function_call", "audio")
 SEALS = frozenset({"signature", "data", "encrypted_content", "thoughtSignature"})  # fields that nobody reads
 ID_FIELDS = frozenset(name for shape in (*SHAPES.values(), *UNTYPED.values()) for name in shape.id) - {"name"}
 
-LOADED_TOOLS = "openai:tool_search_items"  # in metadata; without it calls of these tools are unknown
-_CHAIN = "openai:response_id"  # in metadata
+# In metadata: tools that a response loaded, without which calls of them are unknown; the response that a message was.
+LOADED_TOOLS, CHAIN = "openai:tool_search_items", "openai:response_id"
 
 
 class Block(NamedTuple):
-    """A content block as the table knows it."""
+    """A content block, or a call in `tool_calls`, as the table knows it."""
 
     shape: Shape
     whole: Mapping[str, Any]
@@ -289,10 +282,21 @@ class Block(NamedTuple):
         return self.inner.get(self.said_in)
 
     @property
+    def named_in(self) -> str:
+        """The field of the tool's name."""
+        return "tool" if not self.inner.get("name") and "tool" in self.inner else "name"
+
+    @property
     def id(self) -> str:
         """The id that it shares with its other half; empty where it has none."""
-        inner = self.inner
-        return call_id(next((inner[name] for name in self.shape.id if inner.get(name) is not None), None))
+        found = (each.get(name) for name in self.shape.id for each in (self.inner, self.whole))
+        return call_id(next((id for id in found if id is not None), None))
+
+    @property
+    def seals(self) -> dict[str, str]:
+        """Fields beside the one that holds what it is, which nobody reads."""
+        beside = self.whole.items() if self.field else ()
+        return {key: value for key, value in beside if key in SEALS and isinstance(value, str)}
 
     @property
     def half(self) -> Literal["call", "result", ""]:
@@ -302,21 +306,14 @@ class Block(NamedTuple):
             return "call" if kind == "call" else "result"
         return ""
 
-    @property
-    def known(self) -> frozenset[str]:
-        """The fields of `inner` that are read of it; all of them, but for texts, calls and results."""
-        if self.shape.kind == "text":
-            return frozenset({self.said_in})
-        if self.shape.bound != "host":
-            return frozenset(self.inner)
-        id = next((name for name in self.shape.id if name in self.inner), "")
-        is_named = self.shape.kind == "call" or "name" in self.shape.id
-        return frozenset({id, self.said_in, "name" if is_named else id})
-
     def saying(self, said: Any) -> Message:
         """Return the block with another text, other arguments or another result."""
         inner = {**self.inner, self.said_in: said}
         return {**self.whole, self.field: inner} if self.field else inner
+
+    def changed(self, change: Callable[[Any], Any]) -> Message:
+        """Return the block with its arguments changed."""
+        return self.saying(change({} if self.said is None else self.said))
 
 
 def read_block(block: Mapping[str, Any]) -> Block:
@@ -334,6 +331,11 @@ def read_block(block: Mapping[str, Any]) -> Block:
     return Block(UNTYPED[field] if field else OPAQUE, block, field)
 
 
+def read_call(call: Mapping[str, Any]) -> Block:
+    """Return a listed call as a block: it says what it says in a field of its own, or stands by itself."""
+    return Block(_LISTED, call, next((key for key in ("function", "custom") if isinstance(call.get(key), dict)), ""))
+
+
 def kind_of(block: object) -> str:
     """Return the type of a block as it says it; empty where it says none."""
     kind = block.get("type") if isinstance(block, dict) else None
@@ -348,22 +350,6 @@ def shape_of(block: object) -> Shape:
 def call_id(value: object) -> str:
     """Return the id of a call as text, whatever JSON value it is."""
     return value if isinstance(value, str) else "" if value is None else canonical_json(value)
-
-
-def call_places(call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str, str]:
-    """Return where a listed call says what it says, whatever its shape: the field that holds it, empty where it
-    stands by itself, and what that holds; and the fields of its name and its arguments in there."""
-    holder = next((key for key in ("function", "custom") if call.get(key) and isinstance(call[key], dict)), "")
-    inner = call[holder] if holder else call
-    arguments = next((key for key in ("arguments", "input", "args") if key in inner), "arguments")
-    return holder, inner, "name" if inner.get("name") else "tool", arguments
-
-
-def with_arguments(call: Mapping[str, Any], change: Callable[[Any], Any]) -> Message:
-    """Return a listed call with its arguments changed."""
-    holder, inner, _, field = call_places(call)
-    changed = {**inner, field: change(inner.get(field, {}))}
-    return {**call, holder: changed} if holder else changed
 
 
 def is_result(message: Message) -> bool:
@@ -486,16 +472,6 @@ def _with_wire_content(message: Message, change: Callable[[list[Any]], list[Any]
     return {**message, "metadata": {**message["metadata"], "anthropic": changed}}
 
 
-def has_chain(message: Message) -> bool:
-    """Return whether the next request could go on from the response that this message was."""
-    return _CHAIN in metadata_of(message)
-
-
-def without_chain(message: Message) -> Message:
-    """Return the message as one that no chain goes on from."""
-    return _without_metadata(message, _CHAIN)
-
-
 def loaded_tools(message: Message) -> Message | None:
     """Return what is left of a covered message that loaded tools: a row that still loads them. None for other
     messages."""
@@ -504,18 +480,14 @@ def loaded_tools(message: Message) -> Message | None:
     return row if tools else None
 
 
-def without_loaded_tools(message: Message) -> Message:
-    """Return the message without the tools that it loads."""
-    return _without_metadata(message, LOADED_TOOLS)
-
-
 def metadata_of(holder: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a host notes of a message or a block."""
     metadata = holder.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _without_metadata(message: Message, name: str) -> Message:
+def without_metadata(message: Message, name: str) -> Message:
+    """Return the message without one of these notes."""
     metadata = metadata_of(message)
     if name not in metadata:
         return message

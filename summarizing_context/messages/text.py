@@ -1,4 +1,4 @@
-"""Text helpers: sentences, lines, words, clipping, tables, and output that a terminal does not act upon.
+"""Text helpers: sentences, lines, words, clipping, and output that a terminal does not act upon.
 
 Pure, and linear in the text: every pattern is bounded or runs over disjoint classes.
 """
@@ -6,7 +6,7 @@ Pure, and linear in the text: every pattern is bounded or runs over disjoint cla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 
 LONGEST = 300  # characters of a shown sentence or line
@@ -44,8 +44,7 @@ def shown(text: str) -> str:
 def bare(line: str) -> str:
     """Return a line without the marks of lists and headings in front."""
     line = line.strip()
-    bullet = _BULLET.match(line)
-    return line[bullet.end() :] if bullet else line
+    return line[bullet.end() :] if (bullet := _BULLET.match(line)) else line
 
 
 def split_prose(body: str) -> tuple[list[str], list[str]]:
@@ -81,16 +80,6 @@ def clip(text: str, limit: int) -> str:
     return f"{' '.join(words)} {GONE}" if words and words[0] else GONE
 
 
-def list_whole(names: Iterable[str], limit: int) -> str:
-    """Return the first names, none of them cut, in about `limit` characters; at least one."""
-    listed = ""
-    for name in names:
-        if listed and len(listed) + len(name) > limit:
-            return f"{listed}, {GONE}"
-        listed += f", {shown(name)}" if listed else shown(name)
-    return listed
-
-
 def _sentences(body: str) -> Iterator[str]:
     for raw, _ in groupby(body.split("\n")):  # a line that comes again and again is said once
         for sentence in split_line(bare(raw)):
@@ -115,22 +104,20 @@ def split_line(line: str) -> Iterator[str]:
 
 def _pieces(line: str) -> Iterator[str]:
     """Yield parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
-    start, stop = 0, len(line)
-    while start < stop:
-        if stop - start <= LONGEST:
-            piece, end = line[start:], stop
+    start = 0
+    while len(line) - start > LONGEST:
+        window = line[start : start + LONGEST]
+        at = max(map(window.rfind, _ENDS)) + 1
+        at = at if at > LONGEST // 2 else max(at, window.rfind(" ") + 1)
+        if at:
+            if not window[:at].isspace():
+                yield window[:at].strip()
+            start += at
         else:
-            window = line[start : start + LONGEST]
-            at = max(map(window.rfind, _ENDS)) + 1
-            at = at if at > LONGEST // 2 else max(at, window.rfind(" ") + 1)
-            if at == 0:
-                found = _BREAK.search(line, start + LONGEST)
-                start = found.end() if found else stop
-                continue
-            piece, end = window[:at], start + at
-        if not piece.isspace():
-            yield piece.strip()
-        start = end
+            found = _BREAK.search(line, start + LONGEST)
+            start = found.end() if found else len(line)
+    if rest := line[start:].strip():
+        yield rest
 
 
 Words = list[bytes]
@@ -159,29 +146,3 @@ def inert(text: str) -> str:
         return text
     blank = ("\t", "\xa0", "\u3000")
     return "".join(char if char.isprintable() or char == "\n" else " " if char in blank else "·" for char in text)
-
-
-def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
-    cells = [list(columns), *([_cell(value, at < len(columns) - 1) for at, value in enumerate(row)] for row in rows)]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
-    right = [bool(rows) and all(isinstance(row[at], int | float) for row in rows) for at in range(len(columns))]
-    lines = []
-    for line in cells:
-        placed = zip(line, widths, right, strict=True)
-        lines.append("  ".join(cell.rjust(wide) if figures else cell.ljust(wide) for cell, wide, figures in placed))
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def text_facts(rows: Sequence[tuple[str, object]]) -> str:
-    """Return names and values, one a line."""
-    width = max((len(name) for name, _ in rows), default=0)
-    return "\n".join(f"{name.ljust(width)}  {_cell(value, False)}" for name, value in rows)
-
-
-def _cell(value: object, cut: bool) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    text = " ".join(str("–" if value is None else value).split())
-    return text if len(text) <= 60 or not cut else text[:59] + "…"

@@ -1,4 +1,4 @@
-"""Count the tokens of a text: by an estimate, by tiktoken, or by the user's function; and calibrate the counts.
+"""Count the tokens of a text: by an estimate, by tiktoken, or by the user's function.
 
 The estimate adds up what each feature of a text costs, in integers, so that every host counts the same: segments are
 cut by it, whichever counter keeps the budgets. Its tables stand in `token_estimate.toml`.
@@ -9,7 +9,6 @@ It is checked. Nothing is downloaded unless the settings allow it.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import gzip
@@ -25,18 +24,18 @@ import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from operator import mul
 from pathlib import Path
-from string import ascii_lowercase, ascii_uppercase, digits, punctuation
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punctuation
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
+from summarizing_context.concurrency import WorkerThread
 from summarizing_context.errors import SettingsError, briefly
 
 if TYPE_CHECKING:
@@ -85,29 +84,19 @@ _short = lru_cache(4_096)(_estimated)
 
 def features(piece: str) -> tuple[bytes, tuple[int, ...]]:
     """Return the bytes of a text, and the count of each feature of `WEIGHTS`."""
-    data = rest = piece.encode("utf-8", "surrogatepass")
-
-    def taken(members: str) -> int:
-        """Return how many of these are left in the text; they are no more."""
-        nonlocal rest
-        before, rest = len(rest), rest.translate(None, members.encode())
-        return before - len(rest)
-
-    lowers, uppers, numbers = taken(ascii_lowercase), taken(ascii_uppercase), taken(digits)
-    blanks, newlines, signs = taken(" "), taken("\n"), taken(punctuation)
+    data = piece.encode("utf-8", "surrogatepass")
     foreign = syllables = 0
     if not piece.isascii():
-        others = rest.translate(None, _ASCII)
-        rest = rest.translate(None, others)
-        foreign, syllables = _beyond_ascii(others.decode("utf-8", "surrogatepass"))
-    pairs = _pairs(data, _KIND_TABLE)
-    escapes, marks, ends, changes = (len(pairs) - len(pairs.translate(None, codes)) for codes in _PAIR_CODES)
-    rare = _pairs(data, _RARE_TABLE)
-    counts = (
-        *(lowers + uppers, uppers, numbers, blanks, newlines, signs, len(rest), escapes, marks, foreign, syllables),
-        *(ends, len(rare) - len(rare.translate(None, _RARE_CODES)), changes),
-    )
-    return data, counts
+        foreign, syllables = _beyond_ascii(data.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
+    pairs, rare = _pairs(data, _KIND_TABLE), _count(_pairs(data, _RARE_TABLE), _RARE_CODES)
+    escapes, marks, ends, changes = (_count(pairs, codes) for codes in _PAIR_CODES)
+    kinds = [_count(data, members) for members in _COUNTED]
+    return data, (*kinds, escapes, marks, foreign, syllables, ends, rare, changes)
+
+
+def _count(data: bytes, members: bytes) -> int:
+    """Return how many of the bytes are members."""
+    return len(data) - len(data.translate(None, members))
 
 
 def _pairs(data: bytes, table: bytes) -> bytes:
@@ -139,6 +128,8 @@ for _row, (_firsts, _seconds) in enumerate(_RARE.items(), start=1):
 _KIND_TABLE, _RARE_TABLE, _RARE_CODES = bytes(_kinds), bytes(_letters), bytes(_rare)
 _PAIR_CODES = [b"".join(_codes(*pair) for pair in pairs.items()) for pairs in _TABLES["pairs"].values()]
 _ASCII = bytes(range(128))
+_COUNTED = [kind.encode() for kind in (ascii_letters, ascii_uppercase, digits, " ", "\n", punctuation)]
+_COUNTED.append(_ASCII.translate(None, b"".join(_COUNTED)))  # controls
 _RUN = re.compile(
     b"([%s])\\1\\1+" % "".join(one for firsts, others in _RARE.items() for one in firsts if one in others).encode()
 )
@@ -207,78 +198,47 @@ _PATTERN = "|".join(  # tiktoken's own definition of the encoding
     )
 )
 
-_loading = threading.Lock()
-_loaded: list[Encoding] = []  # at most one, for the whole process: it takes 80 MB and half a second
+_loading = threading.Lock()  # once for the whole process: it takes 80 MB and half a second
 
 
-class TokenCounter(Protocol):
-    """Counts tokens of a text. `name` says which counter it is, for statistics and for stored counts."""
+@dataclass(frozen=True, slots=True)
+class TokenCounter:
+    """Counts the tokens of a text, at least 0, whatever the text. `name` says which counter it is, for statistics and
+    for stored counts."""
 
     name: str
-
-    def count(self, text: str) -> int:
-        """Return the tokens in `text`, at least 0. Never raise, whatever the text."""
+    count: Callable[[str], int]
 
 
-class EstimateCounter:
-    """Counts by the kinds of bytes, and needs nothing."""
+def tiktoken_counter(encoding: Encoding) -> TokenCounter:
+    """Return a counter by tiktoken's o200k_base: exact up to 400,000 characters, beyond that a token or so too many at
+    each cut. A piece that tiktoken fails on is estimated."""
 
-    name = ESTIMATE
-    count = staticmethod(estimate_text)
-
-
-class TiktokenCounter:
-    """Counts with tiktoken's o200k_base, piece by piece; a piece that tiktoken fails on is estimated."""
-
-    name = f"tiktoken/{ENCODING}"
-
-    def __init__(self, encoding: Encoding) -> None:
-        self._encoding = encoding
-
-    def count(self, text: str) -> int:
-        """Return tokens in `text`; exact up to 400,000 characters, beyond that a token or so too many at each cut."""
+    def count(text: str) -> int:
         if len(text) > 400_000:  # tiktoken fails on runs of about a million blanks
-            return sum(self.count(text[start : start + 400_000]) for start in range(0, len(text), 400_000))
+            return sum(count(text[start : start + 400_000]) for start in range(0, len(text), 400_000))
         try:
-            return len(self._encoding.encode(text, disallowed_special=()))
+            return len(encoding.encode(text, disallowed_special=()))
         except BaseException as error:
             _check_failure(error)
             return estimate_text(text)
 
+    return TokenCounter(f"tiktoken/{ENCODING}", count)
 
-class CallableCounter:
-    """Counts with the user's function, tried out first; a bad count later on gives way to the estimate.
+
+def checked_counter(function: Callable[[str], int]) -> TokenCounter:
+    """Return a counter by the user's function, tried out first; a bad count later on gives way to the estimate.
 
     The name tells functions apart by what they count, so that stored counts of one are not taken for another's.
     """
+    if not callable(function):
+        raise SettingsError(f"count_tokens must be a function of a text, not {type(function).__name__}")
+    has_warned = False
 
-    def __init__(self, function: Callable[[str], int]) -> None:
-        if not callable(function):
-            raise SettingsError(f"count_tokens must be a function of a text, not {type(function).__name__}")
-        self._function, self._has_warned = function, False
-        counts: list[int] = []
-        for text in ("", "hello world", "def f(x):\n    return x + 1\n", "Grüße, 世界 🌍", "ab" * 500):
-            tokens = self._ask(text)
-            if isinstance(tokens, str):
-                asked = f"asked for {text[:20]!r}, {tokens}"
-                raise SettingsError(f"count_tokens must give an int from 0 to 1,000,000,000; {asked}")
-            counts.append(tokens)
-        self.name = f"custom/{hashlib.sha256(repr(counts).encode()).hexdigest()[:8]}"
-
-    def count(self, text: str) -> int:
-        """Return tokens in `text` as the function says, or the estimate if it fails."""
-        tokens = self._ask(text)
-        if isinstance(tokens, int):
-            return tokens
-        if not self._has_warned:
-            self._has_warned = True
-            logger.warning("count_tokens failed; the estimate stands in for it", extra={"cause": tokens})
-        return estimate_text(text)
-
-    def _ask(self, text: str) -> int | str:
+    def ask(text: str) -> int | str:
         """Return what the function counts, or what was wrong with it: never the text, nor an error's own words."""
         try:
-            tokens: Any = self._function(text)
+            tokens: Any = function(text)
         except BaseException as error:
             _check_failure(error)
             return f"it raised {type(error).__name__}"
@@ -288,12 +248,32 @@ class CallableCounter:
             return f"it gave a {type(tokens).__name__}"
         return tokens if 0 <= tokens <= 1_000_000_000 else f"it gave {briefly(tokens)}"
 
+    def count(text: str) -> int:
+        nonlocal has_warned
+        if isinstance(tokens := ask(text), int):
+            return tokens
+        if not has_warned:
+            has_warned = True
+            logger.warning("count_tokens failed; the estimate stands in for it", extra={"cause": tokens})
+        return estimate_text(text)
+
+    texts = ("", "hello world", "def f(x):\n    return x + 1\n", "Grüße, 世界 🌍", "ab" * 500)
+    counts = [ask(text) for text in texts]
+    for text, tokens in zip(texts, counts, strict=True):
+        if isinstance(tokens, str):
+            asked = f"asked for {text[:20]!r}, {tokens}"
+            raise SettingsError(f"count_tokens must give an int from 0 to 1,000,000,000; {asked}")
+    return TokenCounter(f"custom/{hashlib.sha256(repr(counts).encode()).hexdigest()[:8]}", count)
+
 
 def _check_failure(error: BaseException) -> None:
     """Raise an error again that interrupts counting rather than failing it. A panic in tiktoken's Rust part, which is
     no `Exception`, is a failure."""
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
+
+
+_ESTIMATE = TokenCounter(ESTIMATE, estimate_text)
 
 
 async def choose_counter(
@@ -309,9 +289,9 @@ async def choose_counter(
     which a warning tells once.
     """
     if count_tokens is not None:
-        return CallableCounter(count_tokens)
+        return checked_counter(count_tokens)
     if token_counter == "estimate":
-        return EstimateCounter()
+        return _ESTIMATE
     encoding = await _load_in_thread()
     if encoding is None and allow_download:
         # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
@@ -322,7 +302,7 @@ async def choose_counter(
                 await anyio.sleep(0.02)
         encoding = None if fetching.is_alive() else await _load_in_thread()
     if encoding is not None:
-        return TiktokenCounter(encoding)
+        return tiktoken_counter(encoding)
     if token_counter == "tiktoken":
         tried = f", nor could be downloaded within {download_timeout:g} s" if allow_download else ""
         raise SettingsError(
@@ -331,7 +311,7 @@ async def choose_counter(
             f"{'' if allow_download else 'set allow_download, '}or use token_counter = 'estimate'"
         )
     _tell_of_estimate()
-    return EstimateCounter()
+    return _ESTIMATE
 
 
 @cache
@@ -349,20 +329,16 @@ def load_offline() -> Encoding | None:
     Raise `SettingsError` when the ranks that bpe-openai brings along are not the official ones.
     """
     with _loading:
-        if not _loaded:
-            import tiktoken
-            from tiktoken import registry
+        import tiktoken
+        from tiktoken import registry
 
-            encoding = registry.ENCODINGS.get(ENCODING)  # another part of the process may have loaded it
-            if encoding is None and (data := _find_ranks()) is not None:
-                words = iter(data.split())  # a token, its rank, a token, its rank, ...
-                ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
-                special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
-                encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
-            if encoding is None:
-                return None
-            _loaded.append(encoding)
-        return _loaded[0]
+        if ENCODING not in registry.ENCODINGS and (data := _find_ranks()) is not None:
+            words = iter(data.split())  # a token, its rank, a token, its rank, ...
+            ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
+            special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
+            encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+            registry.ENCODINGS[ENCODING] = encoding  # where all parts of the process look for it
+        return registry.ENCODINGS.get(ENCODING)
 
 
 def _find_ranks() -> bytes | None:
@@ -379,10 +355,9 @@ def _find_ranks() -> bytes | None:
     path = Path(folders[0], "data", f"{ENCODING}.tiktoken.gz") if folders else None
     if path is None or not path.exists():
         return None
-    try:
+    data = b""
+    with suppress(OSError, EOFError, ValueError):
         data = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, ValueError) as error:
-        raise SettingsError(f"{path} cannot be read ({error}); install bpe-openai again") from error
     if hashlib.sha256(data).hexdigest() != RANKS_SHA256:
         raise SettingsError(f"{path} does not hold the official ranks of {ENCODING}; install bpe-openai 0.1.4")
     return data
@@ -392,16 +367,15 @@ async def _load_in_thread() -> Encoding | None:
     """Load off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
 
     def load() -> Encoding | None:
-        encoding = load_offline()
-        if encoding is not None:
+        if (encoding := load_offline()) is not None:
             encoding.encode("the first text takes a tenth of a second", disallowed_special=())
         return encoding
 
-    thread = ThreadPoolExecutor(1, thread_name_prefix="tiktoken ranks")
+    thread = WorkerThread("tiktoken ranks")
     try:
-        return await asyncio.wrap_future(thread.submit(load))
+        return await thread.run(load)
     finally:
-        thread.shutdown(wait=False)
+        await thread.close()
 
 
 def _download() -> None:
@@ -412,36 +386,3 @@ def _download() -> None:
         tiktoken.get_encoding(ENCODING)
     except Exception as error:
         logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """How many tokens a provider sees for one token here: a plain mean at first, then a moving one, within bounds."""
-
-    ratio: float = 1.0
-    samples: int = 0
-
-    def observed(self, reported: int, counted: int) -> Calibration:
-        """Return the calibration after one more request, for which the provider reported `reported` tokens and we had
-        counted `counted`. Left out are requests too small to tell, and figures that cannot be about the same text."""
-        if counted < 200 or not counted / 5 <= reported <= counted * 5:
-            return self
-        weight = max(0.2, 1 / (self.samples + 1))
-        ratio = min(max(reported / counted, 0.5), 2.5)
-        return Calibration(self.ratio + weight * (ratio - self.ratio), self.samples + 1)
-
-    def own_tokens(self, provider: int) -> int:
-        """Return how many tokens of this counter fit into `provider` tokens. Never more than as many: what made a
-        provider count less, such as images that it has for less, may have left the next view."""
-        return int(provider / max(1.0, self.ratio))
-
-
-def usage_total(*counts: object) -> int:
-    """Return the sum of what a provider counted, or `SettingsError` for figures that are no counts."""
-    total = 0
-    for count in counts:
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            told = f"observe_usage was told {briefly(count)}"
-            raise SettingsError(f"{told}; usage is counted in tokens, ints of at least 0")
-        total += count
-    return total

@@ -9,7 +9,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.tokens import estimate_text
@@ -22,14 +21,7 @@ LEAST_CUT = LEAST_KEPT + _MARK_TOKENS
 
 
 def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
-    """Return head and tail of `text` with a notice between them, in about `cap` tokens.
-
-    Args:
-        text: The text to cut.
-        total: Its approximate tokens.
-        cap: Tokens that the result may have.
-        count: The token counter.
-    """
+    """Return head and tail of a text of about `total` tokens with a notice between them, in about `cap` tokens."""
     if total <= cap:
         return text
     kept = cap - _MARK_TOKENS
@@ -58,52 +50,37 @@ def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -
 
 
 CUTTING_VERSION = "2"  # changes whenever the same content would be cut or described in another way
-KEY_LINES = 200  # estimated tokens of the lines that stand in place of what is left out
 _RESULT_LABEL = re.compile(r"^### (?:failed |late )?result of [^\n]*\n", re.MULTILINE)
 _BLOCK = 512  # characters; how finely a large text is measured
 
 
-class Cut(NamedTuple):
-    """A content without the middles of its long results."""
-
-    kept: tuple[str, ...]  # one more than `left_out`
-    left_out: tuple[str, ...]  # the texts between the kept ones
-
-    def join(self, key_lines: Sequence[Sequence[str]]) -> str:
-        """Return the content for a model. A notice with its key lines replaces each middle."""
-        text = self.kept[0]
-        for left_out, lines, after in zip(self.left_out, key_lines, self.kept[1:], strict=True):
-            head = text if text.endswith("\n") else f"{text}\n"
-            notice = f"[{estimate_text(left_out):,} tokens left out here]"
-            if lines:
-                told = "; errors and exact values among them:]\n" + "\n".join(f"- {line}" for line in lines)
-                notice = f"{notice[:-1]}{told}\n[here it goes on]"
-            text = f"{head}{notice}\n{_escape_label(after)}"
-        return text
-
-
-def cut_results(content: str) -> Cut:
+def cut_results(content: str, key_lines: Callable[[str], Sequence[str]] = lambda _: ()) -> str:
     """Leave of each result over 3,000 estimated tokens the first 600 and the last 400, cut between lines or at least
-    between words.
+    between words; a notice with the `key_lines` of what is left out stands between them.
 
     Ordinary results are read whole; the few longer ones are half of a tool-heavy log, mostly listings and files that
     can be read again, and at this size fill three quarters of a segment.
     """
     kept: list[str] = []
-    left_out: list[str] = []
     at = 0
     for label in _RESULT_LABEL.finditer(content):
         end = content.find("\n### ", label.end() - 1)
         body = content[label.end() : len(content) if end < 0 else end + 1]
         sums = _token_sums(body)
-        if sums[-1] > 3_000:
-            head = label.end() + _between_lines(body, _place(sums, 600), len(body) // 8)
-            tail = label.end() + _between_lines(body, _place(sums, sums[-1] - 400), len(body) // 8)
-            if head < tail:
-                kept.append(content[at:head])
-                left_out.append(content[head:tail])
-                at = tail
-    return Cut((*kept, content[at:]), tuple(left_out))
+        if sums[-1] <= 3_000:
+            continue
+        head = label.end() + _between_lines(body, _place(sums, 600), len(body) // 8)
+        tail = label.end() + _between_lines(body, _place(sums, sums[-1] - 400), len(body) // 8)
+        if head < tail:
+            before, middle = content[at:head], content[head:tail]
+            kept += (_escape_label(before) if at else before, "" if before.endswith("\n") else "\n")
+            notice = f"[{estimate_text(middle):,} tokens left out here"
+            if lines := key_lines(middle):
+                told = "".join(f"- {line}\n" for line in lines)
+                notice += f"; errors and exact values among them:]\n{told}[here it goes on"
+            kept.append(f"{notice}]\n")
+            at = tail
+    return "".join((*kept, _escape_label(content[at:]) if at else content))
 
 
 def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list[str]:
@@ -115,11 +92,7 @@ def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list
     sums = _token_sums(text, yield_now)
     places = (_place(sums, sums[-1] * part / parts) for part in range(1, parts))
     stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
-    labels = [0] if text.startswith("### ") else []
-    at = text.find("\n### ")  # a plain search, because a regex over megabytes would block every other thread
-    while at >= 0:
-        labels.append(at + 1)
-        at = text.find("\n### ", at + 1)
+    labels = [found.start() for found in re.finditer(r"(?m)^### ", text)]
     pieces: list[str] = []
     for start, stop in pairwise(stops):
         above = bisect_right(labels, start) - 1

@@ -279,8 +279,7 @@ class MemoryExtractor:
             source, most = self._sources.source(segment, group, entries), recipe.memory_tokens
 
             def made() -> SummaryJob:
-                cut = cut_results(source())  # without the middles of long results: what lasts is seldom in them
-                content = cut.join([()] * len(cut.left_out))
+                content = cut_results(source())  # without the middles of long results: what lasts is seldom in them
                 asked = recipe.instructions("memory", 0, most), content, most
                 place = 0, piece.start, piece.stop
                 return SummaryJob(

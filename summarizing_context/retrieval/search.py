@@ -7,10 +7,13 @@ messages and summaries: those that the session shares, or, with the scope `all`,
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import islice
 
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.messages.search_terms import coverage, query_terms, snippet
+from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.settings.values import Settings
@@ -18,6 +21,7 @@ from summarizing_context.stores.base import Match, Scope, SearchHit, SearchIndex
 
 _SCOPES = ("session", "project", "all")
 _MOST = 1_000  # hits
+_SNIPPET = 200  # characters of a hit
 _SPARE = 3  # times as many matches are looked at as hits are asked for
 
 
@@ -67,7 +71,7 @@ def scope_of(scope: str, session_id: str, project: str | None) -> Scope:
 
 def best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
     """Return matches by words, those that hold more of the terms first."""
-    scored = [match._replace(score=match.score * (0.5 + coverage(terms, match.text))) for match in matches]
+    scored = [match._replace(score=match.score * (0.5 + _coverage(terms, match.text))) for match in matches]
     return sorted(scored, key=lambda match: -match.score)
 
 
@@ -91,7 +95,7 @@ def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> lis
     """
     hits: list[SearchHit] = []
     for match in matches:
-        words, id = snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
+        words, id = _snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
         found = (SearchHit(*place, match.score, words, match.kind, id) for place in match.places)
         hits += [hit for hit in found if hit.kind != "summary" or not any(_holds(hit, known) for known in hits)]
         if len(hits) >= limit:
@@ -106,3 +110,49 @@ def _holds(summary: SearchHit, hit: SearchHit) -> bool:
         and summary.start <= hit.start
         and hit.stop <= summary.stop
     )
+
+
+def _coverage(terms: Sequence[str], text: str) -> float:
+    """Return which part of the terms a text holds, from 0 to 1; the ends of words may differ."""
+    if not terms:
+        return 0.0
+    lowered = text.lower()
+    return sum(_stands_in(lowered, term) for term in terms) / len(terms)
+
+
+def _snippet(terms: Sequence[str], text: str) -> str:
+    """Return where a text holds most of the terms, on one line."""
+    widest = 4 * _SNIPPET  # of a text, what is shown of it without its spaces
+    if len(text) <= widest and len(whole := " ".join(text.split())) <= _SNIPPET:
+        return whole
+    lowered = text.lower()
+    start = 0
+    if len(lowered) == len(text):  # else places in one are none in the other
+        found = sorted(place for term in terms for place in _places(term, lowered))
+        within = {at: bisect_left(found, at + _SNIPPET * 3 // 4) - bisect_left(found, at) for at in found}
+        best = max(found, key=within.__getitem__, default=0)  # the first of several
+        start = max(0, best - _SNIPPET // 4)
+        start = max(start, text.find(" ", start, best) + 1) if start else 0  # at the beginning of a word
+    flat = " ".join(text[start : start + widest].split())
+    has_more = len(flat) > _SNIPPET or start + widest < len(text)
+    return ("…" if start else "") + flat[:_SNIPPET].strip() + ("…" if has_more else "")
+
+
+def _stands_in(lowered: str, term: str) -> bool:
+    """Return whether a text holds a term: its words one after another, with anything but words between them, or nothing
+    between unspaced letters."""
+    *words, last = term.split(" ")
+    if not words:
+        return stem(last) in lowered
+    gaps = [r"[\W_]*" if UNSPACED.match(word) else r"[\W_]+" for word in words]
+    phrase = "".join(re.escape(word) + gap for word, gap in zip(words, gaps, strict=True)) + re.escape(stem(last))
+    return re.search(phrase, lowered) is not None
+
+
+def _places(term: str, lowered: str) -> list[int]:
+    """Return where words begin as the term does, or its first word; the first places."""
+    if UNSPACED.match(term):
+        begins = re.escape(term.replace(" ", ""))
+    else:
+        begins = r"(?<![^\W_])" + re.escape(stem(term.split(" ", 1)[0]))
+    return [found.start() for found in islice(re.finditer(begins, lowered), 50)]

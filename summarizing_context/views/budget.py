@@ -10,7 +10,6 @@ from math import inf
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.messages.tokens import Calibration
 from summarizing_context.settings.values import HEADER_TARGET, Settings
 from summarizing_context.summarizers.provider_window import ProviderWindow
 
@@ -205,13 +204,15 @@ class BudgetPolicy:
         self._settings = settings
         self._max_tokens, self._is_capped = int(settings.max_tokens), settings.max_tokens_is_set
         self._notify = notify
-        self._calibration = Calibration()
+        self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._last_notified: tuple[str, int] | None = None  # provider key and budget
 
     def choose(self, token_budget: int | None, window: ProviderWindow) -> int:
         """The budget of a request, in tokens. `SettingsError` for a `token_budget` that is no positive int."""
         settings = self._settings
-        tokens = window.window if window.window is None else self._calibration.own_tokens(window.window)
+        # Never more than the window has: what made a provider count less, such as images that it has for less, may have
+        # left the next view.
+        tokens = window.window if window.window is None else int(window.window / max(1.0, self._ratio))
         return choose_budget(
             token_budget,
             tokens,
@@ -231,12 +232,13 @@ class BudgetPolicy:
             self._notify("budget_changed", data)
         return is_new
 
-    def observe(self, total: int, view_tokens: int | None) -> None:
-        """The provider counted so many tokens for a view of so many tokens by this counter."""
-        if view_tokens is None or total == 0:
+    def observe(self, total: int, view_tokens: int) -> None:
+        """The provider counted so many tokens for a view of so many tokens by this counter. Requests too small to tell
+        teach nothing, nor do figures that cannot be about the same text."""
+        if view_tokens < 200 or not view_tokens / 5 <= total <= view_tokens * 5:
             return
-        before, self._calibration = self._calibration, self._calibration.observed(total, view_tokens)
-        if self._calibration is not before:
-            ratio, samples = self._calibration.ratio, self._calibration.samples
-            data = {"ratio": round(ratio, 4), "samples": samples, "reported": total, "counted": view_tokens}
-            self._notify("usage_calibrated", data)
+        self._samples += 1  # a plain mean at first, then a moving one, within bounds
+        ratio = min(max(total / view_tokens, 0.5), 2.5)
+        self._ratio += max(0.2, 1 / self._samples) * (ratio - self._ratio)
+        data = {"ratio": round(self._ratio, 4), "samples": self._samples, "reported": total, "counted": view_tokens}
+        self._notify("usage_calibrated", data)

@@ -17,12 +17,12 @@ from summarizing_context.messages.reading import (
     Part,
     Reading,
     is_wordless_media,
-    long_id,
     read_content,
     without_extras,
 )
 from summarizing_context.messages.shapes import (
     BESIDE_CONTENT,
+    LOADED_TOOLS,
     THINKING_FIELDS,
     Block,
     Message,
@@ -33,10 +33,10 @@ from summarizing_context.messages.shapes import (
     is_result,
     kind_of,
     read_block,
+    read_call,
     shape_of,
     text_block,
-    with_arguments,
-    without_loaded_tools,
+    without_metadata,
     without_wire_content,
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
@@ -71,7 +71,7 @@ class Price(NamedTuple):
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""
         reading = read_content(message)
-        return MESSAGE_TOKENS + sum(map(self.count, reading.charged)) + self.image_tokens * reading.media
+        return MESSAGE_TOKENS + sum(map(self.count, reading.texts + reading.unread)) + self.image_tokens * reading.media
 
     def of_merging(self, before: Sequence[Message], after: Sequence[Message]) -> int:
         """What it costs to send some rows as fewer ones: less than nothing."""
@@ -133,11 +133,11 @@ class _Cutting:
         extras = [text for part in reading.parts if part.kind == "extra" for text in part.sent]
         self.extras = sum(map(price.count, extras))
 
-        # What cannot be cut: names and ids of calls, what travels whole, and the frame. What blocks within a result
+        # What cannot be cut: names of calls, what travels whole, and the frame. What blocks within a result
         # have of that goes with the first cut, for then it is one text.
         fixed = [text for part in whole for text in part.sent]
         for part in self.parts:
-            fixed += (part.name, *long_id(part.id)) if part.kind in ("call", "result") else ()
+            fixed += (part.name,) * (part.kind in ("call", "result"))
         named = sum(map(price.count, fixed))
         frame = read_content(_with_empty_results(message, {part.block for part in whole})).frame
         self.frames = named + sum(map(price.count, frame))
@@ -145,7 +145,7 @@ class _Cutting:
 
         # Tokens of each part, about: by its characters.
         words = max(1, tokens - MESSAGE_TOKENS - named - sum(map(price.count, reading.frame)) - self.images)
-        lengths = {id(part): sum(map(len, _within(part))) for part in read}
+        lengths = {id(part): sum(map(len, part.sent)) for part in read}
         scale = words / max(1, sum(lengths.values()))
         self.sizes = [scale * lengths[id(part)] for part in self.parts]
 
@@ -198,11 +198,6 @@ def _with_empty_results(message: Message, whole: set[int]) -> Message:
         for at, block in enumerate(blocks)
     ]
     return {**message, content_key(message): emptied}
-
-
-def _within(part: Part) -> Sequence[str]:
-    """What of a part can be cut: its id is the last of what nobody reads."""
-    return part.sent[: len(part.sent) - len(long_id(part.id))] if part.kind in ("call", "result") else part.sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +256,7 @@ def _rewritten(message: Message, plan: list[_Cut], keep_media: bool, keep_thinki
         if isinstance(shown[key], str):
             shown[key] = cut.text(shown[key])
         elif key == "function_call" and isinstance(shown[key], dict):
-            shown[key] = with_arguments(shown[key], cut.arguments)
+            shown[key] = read_call(shown[key]).changed(cut.arguments)
         else:
             del shown[key]
     plan = plan[:first]
@@ -275,7 +270,7 @@ def _rewritten(message: Message, plan: list[_Cut], keep_media: bool, keep_thinki
         for call in calls:
             if isinstance(call, dict):
                 at = known.get(call_id(call.get("id"))) or next(listed, None)
-                shown["tool_calls"].append(call if at is None or at.is_whole else with_arguments(call, at.arguments))
+                shown["tool_calls"].append(call if at is None or at.is_whole else read_call(call).changed(at.arguments))
 
     place = content_key(message)
     content = shown.get(place)
@@ -303,7 +298,7 @@ def _cut_block(message: Message, block: Any, cut: _Cut, keep_media: bool) -> Any
         return block
     known = read_block(block) if isinstance(block, dict) else None
     if known is not None and part.kind == "call":
-        return known.saying(cut.arguments({} if known.said is None else known.said))
+        return known.changed(cut.arguments)
     if known is not None and part.kind == "result":
         return known.saying(_as_result(known, _result_text(cut, keep_media), keep_media))
     if part.kind == "media" and keep_media:
@@ -379,7 +374,7 @@ def _joined(message: Message, reading: Reading, *, thinking: bool = False, silen
         return "{}" if isinstance(arguments, str) else {}
 
     bare = without_extras(message) if any(part.kind == "extra" for part in parts) else message
-    bare = without_loaded_tools(without_wire_content(bare))
+    bare = without_metadata(without_wire_content(bare), LOADED_TOOLS)
     if not thinking:
         bare = _without_thinking_fields(bare)
     made: Message = {key: value for key, value in bare.items() if key not in BESIDE_CONTENT}
@@ -400,7 +395,7 @@ def _joined(message: Message, reading: Reading, *, thinking: bool = False, silen
                 blocks.append(block)
             elif part.kind == "call":
                 known = read_block(block)
-                blocks.append(known.saying(emptied(known.said)) if silent else block)
+                blocks.append(known.changed(emptied) if silent else block)
             elif part.kind == "result":
                 known = read_block(block)
                 blocks.append(known.saying(_as_result(known, said([part])) if known.field else said([part])))
@@ -411,7 +406,7 @@ def _joined(message: Message, reading: Reading, *, thinking: bool = False, silen
         made[place] = blocks or [text_block(message, _LEFT_OUT)]
     if isinstance(listed := made.get("tool_calls"), list):
         calls = [call for call in listed if isinstance(call, dict)]
-        made["tool_calls"] = [with_arguments(call, emptied) for call in calls] if silent else calls
+        made["tool_calls"] = [read_call(call).changed(emptied) for call in calls] if silent else calls
         if not content and calls and made[place] == _LEFT_OUT:
             made[place] = ""
     return made

@@ -14,11 +14,12 @@ from summarizing_context.log.repairs import NOTES, Passing, Piece, Repair, note,
 from summarizing_context.messages.fences import fence, within_fence
 from summarizing_context.messages.reading import Reading, read_content
 from summarizing_context.messages.shapes import (
+    CHAIN,
     Message,
-    has_chain,
     has_signed_thinking,
+    metadata_of,
     needs_thinking,
-    without_chain,
+    without_metadata,
     without_thinking,
 )
 from summarizing_context.views.budget import AMPLE_SHARE, TIGHT, Room
@@ -274,7 +275,7 @@ class Tail:
 
     def _append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
         item = shown_within(piece, cost, cap, self._price, mute=self.room.is_bare, thinking=thinking)
-        if has_signed_thinking(item.message) or has_chain(item.message):
+        if has_signed_thinking(item.message) or CHAIN in metadata_of(item.message):
             self.bound.append((self._base_items + len(self.items), item))
         self.items.append(item)
         self.tokens += item.tokens
@@ -286,8 +287,8 @@ def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple
     repairs: tuple[Repair, ...] = ()
     if seq < bounds.settled and has_signed_thinking(message):
         message, repairs = without_thinking(message), ("thinking_dropped",)
-    if seq < bounds.rewritten and has_chain(message):
-        message, repairs = without_chain(message), (*repairs, "chain_dropped")
+    if seq < bounds.rewritten and CHAIN in metadata_of(message):
+        message, repairs = without_metadata(message, CHAIN), (*repairs, "chain_dropped")
     return message, repairs
 
 

@@ -124,7 +124,7 @@ class Jobs:
                 if node.width > 1:
                     return self._redacted(source())
                 by_model = self._recipe.maker == "model"
-                return summaries.cut_for_model(want.hash, source()) if by_model else source()
+                return summaries.cut_for_model(source()) if by_model else source()
 
         # what the human wanted then
         asked = [] if node == NOTE else [log.entries[at] for at in self._asked_before(node)]

@@ -24,7 +24,7 @@ from summarizing_context.log.tree import (
 )
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.messages.truncation import KEY_LINES, cut_results
+from summarizing_context.messages.truncation import cut_results
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
@@ -57,7 +57,6 @@ class SummaryCache:
         self._merged: dict[Node, str] = {}  # hashes of the extractive merges
         self._rollup_hashes: dict[Node, str] = {}
         self._seen: set[str] = set()
-        self._unread: dict[str, int] = {}  # unread tokens cut out of a source
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
         self.notes = TopicNotes(log, by_model=maker == "model", cap=self.sizes.leaf)
@@ -191,18 +190,11 @@ class SummaryCache:
 
     def mark_read(self, hash: str) -> None:
         """A source was given to a summarizer: whole, or with all that was cut out of it read by the extractive pass."""
-        if not self._unread.get(hash):
-            self._seen.add(hash)
+        self._seen.add(hash)
 
-    def cut_for_model(self, hash: str, content: str) -> str:
+    def cut_for_model(self, content: str) -> str:
         """A source without the middles of its long results; their key lines, found by reading all of them, instead."""
-        cut = cut_results(content)
-        self._unread[hash] = sum(map(estimate_text, cut.left_out))
-        found: list[Sequence[str]] = []
-        for middle in cut.left_out:
-            found.append(key_lines(middle, KEY_LINES))
-            self._unread[hash] -= estimate_text(middle)
-        return cut.join(found)
+        return cut_results(content, lambda middle: key_lines(middle, 200))
 
     def unseen_tokens(self, covered: int) -> int:
         """Return the unread tokens of the first `covered` segments."""
@@ -323,7 +315,7 @@ class SummaryCache:
         hash = self._log.hashes[leaf.start]
         self._seen.add(hash)
         if hash not in self._ready:
-            text = self._log.render(segment.start, segment.stop, apart=False)
+            text = self._log.render(segment.start, segment.stop)
             self._ready[hash] = NodeText(text, "verbatim", 0)
         return True
 

@@ -30,7 +30,6 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    monkeypatch.setattr(tokens, "_loaded", [])
     monkeypatch.setattr(registry, "ENCODINGS", {})
     monkeypatch.setattr(tiktoken, "get_encoding", refuse)
     return tmp_path

@@ -137,9 +137,9 @@ class PostgresStore(RelationalStore[PostgresEngine]):
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         self._address = read_address(address)
-        self._sessions = set[str]()  # that are claimed
+        self._sessions = claimed = set[str]()
         make_engine = partial(PostgresEngine, self._address, read_only=read_only)
-        super().__init__(self._address.name, make_engine, place=self._address, read_only=read_only)
+        super().__init__(self._address.name, make_engine, place=self._address, read_only=read_only, claimed=claimed)
         self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
         self.requests = PostgresRequests(self)  # what is asked of a pool of workers
         self.fleet = PostgresFleet(self)  # the caps on calls of all workers
@@ -181,9 +181,6 @@ class PostgresStore(RelationalStore[PostgresEngine]):
     def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
         with connection.reading():
             return work(connection)
-
-    def _has_claimed(self, session_id: str) -> bool:
-        return session_id in self._sessions
 
     def _claim(self, connection: PostgresConnection, session_id: str, project: str | None) -> None:
         """Become the session's only writer, creating the session if needed."""

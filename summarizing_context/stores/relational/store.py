@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -39,13 +39,17 @@ _engines: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # by place
 
 class RelationalStore(Generic[E]):
     """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
-    engine; `place` says what makes two stores the same, and None shares nothing."""
+    engine; `place` says what makes two stores the same, and None shares nothing. `claimed` are the sessions that this
+    store may write to, as they change."""
 
-    def __init__(self, name: str, make_engine: Callable[[], E], *, place: Hashable, read_only: bool) -> None:
+    def __init__(
+        self, name: str, make_engine: Callable[[], E], *, place: Hashable, read_only: bool, claimed: Container[str]
+    ) -> None:
         self.name = name
         self.read_only = read_only
         self._make_engine = make_engine
         self._place = place
+        self._claimed = claimed
         self._engine: E | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
@@ -210,7 +214,7 @@ class RelationalStore(Generic[E]):
         """Queue `work` for a session that this store has claimed; it is durable when the future is done."""
         self.refuse_if_read_only("write to a session")
         engine = self._opened()
-        if not self._has_claimed(session_id):
+        if session_id not in self._claimed:
             raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
         def fenced(connection: Any) -> Result:
@@ -251,9 +255,6 @@ class RelationalStore(Generic[E]):
 
     async def _give_up(self, engine: E) -> None:
         """Give up what this store has claimed."""
-        raise NotImplementedError
-
-    def _has_claimed(self, session_id: str) -> bool:
         raise NotImplementedError
 
     def _claim(self, connection: Any, session_id: str, project: str | None) -> None:

@@ -97,7 +97,8 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
         self._claims = Claims(where)
         make_engine = partial(SqliteEngine, self._file, read_only=read_only)
-        super().__init__(str(where or ":memory:"), make_engine, place=where and self._file, read_only=read_only)
+        name, shared, claimed = str(where or ":memory:"), where and self._file, self._claims.sessions
+        super().__init__(name, make_engine, place=shared, read_only=read_only, claimed=claimed)
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write to the file in between.
@@ -143,9 +144,6 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             return read(self._file.path, self._file.busy_timeout, work)
         with connection.transaction("deferred"):
             return work(connection)
-
-    def _has_claimed(self, session_id: str) -> bool:
-        return session_id in self._claims.sessions
 
     def _claim(self, connection: Database, session_id: str, project: str | None) -> None:
         if session_id in self._claims.sessions:
