@@ -505,7 +505,7 @@ def _answered(items: Sequence[Body], chained: bool) -> None:
         kind = item.get("type", "message")
         if (caller := (item.get("caller") if kind in SHAPES["items"] else None) or {}).get("type") == "program":
             words = f"item {item.get('call_id')!r} was called by a program that is not there: {caller['caller_id']}"
-            _must(caller["caller_id"] in programs, words)
+            _must(chained or caller["caller_id"] in programs, words)
         if kind.endswith("_call_output") or kind in ends or kind == "tool_search_output":
             id = item.get("approval_request_id") or item.get("call_id") or ""
             wanted = ends.get(kind, kind.removesuffix("_output").removesuffix("_call") + "_call")

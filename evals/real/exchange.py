@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 
 from summarizing_context.evaluation.cassettes import Cassette, Chat, ModelPlan, RecordedModel
-from summarizing_context.evaluation.real.arms import ARMS, USUAL
+from summarizing_context.evaluation.real.arms import ARMS
 from summarizing_context.evaluation.real.recorder import AnswerRecorder
 from summarizing_context.evaluation.real.recording import Recording, add_case, digest
 from summarizing_context.summarizers.base import SummaryReply
@@ -45,7 +45,7 @@ class FileModel:
         raise Missing(key)
 
 
-def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = USUAL) -> int:
+def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = tuple(ARMS)) -> int:
     """Take in the replies of a folder, and write the requests that have none; return how many these are."""
     shutil.rmtree(folder / "todo", ignore_errors=True)
     chat = Chat(provider="files", model=name)
@@ -82,7 +82,7 @@ def main() -> None:
     records = commands.add_parser("record", help="take in replies, and write the requests that have none")
     records.add_argument("folder", type=Path)
     records.add_argument("--model", required=True, help="what kind of model writes the replies, and when")
-    records.add_argument("--arms", default=",".join(USUAL), help=f"of {', '.join(ARMS)}")
+    records.add_argument("--arms", default=",".join(ARMS), help=f"of {', '.join(ARMS)}")
     given = vars(parser.parse_args())
     command, data = given.pop("command"), given.pop("data")
     if command == "add":

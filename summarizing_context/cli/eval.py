@@ -237,15 +237,15 @@ def compare(
 def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Result:
     """Replay the recording of a suite, once what is missing was recorded if that is asked for."""
     from summarizing_context.evaluation import report
-    from summarizing_context.evaluation.real.arms import ARMS, USUAL
+    from summarizing_context.evaluation.real.arms import ARMS
     from summarizing_context.evaluation.real.recorder import open_recorder
     from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.scores import check_bounds, replay
 
     recording = Recording.open(loaded.root / loaded.suite.recording)
     read = {arm for _, arm in recording.answers}
-    usual = USUAL if loaded.suite.bounds or not read or mode != "replay" else ()
-    arms = _chosen_arms(run.arms, ARMS) or tuple(arm for arm in ARMS if arm in read or arm in usual)
+    takes_all = loaded.suite.bounds or not read or mode != "replay"
+    arms = _chosen_arms(run.arms, ARMS) or tuple(arm for arm in ARMS if takes_all or arm in read)
     if mode != "replay":
         plan, file = _suite_plan(run), run.cassette or loaded.cassette
         with _recording({"": file}, mode, run.redact, run.max_calls, run.max_input_tokens) as recorded:

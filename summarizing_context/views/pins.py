@@ -14,10 +14,13 @@ from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import Candidates
 from summarizing_context.log.repairs import Piece, Repair, present
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import (
     Message,
     blocks_of,
+    call_id,
     canonical_json,
+    content_key,
     has_signed_thinking,
     loaded_tools,
     shape_of,
@@ -84,6 +87,9 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
         reads, costs = log.group(start)
         tail = Tail(start, room, price, bounds)
         tail.take(reads, costs, closed=True, thinking_from=log.thinking_from)
+        if tail.tokens > left:
+            reads, tail = _states_alone(reads), Tail(start, room, price, bounds)
+            tail.take(reads, [price.message(read.message) for read in reads], closed=True)
         if tail.tokens <= left:
             items += tail.items
             left -= tail.tokens
@@ -109,6 +115,23 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
         items.append(pin)
         left -= pin.tokens
     return Staying(tuple(items), tuple(left_out), frozenset(said))
+
+
+def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
+    """What of a group holds from there on, with the other halves of it, and nothing of what was said beside it."""
+
+    def id_of(block: Any) -> str:
+        return next((call_id(block[name]) for name in shape_of(block).id if name in block), "")
+
+    blocks = [block for read in reads for block in blocks_of(read.message)]
+    ids = {id_of(block) for block in blocks if any(state_names(block))} - {""}
+    found: list[PlacedMessage] = []
+    for read in reads:
+        kept = [block for block in blocks_of(read.message) if any(state_names(block)) or id_of(block) in ids]
+        if kept or "output_config" in read.message:
+            message = {**read.message, content_key(read.message): kept}
+            found.append(PlacedMessage(read.seq, message, read_message(message)))
+    return found
 
 
 def choose_pins(

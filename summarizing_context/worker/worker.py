@@ -288,8 +288,9 @@ class Worker:
         began = self._clock.now()
         try:
             await self._foreground.wait_gap()
-            key = self._jobs.key(want)
-            async with paid_once(self._store, self._recipe, key, self):
+            if not self._is_wanted(want):
+                return
+            async with paid_once(self._store, self._recipe, self._jobs.key(want), self):
                 await self._foreground.thawed()
                 if not self._is_wanted(want):
                     return

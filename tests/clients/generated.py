@@ -214,6 +214,7 @@ class _Anthropic(_Side):
     def fix(self) -> None:
         session, chance = self.session, self.session.random
         self._turn = 0  # row with which the newest question came
+        self._known_then: set[str] = set()  # tools that were loaded before it
         kinds = ["", "enabled", "adaptive"]  # models that bind it think adaptively, also where nothing is asked of them
         kinds += ["bound", "bound adaptive", "bound adaptive"] if session.may("bound") else []
         self._thinking = chance.choice(kinds) if session.may("thinking") else ""
@@ -245,14 +246,16 @@ class _Anthropic(_Side):
         session = self.session
         share = 0.04 if session.history else 0.15
         if session.may("compaction", share) and not session.as_sent:
-            self._compact(session.history[self._turn :] if session.random.random() < 0.6 else [])
-        self._turn = len(session.history)
+            keeps = session.random.random() < 0.6
+            self._compact(session.history[self._turn :] if keeps else [], self._known_then if keeps else self.known)
+        self._turn, self._known_then = len(session.history), set(self.known)
 
-    def _compact(self, kept: Sequence[Row]) -> None:
-        """What the provider has compacted stands for all but these rows, whose thinking holds behind it."""
+    def _compact(self, kept: Sequence[Row], known: Collection[str]) -> None:
+        """What the provider has compacted stands for all but these rows, whose thinking holds behind it. They go on
+        with the tools that were `known`."""
         session, addition = self.session, {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "map"}}
         block: Row = {"type": "compaction", "content": session.words(0.5), "signature": session.sealed("c", 0.01)}
-        block |= {"encrypted_content": session.sealed("e"), "tool_changes": [addition] if self.known else []}
+        block |= {"encrypted_content": session.sealed("e"), "tool_changes": [addition] if known else []}
         session.history[:] = []
         self._say("user", [block])
         for row in kept:

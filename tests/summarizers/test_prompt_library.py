@@ -14,7 +14,6 @@ from tests.exact_counts import exact_counter
 
 SHIPPED = [
     "answers",
-    "brief",
     "compaction",
     "focus",
     "marks",

@@ -21,7 +21,7 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError
-from summarizing_context.evaluation.real.recording import Case, Reply, cut_at, digest
+from summarizing_context.evaluation.real.recording import Case, Reply, digest
 from summarizing_context.evaluation.real.rendering import (
     CALLS,
     RESULT,
@@ -40,7 +40,7 @@ from summarizing_context.evaluation.real.rendering import (
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.prompts import latest, load
+from summarizing_context.summarizers.prompts import latest
 
 OURS, COMPACT = "ours", "compact"
 ARMS = {
@@ -48,16 +48,10 @@ ARMS = {
     "extractive": "this package, no model",
     COMPACT: "one summary of everything by a model, then the newest messages",
     "compact_reread": "the same, with project instructions and the newest files read again",
-    "compact_thrice": "the same, summarized at a third and at two thirds of the log before",
     "cliff": "a mechanical cut: human and assistant words, calls as one line, short results",
     "masking": "old tool results left out",
     "tail": "only the newest messages",
-    "leaves": "all segment summaries that fit, then the newest messages",
-    "brief": "the same summaries merged once, then the newest messages",
 }
-# How one summary drifts, and references for the design.
-OPTIONAL = ("compact_thrice", "leaves", "brief")
-USUAL = tuple(arm for arm in ARMS if arm not in OPTIONAL)
 
 PENDING = "Nothing is recorded for this part of the session yet."
 _SMALLEST = 40  # tokens: less is not worth a clipped message
@@ -70,7 +64,7 @@ class Request(msgspec.Struct, frozen=True):
     system: str
     user: str
     max_tokens: int
-    purpose: str  # the kind of a job of this package; `compact` or `brief`
+    purpose: str  # the kind of a job of this package, or `compact`
     case: str
     start: int  # first message that it is about
     stop: int  # one past the last
@@ -110,7 +104,6 @@ async def build(
     summarizer = _Replayer(case.name, replies)
     async with open_context(_settings(case, own), summarizer=summarizer, count_tokens=estimate_text) as context:
         ours = text_of(await _view_at_cut(context, messages, case.budget))
-        leaves = context.summaries() or context.explain(drops=False)  # a short log may have no whole segment yet
     missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
     built = Built(missing=missing, waiting=len(summarizer.waiting))
     is_whole = not (built.missing or built.waiting)
@@ -128,36 +121,12 @@ async def build(
         if arm in ("compact", "compact_reread"):
             summary = replied(compact_request(case, messages))
             text = summary and past.compacted(summary, reread=arm == "compact_reread")
-        elif arm == "compact_thrice":  # each summary is of the one before and of what was said since
-            summary, start = "", 0
-            for stop in (cut_at(messages, 1 / 3), cut_at(messages, 2 / 3), len(messages)):
-                before = f"Summary of the conversation so far:\n{summary}\n" if summary else ""
-                summary = replied(_compaction("compact_again", case, messages, start, stop, before))
-                if summary is None:
-                    break
-                start = stop
-            text = summary and past.compacted(summary)
         elif not is_whole:
             continue
         elif arm == "ours":
             text = ours
         elif arm == "extractive":
             text = await _extractive(case, past, own)
-        elif arm == "leaves":
-            kept: list[str] = []
-            room = int(0.65 * past.room)
-            for leaf in reversed(leaves):
-                listed = f'<summary messages="{leaf.start}-{leaf.stop - 1}">\n{leaf.text}\n</summary>'
-                if (room := room - tokens_of(listed)) < 0:
-                    break
-                kept.insert(0, listed)
-            title = "Summaries of the earlier parts of this session, oldest first:"
-            text = past.view([Part("user", "\n".join([title, *kept]))])
-        elif arm == "brief" and leaves:
-            user = "\n\n".join(f"Summary of messages {leaf.start}-{leaf.stop - 1}:\n{leaf.text}" for leaf in leaves)
-            system = load("brief/v1").render_for_rank(9, max_tokens=2_000)  # as it was recorded
-            brief = replied(Request(system, user, 2_000, "brief", case.name, 0, leaves[-1].stop))
-            text = brief and past.view([Part("user", f"Summary of the earlier part of this session:\n{brief}")])
         elif arm == "cliff":
             text = _cliff(past)
         elif arm == "masking":
@@ -219,14 +188,8 @@ def _settings(case: Case, own: Settings | None) -> Settings:
 
 def compact_request(case: Case, messages: Sequence[Message]) -> Request:
     """Return the request to summarize everything before the cut at once."""
-    return _compaction("compact", case, messages, 0, len(messages))
-
-
-def _compaction(
-    purpose: str, case: Case, messages: Sequence[Message], start: int, stop: int, before: str = ""
-) -> Request:
-    user = _encodable(before + numbered(messages[start:stop], longest=1_500, first=start)).strip()
-    return Request(latest("compaction").render(characters=12_000), user, 4_000, purpose, case.name, start, stop)
+    user = _encodable(numbered(messages, longest=1_500)).strip()
+    return Request(latest("compaction").render(characters=12_000), user, 4_000, "compact", case.name, 0, len(messages))
 
 
 class Past:

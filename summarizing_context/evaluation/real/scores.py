@@ -22,7 +22,7 @@ import msgspec
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.outcomes import GateOutcome, Interval, difference, for_each, mean_of
-from summarizing_context.evaluation.real.arms import ARMS, COMPACT, OPTIONAL, OURS, build
+from summarizing_context.evaluation.real.arms import ARMS, COMPACT, OURS, build
 from summarizing_context.evaluation.real.recording import (
     ABSENT,
     CASES,
@@ -115,11 +115,9 @@ def replay(
 
 
 def _rebuild(folder: Path, arms: Sequence[str], name: str) -> tuple[list[ViewRead], int]:
-    """Return the views of one case as they are now, and how many requests have no reply. An optional arm that nobody
-    has read here is left out."""
+    """Return the views of one case as they are now, and how many requests have no reply."""
     recording = Recording.open(folder)
     case = next(case for case in recording.cases if case.name == name)
-    arms = [arm for arm in arms if arm not in OPTIONAL or (name, arm) in recording.answers]
     built = anyio.run(build, case, recording.messages(case), recording.replies, arms, recording.settings)
     found = []
     for arm in arms:

@@ -16,9 +16,7 @@ MADE_UP = Path(__file__).parents[2] / "data" / "real"
 WRITTEN = {  # what a model might write, by purpose
     "segment": "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day.",
     "rollup": "The sensor reports tenths of a degree. Never restart by day.",
-    "brief": "read_celsius was wrong. Never restart by day.",
     "compact": "read_celsius in src/sensors.py divided by 100; fixed. test_frost failed with the old divisor.",
-    "compact_again": "Summarized again: tenths of a degree. Never restart by day.",
     "rules": '- [1] task "read_celsius"',
 }
 
