@@ -24,14 +24,8 @@ from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import query_terms, word_set
 from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.truncation import Count, cut_middle
-from summarizing_context.retrieval.pages import (
-    Page,
-    PagePart,
-    block_of,
-    fenced_page,
-    message_parts,
-    page_room,
-)
+from summarizing_context.retrieval.memory import check_query
+from summarizing_context.retrieval.pages import Page, PagePart, block_of, fenced_page, message_parts, page_room
 from summarizing_context.retrieval.search import Search
 from summarizing_context.stores.base import Match
 from summarizing_context.views.builder import Viewer
@@ -57,13 +51,11 @@ class Recaller:
 
     async def page(self, query: object, max_tokens: object) -> Page:
         """Return the best of what there is, within the tokens."""
-        if not isinstance(query, str):
-            raise SettingsError(f"a query is a text, not {type(query).__name__}")
-        if not (terms := query_terms(query, 64)):
+        check_query(query)
+        if not (terms := query_terms(str(query), 64)):
             raise SettingsError("the query holds no words; write what to look for in plain words")
         most, room = page_room(max_tokens, max(0, len(self._log) - 1), "recall", self._count)
-        by_words = await self._search.matches(terms, self._search.own, _MATCHES)
-        matches = await self._search.with_meaning(query, by_words, self._search.own, _MATCHES)
+        matches = await self._search.matches(str(query), terms, self._search.own, _MATCHES)
         matches = [match for match in matches if match.stop <= len(self._log)]
 
         # what the present view does not show; all of the log where nothing is left out
