@@ -149,7 +149,15 @@ class Recaller:
             size += len(hidden[first].data)
         for index, entry in enumerate(hidden[first:], first):
             if (known := self._values.get(entry.facts.content)) is None:
-                known = self._values[entry.facts.content] = _values_of(index, entry)
+                known = [], []  # what it says, and what its calls use
+                for part in entry.read(index).reading.parts:
+                    for text in part.texts:
+                        if part.kind != "call":
+                            known[0].extend(exact_values(text))
+                            continue
+                        for _, value in read_arguments(text, numbers=True):  # a long one is content, no reference
+                            known[len(value) <= _LONG].extend(exact_values(value))
+                self._values[entry.facts.content] = known
             said, by_calls = known
             used.update(by_calls)
             values = {*said, *by_calls} - shown
@@ -178,18 +186,6 @@ class Recaller:
             listed += f"/{value}/\n"
             lines.setdefault(index, []).append(value)
         return [(index, f"{index}: {' '.join(values)}") for index, values in sorted(lines.items())]
-
-
-def _values_of(index: int, entry: Entry) -> tuple[list[str], list[str]]:
-    """Return the exact values of a message: what it says, and what its calls use."""
-    said, used = dict[str, None](), dict[str, None]()
-    for part in entry.read(index).reading.parts:
-        is_call = part.kind == "call"
-        for text in part.texts:
-            for value in [value for _, value in read_arguments(text, numbers=True)] if is_call else [text]:
-                is_use = is_call and len(value) <= _LONG  # a longer argument is content rather than a reference
-                (used if is_use else said).update(dict.fromkeys(exact_values(value)))
-    return list(said), list(used)
 
 
 def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) -> str:

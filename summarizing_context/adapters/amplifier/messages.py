@@ -132,22 +132,19 @@ def _copy_of(message: Any) -> list[Any]:
     return message if isinstance(message, list) else []
 
 
-def _with_copy(row: Message) -> Message:
-    """Return a row of a view with the exact copy beside its content again, with what the view has left of it."""
-    blocks = row["content"]
-    if blocks == _copy_of(row[_GIVEN]):
-        return as_given(row)
-    kept = list(filter(_is_hosts, blocks)) if isinstance(blocks, list) else blocks
-    if len(kept) == len(blocks):
-        return without(row, _GIVEN)
-    metadata = row.get("metadata") or {}
-    copies = {**(metadata.get("anthropic") or {}), "wire_content": blocks}
-    return {**without(row, _GIVEN), "content": kept, "metadata": {**metadata, "anthropic": copies}}
-
-
 def as_row(message: Message) -> Message:
     """The message as the host's `Message` accepts it; nearly always itself."""
-    row = message = _with_copy(message) if _GIVEN in message else message
+    if _GIVEN in message:  # with the exact copy beside its content again, with what the view has left of it
+        blocks, given = message["content"], message
+        message = as_given(given)
+        if blocks != _copy_of(message):
+            kept = list(filter(_is_hosts, blocks)) if isinstance(blocks, list) else blocks
+            message = {**without(given, _GIVEN), "content": kept}
+            if len(kept) < len(blocks):
+                metadata = given.get("metadata") or {}
+                copies = {**(metadata.get("anthropic") or {}), "wire_content": blocks}
+                message["metadata"] = {**metadata, "anthropic": copies}
+    row = message
     if message["role"] not in _ROLES:
         row = {**row, "role": "user"}
     content = message.get("content")

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -38,6 +38,7 @@ from summarizing_context.log.host_history import find_new, may_be_left_out, merg
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import Message, decode_message
 from summarizing_context.settings.addresses import is_address
+from summarizing_context.stores.base import SessionStore
 
 logger = logging.getLogger(__name__)
 
@@ -67,12 +68,9 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     try:
         store, listed = _read_place(store)
         if listed:
-            opened = await open_store(store)
-            try:
+            async with _opened(store) as opened:
                 if any(session.messages for session in await opened.sessions()):
                     listed = []
-            finally:
-                await opened.close()
         context = await begun_with(listed, store)
     except StoreReadOnlyError as error:
         if plan.required:
@@ -80,28 +78,31 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
         with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
-            kept = await open_store(store, read_only=True)
-            try:
-                if session := await kept.load(plan.settings.session_id):
+            async with _opened(store, read_only=True) as opened:
+                if session := await opened.load(plan.settings.session_id):
                     listed = [decode_message(entry.message) for entry in session.entries]
-            finally:
-                await kept.close()
         return await begun_with(listed, MEMORY)
 
     # sessions of the file that no program has open and that were not changed for so long
     if plan.retain_days is not None:
         limit = datetime.now(UTC) - timedelta(days=plan.retain_days)
         try:
-            opened = await open_store(store)
-            try:
+            async with _opened(store) as opened:
                 for info in await opened.sessions():
                     if info.writer_pid is None and datetime.fromisoformat(info.updated_at) < limit:
                         await opened.delete_session(info.session_id)
-            finally:
-                await opened.close()
         except (StoreError, SessionInUseError) as error:
             logger.warning("old sessions could not be deleted; it is tried again next time: %s", error)
     return context
+
+
+@asynccontextmanager
+async def _opened(path: Path, *, read_only: bool = False) -> AsyncIterator[SessionStore]:
+    store = await open_store(path, read_only=read_only)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def _read_place(path: Path) -> tuple[Path, list[Any]]:
