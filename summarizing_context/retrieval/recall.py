@@ -142,24 +142,23 @@ class Recaller:
         found = {match.start for match in matches if match.kind == "message"}
         newest: dict[str, int] = {}  # the newest message that holds a value
         crowd: dict[str, int] = {}  # values in the message that holds the fewest beside it
-        used, in_found = set[str](), set[str]()
+        called, in_found = set[str](), set[str]()
         size, first = 0, len(hidden)
         while first and size < _BYTES:
             first -= 1
             size += len(hidden[first].data)
         for index, entry in enumerate(hidden[first:], first):
             if (known := self._values.get(entry.facts.content)) is None:
-                known = [], []  # what it says, and what its calls use
+                said, used = list[str](), list[str]()
                 for part in entry.read(index).reading.parts:
+                    is_call = part.kind == "call"
                     for text in part.texts:
-                        if part.kind != "call":
-                            known[0].extend(exact_values(text))
-                            continue
-                        for _, value in read_arguments(text, numbers=True):  # a long one is content, no reference
-                            known[len(value) <= _LONG].extend(exact_values(value))
-                self._values[entry.facts.content] = known
+                        for value in [value for _, value in read_arguments(text, numbers=True)] if is_call else [text]:
+                            is_use = is_call and len(value) <= _LONG  # a longer argument is content, no reference
+                            (used if is_use else said).extend(exact_values(value))
+                known = self._values[entry.facts.content] = said, used
             said, by_calls = known
-            used.update(by_calls)
+            called.update(by_calls)
             values = {*said, *by_calls} - shown
             newest |= dict.fromkeys(values, index)
             if index in found:
@@ -169,7 +168,7 @@ class Recaller:
 
         def rank(value: str) -> tuple[bool, bool, int, str]:
             age = len(hidden) - newest[value]
-            return value not in used, value not in in_found, age * crowd[value], value
+            return value not in called, value not in in_found, age * crowd[value], value
 
         lines: dict[int, list[str]] = {}  # by message
         listed = ""

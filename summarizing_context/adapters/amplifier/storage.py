@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -24,8 +24,8 @@ from typing import Any
 
 from summarizing_context.adapters.amplifier.messages import as_logged
 from summarizing_context.adapters.amplifier.options import MEMORY, MountOptions
-from summarizing_context.adapters.open_sessions import as_json
-from summarizing_context.assembly import Options, open_store, start_context
+from summarizing_context.adapters.open_sessions import as_json, opened_store
+from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import (
     MessageError,
@@ -38,7 +38,6 @@ from summarizing_context.log.host_history import find_new, may_be_left_out, merg
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import Message, decode_message
 from summarizing_context.settings.addresses import is_address
-from summarizing_context.stores.base import SessionStore
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     try:
         store, listed = _read_place(store)
         if listed:
-            async with _opened(store) as opened:
+            async with opened_store(store) as opened:
                 if any(session.messages for session in await opened.sessions()):
                     listed = []
         context = await begun_with(listed, store)
@@ -78,7 +77,7 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
         with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
-            async with _opened(store, read_only=True) as opened:
+            async with opened_store(store, read_only=True) as opened:
                 if session := await opened.load(plan.settings.session_id):
                     listed = [decode_message(entry.message) for entry in session.entries]
         return await begun_with(listed, MEMORY)
@@ -87,22 +86,13 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     if plan.retain_days is not None:
         limit = datetime.now(UTC) - timedelta(days=plan.retain_days)
         try:
-            async with _opened(store) as opened:
+            async with opened_store(store) as opened:
                 for info in await opened.sessions():
                     if info.writer_pid is None and datetime.fromisoformat(info.updated_at) < limit:
                         await opened.delete_session(info.session_id)
         except (StoreError, SessionInUseError) as error:
             logger.warning("old sessions could not be deleted; it is tried again next time: %s", error)
     return context
-
-
-@asynccontextmanager
-async def _opened(path: Path, *, read_only: bool = False) -> AsyncIterator[SessionStore]:
-    store = await open_store(path, read_only=read_only)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def _read_place(path: Path) -> tuple[Path, list[Any]]:
