@@ -226,18 +226,17 @@ class _Fitter:
         added = [_call_of(call) for call in listed if call_id(call.get("id")) not in ids]
         own = {block["tool_call_id"] for block in blocks if block["type"] == "tool_result"}  # answered in place
         wired = {id(block): self._call(block["id"]) for block in [*shown, *added] if block["id"] not in own}
-        same = all(wired.get(id(block), block["id"]) == block["id"] for block in shown)
-        if added or own or not same or any(block["type"] == "image" for block in blocks):
-            text = [{"type": "text", "text": content}] if isinstance(content, str) and content else []
-            blocks = [
-                {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
-                for block in [*text, *blocks, *added]
-            ]
-            row = {**without(without_wire_content(row), "tool_calls"), "content": blocks}
+        text = [{"type": "text", "text": content}] if added and content and isinstance(content, str) else []
+        made = [
+            {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
+            for block in [*text, *blocks, *added]
+        ]
+        if made != blocks:
+            row = {**without(without_wire_content(row), "tool_calls"), "content": made}
             if wired:
                 row["tool_calls"] = [  # under the names of all who read them
                     {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
-                    for block in blocks
+                    for block in made
                     if block["type"] == "tool_call"
                 ]
         return _spoken(row) or {**row, "content": NO_TEXT}
