@@ -125,7 +125,7 @@ class Sessions:
 
         A session that is opened now has this `summarizer`, if one is given, in place of that of the options.
         """
-        session = self._sessions[name] = self._sessions.pop(name, None) or _Session()
+        session = self._sessions[name] = self._sessions.pop(name) if name in self._sessions else _Session()
         session.users += 1
         try:
             async with session.turn:
