@@ -14,27 +14,25 @@ from typing import Any
 
 import msgspec
 
+from summarizing_context.extraction import WORDS
 from summarizing_context.messages.text import clip, shown
 
 _HUGE = 1_000_000  # characters of which a text has both ends read
 _HEAD = 300  # characters at the beginning and end of a result, whose words tell how the call went
 
+
+def parsed(text: str) -> Any:
+    """Return the JSON value that a text is; None where it is none, or huge."""
+    with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return msgspec.json.decode(text) if len(text) <= _HUGE else None
+    return None
+
+
 # What the name of a tool says.
 
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
-_VERBS = dict.fromkeys(("edit", "multiedit", "replace", "insert", "patch", "str"), "edited") | {
-    "update": "updated", "modify": "modified", "write": "wrote", "create": "created", "delete": "deleted",
-    "drop": "dropped", "close": "closed", "archive": "archived", "remove": "removed", "move": "moved",
-    "rename": "renamed", "save": "saved", "undo": "undid",
-}  # fmt: skip
-
-_LOOKING = frozenset(
-    (
-        *("read", "view", "open", "cat", "get", "list", "ls", "grep", "glob", "search", "find", "fetch", "lookup"),
-        *("query", "think", "calculate", "check", "show", "describe", "inspect", "look", "wait", "poll", "screenshot"),
-    )
-)
+_VERBS = {word: verb for verb, words in WORDS["verbs"].items() for word in words}
 
 
 def verb_of(name: str) -> str:
@@ -44,7 +42,7 @@ def verb_of(name: str) -> str:
 
 def looks_only(tool: str) -> bool:
     """Return whether a tool's name says that it only looks at something."""
-    return any(word.lower() in _LOOKING for word in _NAME_WORD.findall(tool)[:2]) and not verb_of(tool)
+    return any(word.lower() in WORDS["tools"]["looking"] for word in _NAME_WORD.findall(tool)[:2]) and not verb_of(tool)
 
 
 # Arguments.
@@ -59,7 +57,7 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
     if len(text) > _HUGE:
         return [(key, value) for part in (text[:4_000], text[-4_000:]) for key, value in _NAMED.findall(part)]
     try:
-        parsed = json.loads(text)
+        whole = json.loads(text)
     except (ValueError, RecursionError):
         return [("", text)]
     found: list[tuple[str, str]] = []
@@ -77,7 +75,7 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
             for key, inner in each:
                 collect(key, inner, depth - 1)
 
-    collect("", parsed, 4)
+    collect("", whole, 4)
     return found
 
 
@@ -135,7 +133,6 @@ _HEREDOC = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,40})\1([^\n]{0,400})\n.*?(?:\n\
 _COMMENT = re.compile(r"^[ \t]{0,40}#[^\n]{0,1000}", re.MULTILINE)
 _TOKEN = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||[0-9&]?>>?(?:&\d)?|[;|\n&<()]|(?:[^\s;|&<>()'\"\\]|\\.)+|\\")
 _PLAIN = re.compile(r"(?!/dev/|[&-]|(?:\.{1,2}|/)\Z)[\w./~+@%:=,-]{1,400}\Z")
-_OPERATIONS = {"rm": "deleted", "unlink": "deleted", "rmdir": "deleted", "touch": "touched", "mkdir": "created"}
 
 
 def _bared(command: str) -> tuple[str, str]:
@@ -152,13 +149,11 @@ def _bared(command: str) -> tuple[str, str]:
 def split_result(result: str, count: int) -> list[str]:
     """Return what each of `count` commands of one call printed, as lines, where the result is a list of that in JSON;
     else the whole result for each."""
-    if count > 1 and len(result) <= _HUGE and result.lstrip()[:1] in ("[", "{"):
-        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            parsed = msgspec.json.decode(result)
-            for items in (parsed, *(parsed.values() if isinstance(parsed, dict) else ())):
-                if isinstance(items, list) and len(items) == count:
-                    told = (read_arguments(json.dumps(item), numbers=True) for item in items)
-                    return ["\n".join(f"{name}: {text}" if name else text for name, text in each) for each in told]
+    whole = parsed(result) if count > 1 and result.lstrip()[:1] in ("[", "{") else None
+    for items in (whole, *(whole.values() if isinstance(whole, dict) else ())):
+        if isinstance(items, list) and len(items) == count:
+            told = (read_arguments(json.dumps(item), numbers=True) for item in items)
+            return ["\n".join(f"{name}: {text}" if name else text for name, text in each) for each in told]
     return [result] * count
 
 
@@ -227,10 +222,8 @@ def _operations(words: Sequence[str]) -> list[tuple[str, str, str]]:
     program = words[at] if at < len(words) else ""
     options = [word for word in words[at + 1 :] if word.startswith("-")]
     names = [word for word in words[at + 1 :] if word and not word.startswith("-")]
-    if program in _OPERATIONS:
-        return [(name, _OPERATIONS[program], program) for name in names]
-    if program == "tee":
-        return [(name, "wrote", program) for name in names]
+    if program in WORDS["programs"]:
+        return [(name, WORDS["programs"][program], program) for name in names]
     if program in ("mv", "cp") and len(names) == 2:
         source, target = names
         if target.endswith("/"):  # within a folder it keeps its name
@@ -270,17 +263,14 @@ def refuses(result: str, *, looks: bool) -> bool:
         return True
     if looks:
         return False
-    if result.lstrip()[:1] == "{" and len(result) <= _HUGE:
-        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            fields = msgspec.json.decode(result)
-            while isinstance(fields, dict):  # the object says so in one of the usual fields, or its `output` does
-                went_well = fields.get("success", fields.get("ok"))
-                failed = fields.get("is_error", fields.get("isError")) is True
-                if failed or went_well is False or (went_well is not True and fields.get("error")):
-                    return True
-                fields = fields.get("output")
-            return False
-    return _REFUSED.match(result[:_HEAD]) is not None
+    whole = fields = parsed(result) if result.lstrip()[:1] == "{" else None
+    while isinstance(fields, dict):  # the object says so in one of the usual fields, or its `output` does
+        went_well = fields.get("success", fields.get("ok"))
+        failed = fields.get("is_error", fields.get("isError")) is True
+        if failed or went_well is False or (went_well is not True and fields.get("error")):
+            return True
+        fields = fields.get("output")
+    return whole is None and _REFUSED.match(result[:_HEAD]) is not None
 
 
 def denies(result: str) -> bool:
@@ -297,11 +287,6 @@ def exit_code(text: str) -> str:
 
 
 # Results: the line that names the error.
-
-_HINTS = (
-    *("rror", "ERR", "FAIL", "xception", "atal", "anic", "not found", "No such", "denied", "xit", "imed out"),
-    *(" failed", "E  "),
-)
 
 _ERROR_LINE = re.compile(
     r"\s{0,8}(?:\S{1,200}: )?"
@@ -366,7 +351,7 @@ def signature(line: str) -> str:
 def _hinted_lines(result: str) -> Iterator[tuple[int, str]]:
     """Yield the lines in which a word stands that error lines have, in order; for the first few of each word."""
     places: list[int] = []
-    for hint in _HINTS:
+    for hint in WORDS["tools"]["error_hints"]:
         at = result.find(hint)
         for _ in range(24):
             if at < 0:
