@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,18 @@ class Content:
     is_document: bool = False
     unreadable: Sequence[str] = ()  # lines that are no JSON objects, as `file:line: why`
     faults: list[str] = field(default_factory=list)  # records that were skipped as damaged, in the same way
+
+    def walk(
+        self, draft: Draft, rows: Sequence[Record], read: Callable[[Record], object], fault: str
+    ) -> Iterator[Record]:
+        """Yield what `read` makes of the rows, which the draft then stands at. One that it makes nothing of is
+        damaged: `fault` says why, with the row's number for `{}`."""
+        for number, row in enumerate(rows, start=1):
+            draft.line = row.line
+            if isinstance(found := read(row), Record) and found:
+                yield found
+            else:
+                self.fault(row.line, fault.format(number))
 
     def fault(self, line: int, what: str) -> None:
         """Note that a record was skipped as damaged."""
