@@ -22,8 +22,8 @@ from summarizing_context.messages.reading import Reading
 _DECISION, _ERROR, _WRITE, _CRITICAL, _STRICT, _SOFT = 1, 2, 4, 8, 16, 32
 # A mark of the host's, a human's standing rule or preference, a choice, a call that changes something, a failed result.
 _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, _DECISION: 0.5, _WRITE: 0.4, _ERROR: 0.35}
-_REUSE, _MOST_USES = 0.15, 3  # for each later group whose calls name a file that its calls name
-_RECENCY = 0.2  # for the newest group, down to 0 for the oldest
+# For each later group whose calls name a file that its calls name, and for how many; for the newest, 0 for the oldest.
+_REUSE, _MOST_USES, _RECENCY = 0.15, 3, 0.2
 
 _CHOICE = re.compile(
     r"\b(?:chose|chosen|choosing|decided (?:to|on|that|against)|going with|(?:let['’]?s|i['’]?ll) go with|"

@@ -355,9 +355,5 @@ def ids_in_result(text: str) -> list[str]:
 
 def urls_in(text: str) -> list[str]:
     """Return the addresses in a text, the first four."""
-    found: dict[str, None] = {}
-    for match in _URL.finditer(text) if "://" in text else ():
-        found[match[0].rstrip(".,;:!?)'")] = None
-        if len(found) == 4:
-            break
-    return list(found)
+    found = (match[0].rstrip(".,;:!?)'") for match in _URL.finditer(text))
+    return list(dict.fromkeys(found))[:4]

@@ -111,17 +111,15 @@ class Content:
     unreadable: Sequence[str] = ()  # lines that are no JSON objects, as `file:line: why`
     faults: list[str] = field(default_factory=list)  # records that were skipped as damaged, in the same way
 
-    def walk(
-        self, draft: Draft, rows: Sequence[Record], read: Callable[[Record], object], fault: str
-    ) -> Iterator[Record]:
-        """Yield what `read` makes of the rows, which the draft then stands at. One that it makes nothing of is
-        damaged: `fault` says why, with the row's number for `{}`."""
+    def walk(self, at: Draft, rows: Sequence[Record], read: Callable[[Record], object], why: str) -> Iterator[Record]:
+        """Yield what `read` makes of the rows, while the draft `at` stands there. One that it makes nothing of is
+        damaged: `why`, with the row's number for `{}`."""
         for number, row in enumerate(rows, start=1):
-            draft.line = row.line
+            at.line = row.line
             if isinstance(found := read(row), Record) and found:
                 yield found
             else:
-                self.fault(row.line, fault.format(number))
+                self.fault(row.line, why.format(number))
 
     def fault(self, line: int, what: str) -> None:
         """Note that a record was skipped as damaged."""
