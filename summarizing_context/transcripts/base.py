@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 AUTO = "auto"
-LISTED = "#"  # before a session's number, where a file holds several
 
 Message = dict[str, Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import chat, parts, responses, trees
-from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Record, Transcript, record
+from summarizing_context.transcripts.base import AUTO, Content, Draft, Record, Transcript, record
 from summarizing_context.transcripts.files import STDIN, is_spoken, load
 from summarizing_context.transcripts.responses import RECORDS, TYPES
 
@@ -159,7 +159,7 @@ def read_named(path: Path, *, format: str = AUTO) -> dict[str, Transcript]:
     several. Sessions without any message are left out, unless the file holds nothing else."""
     found = list(read(path, format=format))
     spoken = [each for each in found if each.messages] or found[:1]
-    return {str(path) if len(spoken) == 1 else f"{path}{LISTED}{each.session_id}": each for each in spoken}
+    return {str(path) if len(spoken) == 1 else f"{path}#{each.session_id}": each for each in spoken}
 
 
 def find_transcripts(paths: Sequence[Path]) -> list[Path]:
