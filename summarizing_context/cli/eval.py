@@ -38,7 +38,6 @@ from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Mode
-    from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.scores import Suite
     from summarizing_context.evaluation.report import Cell
 
@@ -229,6 +228,7 @@ def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
     """Replay the recording of a suite, once what is missing was recorded if that is asked for."""
     from summarizing_context.evaluation import report
     from summarizing_context.evaluation.real.arms import ARMS
+    from summarizing_context.evaluation.real.recorder import record_answers
     from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.scores import check_bounds, replay
 
@@ -239,7 +239,7 @@ def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
     if mode != "replay":
         models, file = _suite_models(run), run.cassette or Path(suite.cassette)
         with _recording(run, mode, file) as cassette:
-            anyio.run(_record, recording, cassette, models, arms)
+            anyio.run(record_answers, recording, cassette, models, arms)
         spent = _spent(cassette, models, None)
         if mode == "forecast":
             return _forecast(spent, None)
@@ -325,16 +325,6 @@ def _recording(run: Record, mode: Mode, file: Path | None, secrets: Iterable[str
             where = f"Recording into {plain(file)}."
             tell(f"{where} --dry-run tells what it takes; after a stop the same command goes on.")
         yield cassette
-
-
-async def _record(
-    recording: Recording, cassette: Cassette, models: Sequence[Settings], arms: Sequence[str], questions: int = 0
-) -> None:
-    """Have models asked for what a recording lacks."""
-    from summarizing_context.evaluation.real.recorder import open_recorder
-
-    async with open_recorder(recording, cassette, models, questions=questions) as recorder:
-        await recorder.record(arms)
 
 
 def _spent(cassette: Cassette, models: Iterable[Settings], prices: str | Path | None) -> list[dict[str, Any]]:
@@ -444,6 +434,7 @@ def ask(
         whole; keys and tokens are taken out by their shape, others by --redact.
     """
     from summarizing_context.evaluation.real.arms import ARMS
+    from summarizing_context.evaluation.real.recorder import record_answers
     from summarizing_context.evaluation.real.recording import with_own_case
     from summarizing_context.evaluation.real.scores import recorded_folder
 
@@ -467,7 +458,7 @@ def ask(
         messages = [cassette.scrub(message) for message in found.messages]
         recording = with_own_case(out, log, messages, cut=share, budget=tokens, own=settings, to=Path(to))
         tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
-        anyio.run(_record, recording, cassette, models, chosen, questions)
+        anyio.run(record_answers, recording, cassette, models, chosen, questions)
     rows = _spent(cassette, models, settings.prices)
     if own.dry_run:
         return _forecast(rows, settings.prices)

@@ -166,7 +166,7 @@ def run_logs(
 
 
 def _run_apart(log: Log, settings: Settings, open_cassette: Callable[[], Cassette] | None) -> SessionOutcome:
-    return anyio.run(run_log, log, settings, open_cassette() if open_cassette is not None else None)
+    return anyio.run(run_log, log, settings, open_cassette and open_cassette())
 
 
 async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None) -> SessionOutcome:

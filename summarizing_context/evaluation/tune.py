@@ -159,10 +159,9 @@ def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | No
     for key, variant in trial.variants.items():
         outcomes = [*trial.of(variant), *trial.of(variant, held_out=True)]
         views = [tokens for outcome in outcomes for tokens in outcome.view_tokens]
-        history = max(1, sum(outcome.tokens for outcome in outcomes))
-        spent = 1_000 * sum(outcome.model_tokens for outcome in outcomes) / history
+        history, spent = (sum(getattr(one, name) for one in outcomes) for name in ("tokens", "model_tokens"))
         means = mean_of(values[key]), mean_of(judged[key])
-        tried.append(Tried(variant.name, key, *means, spent, sum(views) / max(1, len(views))))
+        tried.append(Tried(variant.name, key, *means, 1_000 * spent / max(1, history), sum(views) / max(1, len(views))))
     others = [variant for key, variant in trial.variants.items() if key != start.key]
     beside = winner if best != start.key else max(others, key=lambda one: _mean(values[one.key]), default=None)
     return TuneOutcome(
@@ -217,10 +216,9 @@ def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
                 found.append(Pair(outcome.name, start, stop, *texts, needed, *keeps))
     chosen: list[Pair] = []
     for pair in sorted(found, key=changed_words, reverse=True):
-        of_session = sum(one.session == pair.session for one in chosen)
-        if of_session < 2 and len(chosen) < 6:
+        if sum(one.session == pair.session for one in chosen) < 2:
             chosen.append(pair)
-    return chosen
+    return chosen[:6]
 
 
 def write_winner(variant: Variant, folder: Path) -> list[Path]:
@@ -311,12 +309,10 @@ class Gepa:
             variant = Variant(f"proposal {prompt.hash[:8]}", (*others, prompt))
         outcomes = [self._trial.of(variant)[at] for at in batch]
         shares = [held / asked if asked else 1.0 for held, asked in (one.share(OURS) for one in outcomes)]
-        lost = [
-            [f"{p.literals[0]!r}, used at message {p.used_at}, was dropped" for p in one.probes if not p.kept[OURS]][
-                :20
-            ]
-            for one in outcomes
-        ]
+        lost = []
+        for one in outcomes:
+            dropped = [probe for probe in one.probes if not probe.kept[OURS]][:20]
+            lost.append([f"{probe.literals[0]!r}, used at message {probe.used_at}, was dropped" for probe in dropped])
         return EvaluationBatch(list(batch), shares, lost if capture_traces else None)
 
     def make_reflective_dataset(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import TypeVar
@@ -233,16 +233,16 @@ class AnswerRecorder:
             raise failures[0]
 
 
-@asynccontextmanager
-async def open_recorder(
-    recording: Recording, cassette: Cassette, models: Sequence[Settings], *, questions: int = 0
-) -> AsyncIterator[AnswerRecorder]:
-    """Yield the recorder of an `async with`; what was recorded is saved at its end.
+async def record_answers(
+    recording: Recording, cassette: Cassette, models: Sequence[Settings], arms: Sequence[str], questions: int = 0
+) -> None:
+    """Have models asked for what a recording lacks, and save it; what came before a failure too.
 
     Args:
         recording: What is known.
         cassette: Keeps the replies.
         models: Settings that name the model that summarizes, the writer of questions, the reader and the judge.
+        arms: Views to be read.
         questions: To be written for a case that has none.
     """
     async with AsyncExitStack() as stack:
@@ -254,7 +254,7 @@ async def open_recorder(
 
         summarizer, writer, reader, judge = map(opened, models)
         try:
-            yield AnswerRecorder(recording, summarizer, writer, reader, judge, questions)
+            await AnswerRecorder(recording, summarizer, writer, reader, judge, questions).record(arms)
         finally:
             if cassette.sends:
                 recording.save()

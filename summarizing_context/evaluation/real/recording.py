@@ -148,13 +148,10 @@ class Recording:
         path = self.folder / "logs" / case.log
         try:
             messages = list(read_session(path).messages)
+            if len(messages) < case.cut:
+                raise TranscriptError(f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}")
         except TranscriptError as error:
             raise TranscriptError(f"{error}; bring the file back, or ask again into a new folder") from error
-        if len(messages) < case.cut:
-            raise TranscriptError(
-                f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}; bring the file back, or "
-                "ask again into a new folder"
-            )
         return messages[: case.cut]
 
     def questions(self, case: Case) -> list[Question]:

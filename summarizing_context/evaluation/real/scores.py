@@ -98,11 +98,10 @@ def replay(
     for case in recording.cases:
         read = {arm: recording.answers[case.name, arm] for arm in arms if (case.name, arm) in recording.answers}
         for question in recording.questions(case) if read else ():
-            marks = {arm: recording.marks.get((case.name, question.id, arm)) for arm in read}
-            answers: dict[str, tuple[str, int | None]] = {
-                arm: (said.answers.get(question.id, ""), mark.mark if (mark := marks[arm]) is not None else None)
-                for arm, said in read.items()
-            }
+            answers: dict[str, tuple[str, int | None]] = {}
+            for arm, said in read.items():
+                mark = recording.marks.get((case.name, question.id, arm))
+                answers[arm] = said.answers.get(question.id, ""), None if mark is None else mark.mark
             shown.append(Shown(case.name, question, answers))
     makers = {
         "summaries": Counter(f"{one.model}, {one.reading}" for one in recording.replies.values()),
@@ -199,7 +198,7 @@ def check_bounds(scores: Sequence[ArmScore], bounds: Sequence[Bound]) -> list[Ga
         words = f"{count.mean.mean:.1%} [{count.mean.low:.1%}, {count.mean.high:.1%}]"
         kept = bound.at_least is None or count.mean.mean >= bound.at_least
         if compared and (lead := count.ahead) is not None:
-            words += f", {lead.points} from {COMPACT}"
+            words += f", {100 * lead.mean:+.1f} points [{100 * lead.low:+.1f}, {100 * lead.high:+.1f}] from {COMPACT}"
             kept = kept and (bound.ahead_by is None or lead.mean >= bound.ahead_by)
             kept = kept and not (bound.not_behind and lead.high < 0)
         found.append(GateOutcome(bound.name, "passed" if kept else "failed", words))
