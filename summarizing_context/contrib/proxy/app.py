@@ -31,10 +31,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from summarizing_context.contrib.inspector.guard import Access, is_local, is_own
-from summarizing_context.contrib.proxy.dialects.anthropic import Anthropic
-from summarizing_context.contrib.proxy.dialects.base import Dialect, PassUnchanged
-from summarizing_context.contrib.proxy.dialects.chat import Chat
-from summarizing_context.contrib.proxy.dialects.responses import Responses
+from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
 from summarizing_context.contrib.proxy.feed import Feed, UsageReader
 from summarizing_context.contrib.proxy.rewriter import Rewriter, Rewritten
 from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, passed_on, refusal

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from summarizing_context.adapters.open_sessions import session_id_from
-from summarizing_context.contrib.proxy.dialects.base import Asked, digest
+from summarizing_context.contrib.proxy.dialects import Asked, digest
 from summarizing_context.messages.reading import read_message
 
 _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds

@@ -18,7 +18,7 @@ import msgspec
 from summarizing_context.adapters.open_sessions import Sessions, Window
 from summarizing_context.assembly import Options, open_store
 from summarizing_context.contrib.proxy.clients import USUAL_WINDOW, Client, client_of, session_of, window_of
-from summarizing_context.contrib.proxy.dialects.base import (
+from summarizing_context.contrib.proxy.dialects import (
     KEY,
     Asked,
     Dialect,
