@@ -10,13 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from summarizing_context.adapters.bound_thinking import BoundThinking, bound_thinking, dropping
 from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_WORK, ViewWriter, rows_of
 from summarizing_context.adapters.response_items import Row as ItemRow
-from summarizing_context.summarizers.provider_window import bound_thinking, dropping
 
 KEY = "_proxy"  # of a row's message: a digest of what the client said; never sent and never counted
 HOOK = {"source": "hook"}  # the metadata of rows that a client puts in by itself
@@ -55,7 +55,7 @@ class Asked:
     has_tools: bool
     opening: Sequence[Row] = ()  # of the history: what stays before the model's first words
     must_change: bool = False  # the provider would refuse it as it is, and with a view of all rows it would not
-    bound_thinking: Literal["kept", "left_out", "asked"] = "kept"
+    bound_thinking: BoundThinking = "kept"
 
 
 class Dialect(Protocol):
