@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from summarizing_context.adapters.amplifier import mount as mount
     from summarizing_context.adapters.amplifier import on_session_ready as on_session_ready
     from summarizing_context.assembly import open_context as open_context
+    from summarizing_context.assembly import open_store as open_store
     from summarizing_context.commands import CommandResult as CommandResult
     from summarizing_context.context import SummarizingContext as SummarizingContext
     from summarizing_context.log.kept_texts import Plan as Plan
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from summarizing_context.log.message_log import OpenCall as OpenCall
     from summarizing_context.log.pins import Pin as Pin
     from summarizing_context.log.rules import StandingRule as StandingRule
+    from summarizing_context.log.tree import HeaderNode as HeaderNode
     from summarizing_context.messages.reading import message_text_parts as message_text_parts
     from summarizing_context.retrieval.memory import Memory as Memory
     from summarizing_context.retrieval.memory import MemoryEntry as MemoryEntry
     from summarizing_context.retrieval.pages import Page as Page
     from summarizing_context.retrieval.tools import memory_tool_schemas as memory_tool_schemas
     from summarizing_context.retrieval.tools import recall_tool_schema as recall_tool_schema
+    from summarizing_context.sessions.activations import undo_stored as undo_stored
     from summarizing_context.sessions.follower import FollowReport as FollowReport
     from summarizing_context.sessions.statistics import BudgetReport as BudgetReport
     from summarizing_context.sessions.statistics import Statistics as Statistics
@@ -39,13 +42,14 @@ if TYPE_CHECKING:
     from summarizing_context.stores.base import SearchHit as SearchHit
     from summarizing_context.summarizers.base import SummaryJob as SummaryJob
     from summarizing_context.summarizers.base import SummaryReply as SummaryReply
+    from summarizing_context.summarizers.prices import load_prices as load_prices
     from summarizing_context.views.activation import ActivationRecord as ActivationRecord
     from summarizing_context.views.activation import ActivationReport as ActivationReport
     from summarizing_context.views.view import View as View
 
 _HOMES = {  # modules whose names are loaded when they are first used
     "adapters.amplifier": "mount on_session_ready",
-    "assembly": "open_context",
+    "assembly": "open_context open_store",
     "commands": "CommandResult",
     "context": "SummarizingContext",
     "log.kept_texts": "Plan",
@@ -53,16 +57,19 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "log.message_log": "OpenCall",
     "log.pins": "Pin",
     "log.rules": "StandingRule",
+    "log.tree": "HeaderNode",
     "messages.reading": "message_text_parts",
     "retrieval.memory": "Memory MemoryEntry",
     "retrieval.pages": "Page",
     "retrieval.tools": "memory_tool_schemas recall_tool_schema",
+    "sessions.activations": "undo_stored",
     "sessions.follower": "FollowReport",
     "sessions.statistics": "BudgetReport Statistics",
     "settings.ledger_rules": "LedgerRule",
     "settings.values": "Settings",
     "stores.base": "Checkpoint SearchHit",
     "summarizers.base": "SummaryJob SummaryReply",
+    "summarizers.prices": "load_prices",
     "views.activation": "ActivationRecord ActivationReport",
     "views.view": "View",
 }

@@ -13,7 +13,7 @@ import msgspec
 from summarizing_context.errors import SettingsError, SummarizingContextError
 from summarizing_context.messages.text import inert
 from summarizing_context.sessions.statistics import Statistics
-from summarizing_context.views.activation import ActivationRecord, ActivationReport, told_reason
+from summarizing_context.views.activation import ActivationRecord, ActivationReport
 
 if TYPE_CHECKING:
     from summarizing_context.context import SummarizingContext
@@ -76,7 +76,7 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
         ("budget", f"{budget.used_tokens:,} of {budget.max_tokens:,} tokens ({budget.percent_used:.0%})"),
         ("messages", f"{figures.messages:,} ({figures.history_tokens:,} tokens)"),
         ("summaries", ready + failed),
-        ("activations", f"{len(records)}, the last: {told_reason(records[-1])}" if records else "none yet"),
+        ("activations", f"{len(records)}, the last: {records[-1].why}" if records else "none yet"),
         ("stand-ins", figures.stand_ins),
         ("breaker", figures.breaker),
         ("store", figures.store),
@@ -151,7 +151,7 @@ def activations_told(records: Sequence[ActivationRecord]) -> CommandResult:
     for one in records:
         at, covered = one.time[:16].replace("T", " "), f"{one.covered_from} to {one.covered_to}"
         tokens = (one.tokens_before, one.tokens_after, one.prefix_kept)
-        rows.append((one.number, at, *tokens, covered, told_reason(one)))
+        rows.append((one.number, at, *tokens, covered, one.why))
     heads = ("no.", "time (UTC)", "before", "after", "kept", "covered", "why")
     text = _table(heads, rows) if rows else "No activations yet: the whole log is in the view."
     return CommandResult(text, {"activations": [one._asdict() for one in records]})

@@ -38,7 +38,7 @@ from summarizing_context.summarizers.provider_window import NO_PROVIDER, read_pr
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
-from summarizing_context.views.view import View
+from summarizing_context.views.view import View, decode_state
 from summarizing_context.worker.topic_notes import check_focus
 
 _LEARN_WITHIN = 1.0  # seconds, for the model to learn on leaving
@@ -465,6 +465,21 @@ class SummarizingContext:
         latest = self._open_session.views.latest
         nodes = [] if latest is None else latest.state.nodes
         return [node._replace(drops=self._expander.drops(node)) if drops else node for node in nodes]
+
+    async def header_since(self, number: int) -> list[HeaderNode] | None:
+        """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
+        now. None where the store keeps them no longer, or the log was replaced since."""
+        session = self._open_session
+        records = session.history.records
+        record = next(one for one in records if one.number == number)
+        if record.log_version != records[-1].log_version:
+            return None
+        later = (one for one in records if one.number > number and one.provider == record.provider)
+        following = next((one for one in later if one.can_undo or one.undoes is not None), None)
+        if following is None:
+            return self.explain(drops=False)
+        data = await session.store.state_before(session.id, following.number)
+        return None if data is None else list(decode_state(data).nodes)
 
     def dropped_values(self, node: HeaderNode) -> tuple[str, ...]:
         """Which exact values of its past a block of any header, also of an earlier one, does not hold."""

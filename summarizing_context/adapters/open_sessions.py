@@ -112,9 +112,10 @@ class _Session:
 class Sessions:
     """The open sessions, at most `most` beside those in use. All methods belong to one event loop."""
 
-    def __init__(self, settings: Settings, options: Options, most: int) -> None:
+    def __init__(self, settings: Settings, *, most: int, **options: Any) -> None:
+        """`options` are those of `open_context`."""
         self._settings = settings
-        self._options = options
+        self._options = Options(**options)
         self._most = most
         self._sessions: dict[str, _Session] = {}  # the one used last at the end
         self._closing: asyncio.Task[None] | None = None  # of sessions beyond `most`
@@ -181,7 +182,7 @@ class Contexts:
             but = f" but {', '.join(refused)}" if refused else ""
             raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context{but}")
         self._settings = settings if isinstance(settings, Settings) else Settings()
-        self._sessions = Sessions(self._settings, Options(**options), most=sys.maxsize)
+        self._sessions = Sessions(self._settings, most=sys.maxsize, **options)
         self._turn = asyncio.Lock()  # of the given one
 
     @asynccontextmanager

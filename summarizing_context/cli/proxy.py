@@ -26,7 +26,7 @@ from summarizing_context.cli.options import SERVE, argument, command, flag, opti
 from summarizing_context.cli.output import InputError, Result, Status, confirm, screen, stop_asked, tell
 from summarizing_context.cli.tables import dollars, number, plain, table
 from summarizing_context.contrib.proxy import installation
-from summarizing_context.contrib.proxy.installation import Command, Edit
+from summarizing_context.contrib.proxy.installation import Command, Edit, config_file, read_codex
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.stores.private_files import kept_token, token_file
 
@@ -210,8 +210,6 @@ def enable(
 
     The lines for the shell and the service are shown in full before they are written. `proxy disable` takes both back.
     """
-    from summarizing_context.contrib.proxy.codex import read_codex
-
     proxy = given.settings(store)
     host, port = read_address(listen, "--listen")
     if not ip_address(host).is_loopback or port == 0:
@@ -305,8 +303,6 @@ def disable(*, yes: options.Yes = False, dry_run: _DryRun = False) -> int:
 
     Both are shown first. Everything else in these files stays byte for byte.
     """
-    from summarizing_context.contrib.proxy.codex import config_file
-
     home = Path.home()
     shells = (installation.shell_files(shell, home, os.environ, sys.platform) for shell in installation.SHELLS)
     paths = [*(path for files in shells for path in files), config_file(os.environ, home)]

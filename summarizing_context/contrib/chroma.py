@@ -19,7 +19,6 @@ import anyio.to_thread
 
 from summarizing_context.errors import MissingExtraError, StoreError
 from summarizing_context.stores.base import Owner, VectorStore
-from summarizing_context.stores.private_files import make_private_folder
 from summarizing_context.stores.relational.search import cosines
 
 _FLOAT = 4  # bytes
@@ -111,7 +110,7 @@ class ChromaVectors:
         silent = Settings(anonymized_telemetry=False)
         if self._folder is None:
             return chromadb.EphemeralClient(settings=silent)
-        make_private_folder(self._folder)  # what it makes itself may be read by all users
+        self._folder.mkdir(mode=0o700, exist_ok=True)  # what it makes itself may be read by all users
         return chromadb.PersistentClient(path=str(self._folder), settings=silent)
 
     async def _run(self, work: Callable[[], Made]) -> Made:

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pkgutil import resolve_name
 from typing import Protocol
 
-from summarizing_context.concurrency import Clock, WorkerThread
+from summarizing_context.concurrency import Clock, WorkerThread, choose_clock
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
@@ -37,7 +37,7 @@ class ChatModel(Summarizer, Protocol):
 def make_caller(
     settings: Settings,
     given: Summarizer | None,
-    clock: Clock,
+    clock: Clock | None = None,
     *,
     read_only: bool,
     background: WorkerThread | None = None,
@@ -49,6 +49,7 @@ def make_caller(
     if given is None and settings.summarizer == "extractive":
         return ExtractiveSummarizer(thread=background)
     told = {limit.name: getattr(settings, limit.name) for limit in fields(Limits) if limit.name != "job_timeout"}
+    clock = clock or choose_clock(None)
     limits = Limits(job_timeout=3 * settings.call_timeout, **told)
     if given is None:
         model = make_model(settings, read_only=read_only)

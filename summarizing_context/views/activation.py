@@ -101,14 +101,14 @@ class ActivationRecord(NamedTuple):
     is_undone: bool = False
     can_undo: bool = False  # whether `undo_activation` could take it back once it is the last one
 
-
-def told_reason(record: ActivationRecord) -> str:
-    """Why a view changed, in a few words, and whether that was undone."""
-    if record.undoes is not None:
-        return f"undo of {record.undoes}"
-    moved = record.covered_from != record.covered_to
-    why = REASON_WORDS[record.reason] if moved or record.reason != "high_water" else "newest did not fit"
-    return f"{why}, undone" if record.is_undone else why
+    @property
+    def why(self) -> str:
+        """Why the view changed, in a few words, and whether that was undone."""
+        if self.undoes is not None:
+            return f"undo of {self.undoes}"
+        moved = self.covered_from != self.covered_to
+        words = REASON_WORDS[self.reason] if moved or self.reason != "high_water" else "newest did not fit"
+        return f"{words}, undone" if self.is_undone else words
 
 
 class ActivationRequest(NamedTuple):

@@ -15,9 +15,9 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.assembly import open_store
-from summarizing_context.contrib.postgres.hosts import RETRIES
 from summarizing_context.contrib.postgres.metrics import PoolMetrics, serving
 from summarizing_context.contrib.postgres.pool import PoolWorker, pool_worker
+from summarizing_context.contrib.postgres.store import RETRIES
 from summarizing_context.errors import SummarizerError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.testing import range_name
@@ -120,7 +120,7 @@ async def test_a_fault_that_no_retry_mends_ends_the_worker(address: str, monkeyp
     async def broken(*_: object, **__: object) -> None:
         raise TypeError("a fault of the queue")
 
-    monkeypatch.setattr("summarizing_context.contrib.postgres.hosts.PostgresRequests.take", broken)
+    monkeypatch.setattr("summarizing_context.contrib.postgres.store.PostgresRequests.take", broken)
     async with opened_worker(settings(address, "own"), Model(), drain_within=PATIENCE) as worker:
         with anyio.fail_after(PATIENCE), pytest.raises(TypeError):
             await worker.run()

@@ -20,7 +20,7 @@ from summarizing_context import assembly, open_context
 from summarizing_context.adapters import open_sessions
 from summarizing_context.context import SummarizingContext
 from summarizing_context.contrib.proxy import app, rewriter
-from summarizing_context.contrib.proxy.dialects.anthropic import Anthropic
+from summarizing_context.contrib.proxy.dialects import Anthropic
 from summarizing_context.contrib.proxy.rewriter import Rewriter
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore

@@ -20,8 +20,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from summarizing_context.contrib.postgres import hosts
 from summarizing_context.contrib.postgres import pool as workers
+from summarizing_context.contrib.postgres import store as hosts
 from summarizing_context.stores.base import Scope
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered

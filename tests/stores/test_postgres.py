@@ -13,9 +13,8 @@ import psycopg
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
-from summarizing_context.contrib.postgres import hosts as shared
-from summarizing_context.contrib.postgres.address import read_address
-from summarizing_context.contrib.postgres.faults import unreachable
+from summarizing_context.contrib.postgres import store as shared
+from summarizing_context.contrib.postgres.connection import read_address, unreachable
 from summarizing_context.contrib.postgres.store import PostgresStore
 from summarizing_context.errors import (
     SessionInUseError,

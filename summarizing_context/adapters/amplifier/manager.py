@@ -20,6 +20,7 @@ from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents,
 from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows, stamped
 from summarizing_context.adapters.amplifier.options import choose_provider, read_options
 from summarizing_context.adapters.amplifier.storage import may_be_missing, open_session, take_transcript
+from summarizing_context.adapters.bound_thinking import bound_thinking
 from summarizing_context.adapters.open_sessions import as_json, session_id_from
 from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.commands import CommandResult
@@ -29,7 +30,7 @@ from summarizing_context.messages.shapes import Message
 from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.summarizers.host import HostSummarizer
-from summarizing_context.summarizers.provider_window import bound_thinking, read_provider
+from summarizing_context.summarizers.provider_window import read_provider
 from summarizing_context.views.activation import ActivationReport
 
 logger = logging.getLogger(__name__)

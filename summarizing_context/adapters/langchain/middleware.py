@@ -20,14 +20,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from summarizing_context.adapters.bound_thinking import BINDING_BETA, bound_thinking, dropping
 from summarizing_context.adapters.langchain.messages import History, plain
 from summarizing_context.adapters.open_sessions import Sessions, Window, session_id_from
-from summarizing_context.assembly import Options
 from summarizing_context.errors import ContextClosedError, SettingsError, briefly
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.provider_window import BINDING_BETA, bound_thinking, dropping
 
 Result = TypeVar("Result")
 
@@ -128,7 +127,7 @@ class SummarizingMiddleware(AgentMiddleware):
         if isinstance(beside.get("summarizer"), BaseChatModel):
             beside["summarizer"] = ChatModelSummarizer(beside["summarizer"])
         self._settings = replace(settings or Settings(), **options)
-        self._sessions = Sessions(self._settings, Options(**beside), open_sessions)
+        self._sessions = Sessions(self._settings, most=open_sessions, **beside)
         self._loop = LoopThread(self._sessions.close)
         weakref.finalize(self, self._loop.end).atexit = False
 

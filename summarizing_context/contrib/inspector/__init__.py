@@ -5,7 +5,6 @@ It reads beside the sessions' writers. `inspector_app` returns it as a Starlette
 
 from __future__ import annotations
 
-from summarizing_context.contrib.inspector.app import bound_socket, inspector_app, serve
-from summarizing_context.contrib.inspector.guard import Access
+from summarizing_context.contrib.inspector.app import Access, bound_socket, inspector_app, serve
 
 __all__ = ["Access", "bound_socket", "inspector_app", "serve"]

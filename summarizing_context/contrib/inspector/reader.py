@@ -13,21 +13,22 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from summarizing_context.assembly import open_context, open_store
-from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import NodeNotFoundError
+from summarizing_context import (
+    ActivationRecord,
+    HeaderNode,
+    NodeNotFoundError,
+    Settings,
+    SummarizingContext,
+    load_prices,
+    message_text_parts,
+    open_context,
+    open_store,
+    undo_stored,
+)
 from summarizing_context.evaluation.view_parts import view_parts
-from summarizing_context.log.tree import HeaderNode
-from summarizing_context.messages.reading import message_text_parts, read_message
-from summarizing_context.messages.shapes import blocks_of, shape_of
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
-from summarizing_context.sessions.activations import undo_stored
-from summarizing_context.settings.addresses import is_address
-from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import SessionStore
-from summarizing_context.summarizers.prices import load_prices
-from summarizing_context.views.activation import ActivationRecord, told_reason
-from summarizing_context.views.view import decode_state
 
 _MAX_BINS = 480  # that the ribbon of a log has
 _PAGE = 60  # messages
@@ -67,7 +68,7 @@ class Reader:
     async def version(self) -> str:
         """Return what differs once anything was committed. No connection is kept, which would leave files beside the
         store."""
-        if is_address(self.store):
+        if "://" in str(self.store):  # of a server
             return hashlib.sha256(json.dumps(await self.sessions()).encode()).hexdigest()
         stamps = []
         for file in (Path(self.store), Path(f"{self.store}-wal")):
@@ -169,16 +170,7 @@ class Reader:
             if record is None:
                 raise NodeNotFoundError(f"session {session_id} has no activation {number}")
             log = await context.get_messages()
-            nodes: Sequence[HeaderNode] | None = None
-            if record.log_version == records[-1].log_version:
-                later = [one for one in records if one.number > number and one.provider == record.provider]
-                keeping = [one for one in later if one.can_undo or one.undoes is not None]
-                if not keeping:
-                    nodes = context.explain(drops=False)
-                else:
-                    async with self._reading() as store:
-                        data = await store.state_before(session_id, keeping[0].number)
-                    nodes = None if data is None else decode_state(data).nodes
+            nodes = await context.header_since(number)
             left = () if nodes is None else range(record.covered_from, min(record.covered_to, len(log)))
             return {
                 **self._record(record),
@@ -200,7 +192,7 @@ class Reader:
         """Return a record, with the tokens that its view had to send outside of the prompt cache, and their price."""
         sent = max(0, record.tokens_after - record.prefix_kept)
         price = load_prices(self._settings.prices).price_of(self._settings.model)
-        told = {**record._asdict(), "why": told_reason(record)}
+        told = {**record._asdict(), "why": record.why}
         return {**told, "resent": sent, "cost": None if price is None else price.cost(sent, 0)}
 
     @asynccontextmanager
@@ -237,7 +229,7 @@ def _bins(log: Sequence[Json], sizes: Sequence[int]) -> list[Json]:
 def _kind(message: Json) -> str:
     """Return who speaks: user, assistant, system, or tool for a result."""
     role = str(message.get("role"))
-    if role == "tool" or any(shape_of(block).kind == "result" for block in blocks_of(message)):
+    if any(part.kind == "result" for part in read_message(message).parts):
         return "tool"
     return {"developer": "system"}.get(role, role if role in ("user", "assistant", "system") else "tool")
 

@@ -1,6 +1,8 @@
-"""The connection of a PostgreSQL store: named queries, the lease of its writer, and commits whose answer was lost.
+"""The connection of a PostgreSQL store: its address, its errors, named queries, and the lease of its writer.
 
-Nothing depends on the server's session, so that a pooler may give each transaction another one.
+The address is `postgresql://user@host/database?schema=agents&lease=30`: `schema` and `lease` are ours; all other
+parameters are those of libpq. Nothing depends on the server's session, so that a pooler may give each transaction
+another one. Neither the values of a query nor the text of a message gets into an error.
 """
 
 from __future__ import annotations
@@ -11,20 +13,155 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
+from psycopg import errors
 
-from summarizing_context.contrib.postgres.address import Address
-from summarizing_context.contrib.postgres.faults import is_connection_lost, lost, translate, unreachable
+from summarizing_context.errors import (
+    SessionLostError,
+    SettingsError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    StoreUnreachableError,
+    SummarizingContextError,
+)
 from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.relational.engine import Values, read_queries
 
 _PATIENCE = 20.0  # seconds that operations wait for a server that cannot be reached, from its loss on
 _RETRY = 0.1  # seconds
-_PIECE = 50_000  # characters whose words are looked at in one go
 _PART_WORDS = 4_000  # of a part of a text; the server keeps places up to 16,383
 _LONGEST_WORD = 500  # letters; the server takes no more than 2,046 bytes
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+_WRITE = "write postgresql://user@host:5432/database, with %40 for @ and %2F for / in a name or password"
+
+
+class Address(NamedTuple):
+    """Where a store is."""
+
+    url: str  # for libpq
+    schema: str
+    lease: float  # seconds after which the sessions of a writer that has vanished may be taken
+    name: str  # without a password, as messages show it
+
+    def __repr__(self) -> str:
+        return f"Address({self.name!r})"
+
+    def may_repeat(self, said: str) -> bool:
+        """Whether a text may hold a password of this address, or a part of it."""
+        parts = urlsplit(self.url)
+        secrets = [value for key, value in parse_qsl(parts.query) if "password" in key]
+        secrets += [parts.password or "", unquote(parts.password or "")]
+        pieces = [piece for secret in secrets for piece in re.split(r"[@/:?#\s]", secret) if len(piece) >= 3]
+        return any(secret and secret in said for secret in [*secrets, *pieces])
+
+
+def read_address(text: str) -> Address:
+    """The parts of an address; `SettingsError` where one is wrong."""
+    try:
+        parts = urlsplit(text.strip())
+        given = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        _ = parts.port
+    except ValueError:  # whose text may hold a part of the password
+        raise SettingsError(f"store: this is not an address; {_WRITE}") from None
+    if parts.netloc.count("@") > 1 or "@" in parts.path:
+        raise SettingsError(f"store: an @ too many, or a / before it, in this address; {_WRITE}")
+    schema = given.pop("schema", "summarizing_context")
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise SettingsError("store: schema is 1 to 63 of a-z, 0-9 and _, no digit first, and not pg_…")
+    try:
+        lease = float(given.pop("lease", "15"))
+    except ValueError:
+        lease = 0.0
+    if not 1 <= lease <= 3600:
+        raise SettingsError("store: lease is a number of seconds from 1 to 3600")
+    place = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(given, quote_via=quote), ""))
+    user, at, host = parts.netloc.rpartition("@")
+    shown = {key: value for key, value in given.items() if "password" not in key}
+    netloc = f"{user.partition(':')[0]}{at}{host}"
+    name = urlunsplit(("postgresql", netloc, parts.path, urlencode({**shown, "schema": schema}, safe="/"), ""))
+    return Address(place, schema, lease, name)
+
+
+_LOST = "this host no longer has its lease; nothing was written: open the session again"
+
+_BY_STATE: dict[str, tuple[type[StoreError], str]] = {
+    **dict.fromkeys(
+        ("53100", "53200"),
+        (StoreFullError, "the server has no space left; nothing was written: free some and call again"),
+    ),
+    **dict.fromkeys(
+        ("55P03", "40P01"),
+        (StoreLockedError, "another process held a lock for too long; try again, or find out which one holds it"),
+    ),
+    **dict.fromkeys(
+        ("25006", "42501"),
+        (StoreReadOnlyError, "the server refused to write; grant the rights, or use read_only=True"),
+    ),
+    "SC001": (SessionLostError, _LOST),  # raised by the function `expect`
+    "57014": (StoreError, "the statement was cancelled; try again"),
+    "XX001": (StoreCorruptError, "the server reports damaged data; restore it from a backup"),
+    "XX002": (StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
+    "42P01": (StoreError, "a table is missing; was the schema removed while the store was open? Open it again"),
+    "3F000": (StoreError, "the schema is missing; was it removed while the store was open? Open it again"),
+}
+
+
+def is_connection_lost(error: Exception) -> bool:
+    """Return whether the server, or the way to it, has gone."""
+    if not isinstance(error, psycopg.OperationalError):
+        return isinstance(error, psycopg.InterfaceError)
+    return error.sqlstate is None or error.sqlstate[:2] == "08" or error.sqlstate[:3] in ("57P", "57p")
+
+
+def may_pass(error: Exception) -> bool:
+    """Return whether the same work may succeed if it is tried again at once."""
+    passing = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
+    return is_connection_lost(error) or isinstance(error, passing)
+
+
+def lost(session_id: str) -> SessionLostError:
+    """Return the error where another host has taken the session."""
+    return SessionLostError(
+        f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too long"
+    )
+
+
+def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
+    """Return the error where the server cannot be reached. libpq's own words, and `error`, are left out where they may
+    hold the password."""
+    said, told = " ".join(str(error).split()), "the server cannot be reached; start it or check the address"
+    if address.may_repeat(said):
+        return StoreUnreachableError(f"{address.name}: {told}")
+    fault = StoreUnreachableError(f"{address.name}: {told}. It said: {said}")
+    fault.__cause__ = error
+    return fault
+
+
+def translate(error: Exception, address: Address) -> Exception:
+    """Return the error to raise in place of `error`, which becomes its cause unless it could repeat what was to be
+    kept."""
+    if isinstance(error, SummarizingContextError):
+        return error
+    if is_connection_lost(error):
+        return unreachable(address, error)
+    name = address.name
+    if isinstance(error, UnicodeError):
+        return StoreError(f"{name}: a name given to the store is not valid Unicode; leave lone surrogates out of it")
+    if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):
+        return StoreError(f"{name}: the store was given something that it cannot keep ({type(error).__name__})")
+    state = error.sqlstate or ""
+    kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
+    fault = kind(f"{name}: {text}")
+    fault.__cause__ = error
+    return fault
 
 
 @cache
@@ -36,13 +173,6 @@ def queries_for(schema: str) -> dict[str, str]:
     return {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()} | {
         "schema": tables
     }
-
-
-async def connect(address: Address) -> psycopg.AsyncConnection[Any]:
-    """Return a connection for an event loop, to be used beside that of the engine's thread."""
-    return await psycopg.AsyncConnection.connect(
-        address.url, autocommit=True, prepare_threshold=None, connect_timeout=5, application_name="summarizing-context"
-    )
 
 
 class PostgresConnection:
@@ -173,13 +303,7 @@ class PostgresConnection:
 
 def _parts(text: str) -> Iterator[str]:
     """Yield a text in parts that the server can index, at least one: words with one space between them."""
-    words: list[str] = []
-    start = 0
-    while start < len(text):  # in pieces between words: one call over megabytes would hold every other thread up
-        space = re.compile(r"\s").search(text, start + _PIECE, start + 2 * _PIECE)
-        stop = space.end() if space else start + 2 * _PIECE
-        words += _plain_words(text[start:stop])
-        start = stop
+    words = _plain_words(text)
     for start in range(0, len(words) or 1, _PART_WORDS):
         yield " ".join(words[start : start + _PART_WORDS])
 

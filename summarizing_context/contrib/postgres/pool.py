@@ -14,18 +14,15 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from summarizing_context.concurrency import choose_clock
-from summarizing_context.contrib.postgres.hosts import CLAIM, PostgresFleet
-from summarizing_context.contrib.postgres.store import PostgresStore
+from summarizing_context.contrib.postgres.store import CLAIM, PostgresFleet, PostgresStore
 from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.stores.base import SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
-from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
 from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
@@ -153,11 +150,10 @@ async def pool_worker(
     model: Summarizer = cast(Summarizer, own or summarizer)
     try:
         capped = CappedSummarizer(model, for_hosts.fleet)
-        caller = make_caller(without_default_cap(settings), capped, choose_clock(None), read_only=False)
-        if isinstance(caller, ExtractiveSummarizer) or caller.recipe is None:
+        caller = make_caller(without_default_cap(settings), capped, read_only=False)
+        if caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
-        queue, concurrency = queue_name(caller.recipe), settings.concurrency
-        yield PoolWorker(for_hosts, queue, caller, concurrency=concurrency, drain_within=drain_within, metrics=metrics)
+        yield PoolWorker(for_hosts, queue_name(caller.recipe), caller, settings.concurrency, drain_within, metrics)
     finally:
         if own is not None:
             await own.close()
@@ -186,28 +182,20 @@ class CappedSummarizer:
             self._fleet.end(call)
 
 
+@dataclass(eq=False)
 class PoolWorker:
     """Makes summaries for the sessions of one store, until told to drain. Belongs to its event loop."""
 
-    def __init__(
-        self,
-        store: PostgresStore,
-        queue: str,
-        caller: Caller,
-        *,
-        concurrency: int,
-        drain_within: float,
-        metrics: PoolMetrics,
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._caller = caller
-        self._concurrency = concurrency
-        self._drain_within = drain_within
-        self._metrics = metrics
-        self._is_connected = self._is_draining = False
-        self._look = asyncio.Event()  # there may be something to do
-        self._running: set[asyncio.Task[None]] = set()
+    _store: PostgresStore
+    _queue: str
+    _caller: Caller
+    _concurrency: int
+    _drain_within: float
+    _metrics: PoolMetrics
+    _is_connected: bool = False
+    _is_draining: bool = False
+    _look: asyncio.Event = field(default_factory=asyncio.Event)  # there may be something to do
+    _running: set[asyncio.Task[None]] = field(default_factory=set)
 
     def drain(self) -> None:
         """Take no more requests; finish those under way, or give them back when the time for it has passed."""

@@ -18,6 +18,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
@@ -27,22 +28,25 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from summarizing_context.contrib.inspector.guard import Access, is_local, is_own
-from summarizing_context.contrib.proxy.dialects.anthropic import Anthropic
-from summarizing_context.contrib.proxy.dialects.base import Dialect, PassUnchanged
-from summarizing_context.contrib.proxy.dialects.chat import Chat
-from summarizing_context.contrib.proxy.dialects.responses import Responses
+from summarizing_context import Settings, load_prices
+from summarizing_context.adapters.bound_thinking import BINDING_BETA
+from summarizing_context.contrib.inspector.app import Access, inspector_app, is_local, is_own
+from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
 from summarizing_context.contrib.proxy.feed import Feed, UsageReader
+from summarizing_context.contrib.proxy.installation import TOKEN_HEADER
 from summarizing_context.contrib.proxy.rewriter import Rewriter, Rewritten
-from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, passed_on, refusal
+from summarizing_context.contrib.proxy.upstream import Headers, Reply, Upstream, passed_on, refusal
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.stores.private_files import checked_token
-from summarizing_context.summarizers.provider_window import BINDING_BETA
 
 logger = logging.getLogger("summarizing_context.proxy")
+
+_LEAST_BUDGET = 1_000  # tokens
+ANTHROPIC = "https://api.anthropic.com"
+OPENAI = "https://api.openai.com/v1"
 
 MAX_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on as they come
 VIEW_WITHIN = 30.0  # seconds in which a view has to be there
@@ -65,6 +69,21 @@ _DIALECTS: dict[str, Dialect] = {  # by the path behind the version
     "/chat/completions": Chat(),
     "/responses": Responses(),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """How a proxy behaves. `settings` are those of its sessions; their session id is not used."""
+
+    settings: Settings
+    anthropic: str = ANTHROPIC
+    openai: str = OPENAI
+    budget: int | None = None  # tokens; None: by the model's window
+    lends: bool = False  # summaries by the client's own model and credentials
+    shadow: bool = False  # views are made and told of, and never sent
+    shadow_pays: bool = False  # also with summaries by a model, which cost money; else by `extractive`
+    token: str | None = field(default=None, repr=False)
+    access: Access = field(default_factory=Access, repr=False)  # to the inspector
 
 
 class Refused(Exception):
@@ -123,14 +142,14 @@ class Guard:
         return {**scope, "path": path, "raw_path": raw_path}
 
 
+@dataclass(frozen=True)
 class Passage:
     """Takes every request that is not the proxy's own to its provider. An ASGI application."""
 
-    def __init__(self, rewriter: Rewriter, upstream: Upstream, feed: Feed, *, shadow: bool) -> None:
-        self._rewriter = rewriter
-        self._upstream = upstream
-        self._feed = feed
-        self._shadow = shadow
+    _rewriter: Rewriter
+    _upstream: Upstream
+    _feed: Feed
+    _shadow: bool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on until it is answered, or until the client has hung up."""
@@ -271,24 +290,39 @@ class Passage:
             await self._guarded(self._rewriter.observe(record, record.usage))
 
 
-def build_app(
-    rewriter: Rewriter,
-    upstream: Upstream,
-    feed: Feed,
-    guard: Guard,
-    *,
-    shadow: bool = False,
-    inspector: ASGIApp | None = None,
-    access: Access,
-) -> ASGIApp:
-    """Return the application: `/_status`, the inspector where there is one, and the passage for all else."""
-    pages = f"/inspect/{access.folder}"
+def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
+    """Return the application for a server that listens on `host`: `/_status`, the inspector where the store is one that
+    it can read, and the passage for all else. Raise `SettingsError`."""
+    for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
+        logging.getLogger(name).setLevel(logging.WARNING)
+    if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
+        raise SettingsError(
+            f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
+            "client's system prompt and tools take their part; leave it out for the window of each model"
+        )
+    pages = f"/inspect/{proxy.access.folder}"
+    guard = Guard(host, proxy.token, pages=f"{pages}/")
+    upstream = Upstream(proxy.anthropic, proxy.openai)
+    if proxy.shadow and not proxy.shadow_pays:
+        proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
+    settings = proxy.settings
+    feed = Feed(
+        load_prices(settings.prices),
+        anthropic=proxy.anthropic,
+        openai=proxy.openai,
+        budget=proxy.budget,
+        shadow=proxy.shadow,
+        summarizer="client" if proxy.lends else settings.summarizer,
+        store=str(settings.store),
+    )
+    rewriter = Rewriter(settings, upstream, notice=feed.notice, budget=proxy.budget, lends=proxy.lends)
+    has_pages = str(settings.store) != ":memory:"
 
     async def status(request: Request) -> JSONResponse:
         after = request.query_params.get("after", "0")
         told = feed.status(int(after) if re.fullmatch(r"[0-9]{1,15}", after) else 0)
-        if inspector is not None and "link" in request.query_params:
-            told["inspector"] = access.link(str(request.base_url.replace(path=pages)))
+        if has_pages and "link" in request.query_params:
+            told["inspector"] = proxy.access.link(str(request.base_url.replace(path=pages)))
         return JSONResponse(told)
 
     @asynccontextmanager
@@ -297,9 +331,15 @@ def build_app(
             yield
             await rewriter.close()
 
-    routes = [Route("/_status", status), *([Mount(pages, inspector)] if inspector is not None else [])]
+    routes: list[BaseRoute] = [Route("/_status", status)]
+    if has_pages:
+        is_loopback = ip_address(host).is_loopback
+        inspector = inspector_app(
+            settings.store, settings=settings, undo=rewriter.undo, checks_host=is_loopback, access=proxy.access
+        )
+        routes.append(Mount(pages, inspector))
     own = Starlette(routes=routes, lifespan=lifespan)
-    passage = Passage(rewriter, upstream, feed, shadow=shadow)
+    passage = Passage(rewriter, upstream, feed, proxy.shadow)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_without_scripts(message: Message) -> None:

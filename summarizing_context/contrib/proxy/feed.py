@@ -132,32 +132,6 @@ class Feed:
         }
 
 
-class _Details(msgspec.Struct):
-    cached_tokens: int = 0
-
-
-class _Counted(msgspec.Struct):
-    """Figures of any protocol; a later place of the same reply tells only what has changed."""
-
-    input_tokens: int | None = None
-    prompt_tokens: int | None = None
-    output_tokens: int | None = None
-    completion_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-    input_tokens_details: _Details | None = None
-
-
-class _Told(msgspec.Struct):
-    usage: _Counted | None = None
-
-
-class _Event(_Told):
-    message: _Told | None = None
-    response: _Told | None = None
-
-
 class UsageReader:
     """Reads the bytes of one reply as they pass. Raises nothing."""
 
@@ -188,24 +162,30 @@ class UsageReader:
         return self._usage
 
     def _take(self, data: bytes | bytearray) -> None:
+        """Take the figures of any protocol. A later place of the same reply tells only what has changed."""
         try:
-            event = msgspec.json.decode(data, type=_Event)
+            event = msgspec.json.decode(data)
         except msgspec.DecodeError:
             return
-        for holder in (event, event.message, event.response):
-            told = None if holder is None else holder.usage
-            if told is None:
+        for holder in (
+            (event, *(event.get(name) for name in ("message", "response"))) if isinstance(event, dict) else ()
+        ):
+            told = holder.get("usage") if isinstance(holder, dict) else None
+            if not isinstance(told, dict):
                 continue
             before = self._usage or Usage()
-            output = next((each for each in (told.output_tokens, told.completion_tokens) if each), before.output)
-            details = told.prompt_tokens_details or told.input_tokens_details
-            if details is not None or told.prompt_tokens is not None:  # OpenAI counts what was cached as input too
-                read = 0 if details is None else details.cached_tokens
-                self._usage = Usage(max(0, (told.prompt_tokens or told.input_tokens or 0) - read), read, 0, output)
+            counts = {name: count for name, count in told.items() if isinstance(count, int)}
+            output = counts.get("output_tokens") or counts.get("completion_tokens") or before.output
+            details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
+            if isinstance(details, dict) or "prompt_tokens" in counts:  # OpenAI counts what was cached as input too
+                read = details.get("cached_tokens") if isinstance(details, dict) else 0
+                read = read if isinstance(read, int) else 0
+                total = counts.get("prompt_tokens") or counts.get("input_tokens") or 0
+                self._usage = Usage(max(0, total - read), read, 0, output)
             else:
                 self._usage = Usage(
-                    told.input_tokens or before.input,
-                    told.cache_read_input_tokens or before.cache_read,
-                    told.cache_creation_input_tokens or before.cache_write,
+                    counts.get("input_tokens") or before.input,
+                    counts.get("cache_read_input_tokens") or before.cache_read,
+                    counts.get("cache_creation_input_tokens") or before.cache_write,
                     output,
                 )

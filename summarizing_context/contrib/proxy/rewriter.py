@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.adapters.open_sessions import Sessions, Window
-from summarizing_context.assembly import Options, open_store
-from summarizing_context.contrib.proxy.clients import USUAL_WINDOW, Client, client_of, session_of, window_of
-from summarizing_context.contrib.proxy.dialects.base import (
+from summarizing_context import Settings, open_store
+from summarizing_context.adapters.open_sessions import Sessions, Window, session_id_from
+from summarizing_context.contrib.proxy.dialects import (
     KEY,
     Asked,
     Dialect,
@@ -32,10 +33,11 @@ from summarizing_context.contrib.proxy.feed import Record, Usage
 from summarizing_context.contrib.proxy.summaries import ClientSummarizer
 from summarizing_context.contrib.proxy.upstream import Headers, Upstream
 from summarizing_context.errors import BudgetError, StoreError, briefly
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import estimate_text, estimate_texts
-from summarizing_context.settings.values import Settings
 from summarizing_context.views.shrunk_messages import Price, shrink_message
 
+_USUAL_WINDOW = 128_000  # of a model that is not known
 _MAX_KNOWN = 1_000  # sessions whose last request is remembered
 _ANCHOR = 3  # messages by which the end of a history is known
 
@@ -49,6 +51,14 @@ _LIMIT = re.compile(r"(?:>|max|limit|allowed|context|window)\D{0,60}?(\d{4,})", 
 _NEAR = 0.7  # of the budget: from there on a request may be too long for an error that tells nothing of it
 _SMALLEST = 3_000  # tokens: what is shorter is not too long for any model, whatever the words of an error
 _LESS = 0.75  # of what was sent, where the provider does not say how much is too much
+
+
+class Client(NamedTuple):
+    """Who asks, as far as its headers tell."""
+
+    name: str
+    id: str | None  # of the session
+    agent: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,7 @@ class Rewriter:
         self._upstream = upstream
         self._budget = budget
         self._lends = lends
-        self._sessions = Sessions(settings, Options(waits_for_disk=False, warns_of_room=False), most=64)
+        self._sessions = Sessions(settings, most=64, waits_for_disk=False, warns_of_room=False)
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
@@ -105,7 +115,7 @@ class Rewriter:
         told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
         client = client_of(told, fields)
         window = window_of(asked.model, told.get("anthropic-beta", ""), client.name)
-        made = Rewritten(body, asked, dialect, client, window or USUAL_WINDOW)
+        made = Rewritten(body, asked, dialect, client, window or _USUAL_WINDOW)
         if len(asked.rows) < 2 and not asked.has_tools:
             if counts or not asked.rows:
                 raise PassUnchanged("a single message is not a session")
@@ -127,7 +137,7 @@ class Rewriter:
             known.summarizer.lend(headers)
         if self._budget is None and window is None:
             words = f"the window of the model {briefly(asked.model)} is not known, so it is taken for "
-            words += f"{USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
+            words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
             self._notice(f"model {asked.model}", words)
         return await self._viewed(replace(made, record=Record(name, client.name, dialect.name, asked.model)), known)
 
@@ -274,3 +284,73 @@ class Rewriter:
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
             self._notice(f"budget of {about}", words)
+
+
+# Who asks, which session it belongs to, and how large its model's window is. A client's own id holds several histories:
+# the main one, those of its agents, and small requests for a title. They are told apart by the agent, by whether tools
+# are sent, and by what a person typed first.
+#
+# Windows are those of 2026-11-26, by the pages of platform.claude.com and developers.openai.com on their models, the
+# table of `genai-prices` 0.2.3, and the models that Codex 0.169 and 0.171 bring along, in which they get less of them.
+
+_HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
+    ("x-claude-code-session-id", "claude-code"),
+    ("thread-id", "codex"),
+    ("session-id", "codex"),
+    ("session_id", "codex"),
+    ("x-session-id", "opencode"),
+    ("x-session-affinity", "opencode"),
+)
+
+_IN_USER_ID = re.compile(r"session_(?:id\W+)?([0-9a-f]{8}-[0-9a-f-]{27})")  # where older Claude Code has it
+
+
+def client_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Client:
+    """Return who asks; `headers` by names in small letters."""
+    for header, name in _HEADERS:
+        if headers.get(header):
+            return Client(name, headers[header], headers.get("x-claude-code-agent-id"))
+    user = _IN_USER_ID.search(bytes(fields["metadata"]).decode("utf-8", "replace")) if "metadata" in fields else None
+    return Client("claude-code" if user else "chat", user[1] if user else None, None)
+
+
+def session_of(client: Client, asked: Asked) -> str:
+    """Return the name of the session of a client with an id: by what a person typed first, for what the client puts in
+    beside may change, and by whether tools are sent."""
+    users = (row.message for row in asked.rows if row.message["role"] == "user")
+    typed = next(filter(None, (read_message(message).typed for message in islice(users, 100))), [asked.rows[0].key])
+    kind = "agent" if asked.has_tools else "plain"
+    beginning = f"{kind}-{digest(*(text.encode('utf-8', 'surrogatepass') for text in typed))[:10]}"
+    return session_id_from(":".join(filter(None, (client.name, client.id, client.agent, beginning))))
+
+
+_WINDOWS = (  # tokens of input, by the beginning of a name; the first that fits holds
+    (r"claude-[a-z]+-(?:4[.-][6-9]|[5-9]|[1-9]\d)(?!\d)", 1_000_000),
+    (r"claude", 200_000),
+    (r"gpt-4\.1", 1_000_000),
+    (r"gpt-4|gpt-oss|chatgpt", 128_000),
+    (r"gpt-3", 16_000),
+    (r"gpt-6\.2-sol", 500_000),
+    (r"gpt-5\.[4-9](?!\d|.*mini|.*nano)|gpt-[6-9]", 922_000),  # of 1,050,000, less the answer
+    (r"gpt-5|codex", 272_000),  # of 400,000, less the answer
+    (r"o[134]\b", 200_000),
+    (r"gemini|deepseek-(?:v[4-9]|flash|pro)|kimi-k[3-9]|glm-5[.p][2-9]", 1_000_000),
+    (r"grok-(?:4\.[2-9]|[5-9])", 500_000),
+    (r"kimi|grok-[4c]", 256_000),
+    (r"deepseek|qwen|glm|mistral|devstral|llama|grok", 128_000),
+)
+
+_OF_CODEX = ((r"gpt-6\.(?:1-terra|2-sol)", 500_000), (r"gpt-[5-9]", 272_000))
+
+
+def window_of(model: str, betas: str = "", client: str = "") -> int | None:
+    """Return the tokens of a model's window, None where it is not known; `betas` is the header `anthropic-beta`,
+    `client` the program that asks."""
+    # without a provider's or a region's name in front, as in `us.anthropic.claude-opus-4-6-v1:0`
+    name = model.lower().rpartition("/")[2]
+    found = re.search(r"(?:^|[.~])((?:claude|gpt-|o[134]\b|gemini|deepseek|qwen|kimi|glm|mistral|llama|grok).*)", name)
+    name = found[1] if found else name
+    if name.startswith("claude") and ("context-1m" in betas or "[1m]" in name):
+        return 1_000_000
+    rows = (*_OF_CODEX, *_WINDOWS) if client == "codex" else _WINDOWS
+    return next((tokens for beginning, tokens in rows if re.match(beginning, name)), None)

@@ -16,88 +16,33 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
-from ipaddress import ip_address
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
-from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.prices import load_prices
 
 try:
     import uvicorn
 
-    from summarizing_context.contrib.inspector import Access, inspector_app
-    from summarizing_context.contrib.proxy.app import Guard, build_app
-    from summarizing_context.contrib.proxy.codex import CHATGPT, TOKEN_VARIABLE, arguments_for, read_codex
-    from summarizing_context.contrib.proxy.feed import Feed
-    from summarizing_context.contrib.proxy.installation import base_urls
-    from summarizing_context.contrib.proxy.rewriter import Rewriter
-    from summarizing_context.contrib.proxy.upstream import Upstream
+    from summarizing_context.contrib.proxy.app import OPENAI
+    from summarizing_context.contrib.proxy.app import ProxySettings as ProxySettings
+    from summarizing_context.contrib.proxy.app import make_app as make_app
+    from summarizing_context.contrib.proxy.installation import (
+        CHATGPT,
+        TOKEN_VARIABLE,
+        arguments_for,
+        base_urls,
+        read_codex,
+    )
 except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
 
-ANTHROPIC = "https://api.anthropic.com"
-OPENAI = "https://api.openai.com/v1"
-
 logger = logging.getLogger("summarizing_context.proxy")
 
-_LEAST_BUDGET = 1_000  # tokens
 STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
-
-
-@dataclass(frozen=True, slots=True)
-class ProxySettings:
-    """How a proxy behaves. `settings` are those of its sessions; their session id is not used."""
-
-    settings: Settings
-    anthropic: str = ANTHROPIC
-    openai: str = OPENAI
-    budget: int | None = None  # tokens; None: by the model's window
-    lends: bool = False  # summaries by the client's own model and credentials
-    shadow: bool = False  # views are made and told of, and never sent
-    shadow_pays: bool = False  # also with summaries by a model, which cost money; else by `extractive`
-    token: str | None = field(default=None, repr=False)
-    access: Access = field(default_factory=Access, repr=False)  # to the inspector
-
-
-def make_app(proxy: ProxySettings, host: str) -> Any:
-    """The application for a server that listens on `host`. Raises `SettingsError`."""
-    for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
-        logging.getLogger(name).setLevel(logging.WARNING)
-    if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
-        raise SettingsError(
-            f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
-            "client's system prompt and tools take their part; leave it out for the window of each model"
-        )
-    guard = Guard(host, proxy.token, pages=f"/inspect/{proxy.access.folder}/")
-    upstream = Upstream(proxy.anthropic, proxy.openai)
-    if proxy.shadow and not proxy.shadow_pays:
-        proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
-    feed = Feed(
-        load_prices(proxy.settings.prices),
-        anthropic=proxy.anthropic,
-        openai=proxy.openai,
-        budget=proxy.budget,
-        shadow=proxy.shadow,
-        summarizer="client" if proxy.lends else proxy.settings.summarizer,
-        store=str(proxy.settings.store),
-    )
-    rewriter = Rewriter(proxy.settings, upstream, notice=feed.notice, budget=proxy.budget, lends=proxy.lends)
-    store = proxy.settings.store
-    inspector = None
-    if str(store) != ":memory:":
-        inspector = inspector_app(
-            store,
-            settings=proxy.settings,
-            undo=rewriter.undo,
-            checks_host=ip_address(host).is_loopback,
-            access=proxy.access,
-        )
-    return build_app(rewriter, upstream, feed, guard, shadow=proxy.shadow, inspector=inspector, access=proxy.access)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -115,7 +60,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """A server that writes no log of requests, and says when it has started."""
+    """A server that writes no log of requests."""
 
     def __init__(self, app: Any, *, takes_signals: bool = True) -> None:
         super().__init__(
@@ -133,11 +78,6 @@ class Server(uvicorn.Server):
             )
         )
         self._takes_signals = takes_signals
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end, which has to come to its end in time."""
@@ -168,12 +108,11 @@ async def serving(proxy: ProxySettings, listening: socket.socket) -> AsyncIterat
     """A server beside other work, by its address. Raises `SettingsError`."""
     server = Server(make_app(proxy, listening.getsockname()[0]), takes_signals=False)
     running = asyncio.ensure_future(server.serve(sockets=[listening]))
-    starting = asyncio.ensure_future(server.ready.wait())
     try:
-        await asyncio.wait([running, starting], return_when=asyncio.FIRST_COMPLETED)
+        while not (server.started or running.done()):  # noqa: ASYNC110 - uvicorn tells no other way
+            await asyncio.sleep(0.01)
         yield address_of(listening)
     finally:
-        starting.cancel()
         server.should_exit = True
         await running
 

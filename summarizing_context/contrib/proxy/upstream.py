@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 import httpx2
 from starlette.types import Send
 
+from summarizing_context.contrib.proxy.installation import TOKEN_HEADER
 from summarizing_context.errors import SettingsError, briefly
 
 Headers = list[tuple[bytes, bytes]]
@@ -24,8 +25,6 @@ _HOP = frozenset(  # headers between two neighbours; `accept-encoding` is ours, 
         *(b"trailer", b"transfer-encoding", b"upgrade", b"host", b"accept-encoding", b"expect"),
     )
 )
-
-TOKEN_HEADER = b"x-summarizing-context-token"
 
 _BARE = re.compile(rb"/(?:messages|chat/completions|responses)(?=/|$)")  # as clients ask that leave the version out
 

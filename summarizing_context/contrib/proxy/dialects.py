@@ -1,0 +1,374 @@
+"""The providers' protocols: a request as rows of a log, and the way back to the client's own bytes.
+
+Pure. A row keeps the JSON that the client sent for it. Where a view shows the row as it is, these bytes go out again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from summarizing_context.adapters.bound_thinking import BoundThinking, bound_thinking, dropping
+from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_WORK, ViewWriter, rows_of
+from summarizing_context.adapters.response_items import Row as ItemRow
+
+KEY = "_proxy"  # of a row's message: a digest of what the client said; never sent and never counted
+HOOK = {"source": "hook"}  # the metadata of rows that a client puts in by itself
+MAX_ITEMS = 20_000  # of a history
+
+Message = dict[str, Any]
+Fields = dict[str, msgspec.Raw]  # of a request, as JSON
+Out = bytes | Message  # a message as the client wrote it, or as a view has it
+
+
+class PassUnchanged(Exception):
+    """This request is none that a view may change; the message says why."""
+
+
+class Row(NamedTuple):
+    """A message of the log, and the JSON of the client's that it stands for."""
+
+    message: Message
+    sent: Sequence[bytes]
+    key: str  # equal for messages that say the same
+
+
+Shown = tuple[Message, Row | None]  # a message of a view, and the row that it shows just as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as far as its view goes."""
+
+    fields: Fields
+    lead: Sequence[bytes]  # of the history: what stays in front, as it came
+    rows: Sequence[Row]
+    beside: Sequence[Mapping[str, Any]]  # what is sent beside the rows, and only takes room
+    model: str
+    max_output: int | None  # tokens
+    has_tools: bool
+    opening: Sequence[Row] = ()  # of the history: what stays before the model's first words
+    must_change: bool = False  # the provider would refuse it as it is, and with a view of all rows it would not
+    bound_thinking: BoundThinking = "kept"
+
+
+class Dialect(Protocol):
+    """One protocol of a provider."""
+
+    name: str
+
+    def read(self, fields: Fields) -> Asked:
+        """Return a request, from the JSON of its fields. Raise `PassUnchanged`, and `ValueError` for no request."""
+
+    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+        """Return the body of the same request with a view of its rows. With `drops_thinking` the provider is asked to
+        drop signed thinking that it would refuse."""
+
+
+def digest(*texts: bytes) -> str:
+    """Return a short name of some bytes."""
+    return hashlib.blake2b(b"".join(texts), digest_size=12).hexdigest()
+
+
+_ESCAPED = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.DOTALL
+)
+
+
+def read_fields(body: bytes) -> Fields:
+    """Return the fields of a request. U+FFFD stands for halves of characters, which no provider reads and no client
+    takes back. Raise `ValueError`."""
+    try:
+        return msgspec.json.decode(body, type=Fields)
+    except msgspec.DecodeError:
+        half = len(rb"\ud800")
+        whole = _ESCAPED.sub(lambda found: rb"\ufffd" if len(found[0]) == half else found[0], body)
+        return msgspec.json.decode(whole, type=Fields)
+
+
+def items_of(fields: Fields, name: str) -> list[bytes]:
+    """Return the JSON of each item of a field. Raise `PassUnchanged` where it is no list, or too long a one."""
+    if name not in fields or not bytes(fields[name]).startswith(b"["):
+        raise PassUnchanged(f"{name} is not a list")
+    items = [bytes(item) for item in msgspec.json.decode(fields[name], type=list[msgspec.Raw])]
+    if len(items) > MAX_ITEMS:
+        raise PassUnchanged("the history has too many items to be read at once")
+    return items
+
+
+def row_of(message: Message, data: bytes) -> Row:
+    """Return the row of a message, whose key is a digest of all that is sent of it."""
+    key = digest(msgspec.json.encode(bare(message), order="deterministic"))
+    return Row({**message, KEY: key}, (data,), key)
+
+
+def decoded(fields: Fields, name: str) -> Any:
+    """Return the value of a field; None where it is missing."""
+    return msgspec.json.decode(fields[name]) if name in fields else None
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects in a list, whatever else stands in it."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def max_tokens(fields: Fields, *names: str) -> int | None:
+    """Return the first of these fields that is a positive number of tokens."""
+    values = (decoded(fields, name) for name in names)
+    return next((value for value in values if type(value) is int and value > 0), None)
+
+
+def bare(message: Mapping[str, Any]) -> Message:
+    """Return a view's message without what is never sent."""
+    return {name: value for name, value in message.items() if not name.startswith("_") and name != "metadata"}
+
+
+def encoded(fields: Fields, name: str, items: Sequence[Out]) -> bytes:
+    """Return the body of a request whose list `name` has other items; all else is as the client wrote it."""
+    history = [msgspec.Raw(item) if isinstance(item, bytes) else item for item in items]
+    return msgspec.json.encode({**fields, name: history})
+
+
+class Chat:
+    """OpenAI's Chat Completions, as many providers speak them: the system prompt stands in front of `messages`."""
+
+    name = "chat"
+
+    def read(self, fields: Fields) -> Asked:
+        rows = [row_of(msgspec.json.decode(item), item) for item in items_of(fields, "messages")]
+        roles = [row.message["role"] for row in rows]
+        start = next((at for at, role in enumerate(roles) if role not in ("system", "developer")), len(rows))
+        tools = objects(decoded(fields, "tools")) + objects(decoded(fields, "functions"))
+        model = str(decoded(fields, "model") or "")
+        return Asked(
+            fields=fields,
+            lead=[row.sent[0] for row in rows[:start]],
+            rows=rows[start:],
+            beside=[*(row.message for row in rows[:start]), *tools],
+            model=model,
+            max_output=max_tokens(fields, "max_completion_tokens", "max_tokens"),
+            has_tools=bool(tools),
+            bound_thinking=bound_thinking(model),  # of Anthropic's models behind a gateway
+        )
+
+    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+        items = [bare(message) if row is None else row.sent[0] for message, row in shown]
+        return encoded(asked.fields, "messages", [*asked.lead, *items])
+
+
+_MARK = "cache_control"
+_EFFORT = "output_config"  # of a message of the system: holds from there on
+_MAX_MARKS = 4  # of a request
+_MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
+
+
+class Anthropic:
+    """Anthropic's Messages: content in blocks, the system prompt beside the messages, marks of what is to be cached.
+
+    Clients mark the newest message for the cache and take the mark away later; so marks enter neither keys nor the log.
+    A view gets two of its own: one where its header ends, which stays until the next activation, and one at its end.
+    No request goes on with more than four, nor with one of an hour behind one of five minutes: providers refuse both.
+
+    What a client's system says before the model's first words belongs to its system prompt: the machine, its agents,
+    the effort. Every view has it, where providers allow it: behind the user and before the model.
+
+    Newer models refuse thinking that they signed behind another beginning. A request with a rewritten one asks for it
+    to be dropped. Dropped blocks are sent all the same: without them the beginning would change once more.
+    """
+
+    name = "anthropic"
+
+    def read(self, fields: Fields) -> Asked:
+        if decoded(fields, "thread") is not None:
+            raise PassUnchanged("with a thread the server keeps the history")
+        system, tools = decoded(fields, "system"), objects(decoded(fields, "tools"))
+        prompt = [{"type": "text", "text": system}] if isinstance(system, str) else objects(system)
+        marks = [block[_MARK] for block in _marked_blocks([*tools, *prompt])]
+
+        # rows without marks, behind the server's last compaction, which stands for all before it unless it has failed
+        rows, start = [], 0
+        for data in items_of(fields, "messages"):
+            message = msgspec.json.decode(data)
+            content = message.get("content") if isinstance(message, dict) else None
+            marks += [block.pop(_MARK) for block in _marked_blocks(content)]
+            blocks = objects(content)
+            if len(blocks) == 1 and blocks == content and blocks[0].keys() == {"type", "text"}:
+                message["content"] = blocks[0]["text"]  # as clients write the same without a mark
+            row = row_of(message, data)
+            if message["role"] == "system":  # a reminder among the messages, which the client wrote by itself
+                row.message["metadata"] = HOOK
+            rows.append(row)
+            if any(block.get("type") == "compaction" and block.get("content") is not None for block in blocks):
+                start = len(rows)
+        if rows and start == len(rows):
+            raise PassUnchanged("the server's own compaction ends the history")
+
+        # what the system says before the model's first words
+        end = next((at for at in range(start, len(rows)) if rows[at].message["role"] == "assistant"), len(rows))
+        opening = [row for row in rows[start:end] if row.message["role"] == "system"]
+        others = [row for row in rows[start:end] if row.message["role"] != "system"]
+        if not others:
+            opening, others = [], rows[start:end]
+        marks += [auto] if (auto := decoded(fields, _MARK)) else []
+        is_short = [mark.get("ttl") != "1h" for mark in marks]
+        model = str(decoded(fields, "model") or "")
+        return Asked(
+            fields=fields,
+            lead=[row.sent[0] for row in rows[:start]],
+            opening=opening,
+            rows=[*others, *rows[end:]],
+            beside=[*prompt, *tools, *(row.message for row in [*rows[max(0, start - 1) : start], *opening])],
+            model=model,
+            max_output=max_tokens(fields, "max_tokens"),
+            has_tools=bool(tools),
+            must_change=len(marks) > _MAX_MARKS or is_short != sorted(is_short),
+            bound_thinking=bound_thinking(model, decoded(fields, "thinking"), may_ask=True),
+        )
+
+    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+        items: list[Out] = [bare(message) if row is None else row.sent[0] for message, row in shown]
+        header = next((items[at] for at, (message, _) in enumerate(shown) if KEY not in message), None)
+
+        # the opening, with the effort that holds there: it was set last in what does not stand behind
+        at = next((at for at, (message, _) in enumerate(shown) if message["role"] == "assistant"), len(items))
+        said: list[Out] = [row.sent[0] for row in asked.opening]
+        behind = Counter(message.get(KEY) for message, _ in shown[at:])
+        efforts = list[Out]()
+        for row in reversed(asked.rows):  # of those that say the same, the newest stand behind
+            behind[row.key] -= 1
+            if _EFFORT in row.message and behind[row.key] < 0:
+                efforts.append({"role": "system", "content": [], _EFFORT: row.message[_EFFORT]})
+                break
+        if said or efforts:
+            if at and shown[at - 1][0]["role"] == "system":  # two may not stand beside each other
+                said.append(items.pop(at := at - 1))
+            said += efforts
+            items.insert(at, said[0] if len(said) == 1 else _joined(said))
+        fields = asked.fields
+        if drops_thinking:
+            thinking = msgspec.json.encode(dropping(decoded(fields, "thinking")))
+            fields = {**fields, "thinking": msgspec.Raw(thinking)}
+        return _marked(fields, [*asked.lead, *items], header)
+
+
+def _joined(items: Sequence[Out]) -> Message:
+    """Return messages of the system as one; of their efforts the last holds."""
+    blocks, effort = list[Any](), dict[str, Any]()
+    for item in items:
+        message = msgspec.json.decode(item) if isinstance(item, bytes) else item
+        content = message["content"]
+        blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
+        effort |= {name: message[name] for name in (_EFFORT,) if name in message}
+    return {"role": "system", "content": blocks, **effort}
+
+
+def _marked_blocks(blocks: object) -> Iterator[dict[str, Any]]:
+    """Yield the blocks or tools with a mark, those inside of others too, in the order of the request."""
+    for block in objects(blocks):
+        inner = block.get("source")
+        yield from _marked_blocks(inner.get("content") if isinstance(inner, dict) else None)
+        yield from _marked_blocks(block.get("content"))
+        if isinstance(block.get(_MARK), dict):
+            yield block
+
+
+def _marked(fields: Fields, items: list[Out], header: Out | None) -> bytes:
+    """Return the request with these messages. Ours are the marks in them: at the end of the header, and at their end
+    unless a field of the client's stands for that. Of its tools and system prompt keep as many as there is room for."""
+    auto = decoded(fields, _MARK)
+    ours, time = list[dict[str, Any]](), auto or {"type": "ephemeral"}
+    for at, item in enumerate(items):
+        is_end = item is header or (not auto and at == len(items) - 1)
+        if not is_end and not (isinstance(item, bytes) and _MARK.encode() in item):
+            continue
+        message = msgspec.json.decode(item if isinstance(item, bytes) else msgspec.json.encode(item))  # a copy
+        theirs = [block.pop(_MARK) for block in _marked_blocks(message.get("content"))]
+        time = theirs[-1] if theirs and not auto else time
+        if is_end:
+            content = message.get("content")
+            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
+            last = [block for block in blocks if block.get("type") in _MARKABLE and block.get("text") != ""][-1:]
+            if last and isinstance(content, str):
+                message["content"] = blocks
+            ours += last
+        if theirs or is_end:
+            items[at] = message
+    beside: dict[str, Any] = {name: decoded(fields, name) for name in ("tools", "system") if name in fields}
+    marked = [block for value in beside.values() for block in _marked_blocks(value)]
+    room = _MAX_MARKS - len(ours) - bool(auto)
+    for block in marked[: max(0, len(marked) - room)]:
+        del block[_MARK]
+
+    # what lasts for an hour stands in front of what lasts for five minutes
+    chosen, is_short = marked[max(0, len(marked) - room) :], False
+    for block in [*chosen, *ours, *([beside] if auto else [])]:
+        mark = block.get(_MARK) or time
+        is_short = is_short or mark.get("ttl") != "1h"
+        block[_MARK] = {"type": "ephemeral"} if is_short and mark.get("ttl") == "1h" else mark
+    changed = {name: value for name, value in beside.items() if value != decoded(fields, name)}
+    own: Fields = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in changed.items()}
+    return encoded({**fields, **own}, "messages", items)
+
+
+_SYSTEM = ("system", "developer")
+
+
+class Responses:
+    """OpenAI's Responses: a list of items, of which what a model gave in one response is one message of the log.
+
+    The system prompt is `instructions`, and developer items in front.
+    """
+
+    name = "responses"
+
+    def read(self, fields: Fields) -> Asked:
+        for name in ("previous_response_id", "conversation"):
+            if decoded(fields, name) is not None:
+                raise PassUnchanged(f"with {name} the server keeps the history")
+        data = items_of(fields, "input")
+        items: list[Any] = [msgspec.json.decode(item) for item in data]
+        kinds = [item.get("type") if isinstance(item, dict) else None for item in items]
+        if not set(SERVER_WORK).isdisjoint(kinds):
+            raise PassUnchanged("the server is asked to look up or to compact items")
+        # in front: what the server has compacted, and the client's own instructions and tools behind it
+        start = max((at + 1 for at, kind in enumerate(kinds) if kind in COMPACTED), default=0)
+        while start < len(items) and (
+            kinds[start] == "additional_tools"
+            or (isinstance(items[start], dict) and items[start].get("role") in _SYSTEM)
+        ):
+            start += 1
+        if start == len(items):
+            raise PassUnchanged("there is nothing behind what stays in front")
+        rows, at = list[Row](), start
+        for message, own in rows_of(items[start:]):
+            is_told = message["role"] in _SYSTEM and own[0].get("type", "message") == "message"
+            named = {**message, KEY: message[NAME]} | ({"metadata": HOOK} if is_told else {})
+            rows.append(Row(named, data[at : at + len(own)], message[NAME]))
+            at += len(own)
+        tools, instructions = objects(decoded(fields, "tools")), decoded(fields, "instructions")
+        prompt = [{"instructions": instructions}] if isinstance(instructions, str) else []
+        return Asked(
+            fields=fields,
+            lead=data[:start],
+            rows=rows,
+            beside=[*prompt, *tools, *items[:start]],
+            model=str(decoded(fields, "model") or ""),
+            max_output=max_tokens(fields, "max_output_tokens"),
+            has_tools=bool(tools) or "additional_tools" in kinds,
+        )
+
+    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+        changed = [message for message, row in shown if row is None and (KEY in message or message["role"] != "user")]
+        keys = {message.get(KEY) for message in changed}
+        rows = [row for row in asked.rows if row.message["role"] != "tool" or row.key in keys] if changed else []
+        writer = ViewWriter([ItemRow(row.message, [msgspec.json.decode(item) for item in row.sent]) for row in rows])
+        items: list[Out] = []
+        for message, row in shown:
+            items += writer.items(message) if row is None else row.sent
+        return encoded(asked.fields, "input", [*asked.lead, *items])
