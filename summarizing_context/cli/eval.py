@@ -352,12 +352,12 @@ def _recording(
 
 def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> dict[str, Any]:
     """Return what a cassette was asked for, by the price of the model of the settings."""
-    from summarizing_context.summarizers.providers import address_of
+    from summarizing_context.summarizers.providers import make_model
 
     spent = cassette.spent
     return {
         "model": settings.model,
-        "address": address or address_of(settings),
+        "address": address or make_model(settings, read_only=True).address,
         "calls": spent.calls,
         "by_kind": dict(sorted(spent.by_kind.items())),
         "input_tokens": spent.input_tokens,

@@ -25,7 +25,7 @@ from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
 from summarizing_context.summarizers.openai import KEY_VARIABLE, OFFICIAL, connect
-from summarizing_context.summarizers.sdk import IDENTITY, Connection, Fault, recipe_name
+from summarizing_context.summarizers.sdk import Connection, Fault, recipe_name
 
 
 class Embedder(Protocol):
@@ -219,7 +219,7 @@ class OpenAIEmbedder:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""
         reply = await self._connection.request(
             lambda client: client.embeddings.with_streaming_response.create(
-                model=self.model, input=texts, encoding_format="float", extra_headers=IDENTITY
+                model=self.model, input=texts, encoding_format="float"
             )
         )
         listed = reply.get("data")

@@ -35,7 +35,6 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal, readable
 
 MOST_BYTES = 2_000_000  # of a reply
-IDENTITY = {"Accept-Encoding": "identity"}  # a packed reply could be small on the way and huge in memory
 
 
 class Fault(StrEnum):
@@ -57,6 +56,15 @@ class Fault(StrEnum):
     CLOSED = "the summarizer is closed"
     NO_PROVIDER = "the host has mounted no such provider"
     CANCELLED = "the host has cancelled the call"
+
+
+_STATUS_FAULTS = {
+    **dict.fromkeys((401, 403), Fault.KEY),
+    **dict.fromkeys((408, 504), Fault.TIMEOUT),
+    **dict.fromkeys((503, 529), Fault.OVERLOADED),
+    404: Fault.NOT_FOUND,
+    429: Fault.RATE_LIMITED,
+}
 
 
 class HttpStatus(Exception):
@@ -95,9 +103,11 @@ class SdkSummarizer(ABC):
         if not isinstance(model, str) or not model.strip():
             raise SettingsError(f"{needs} model and there is none; set model, for example model = {self.example!r}")
         usual = self.key_variables[0]
-        keys = [(usual, api_key), *((variable, os.environ.get(variable)) for variable in self.key_variables)]
-        variable, key = next(((variable, key) for variable, key in keys if key), (usual, ""))
-        if not key:
+        keys = {usual: api_key or os.environ.get(usual)} | {
+            name: os.environ.get(name) for name in self.key_variables[1:]
+        }
+        variable = next(filter(keys.get, keys), usual)
+        if not (key := keys[variable]):
             raise SettingsError(
                 f"{needs} key and there is none; set api_key or the environment variable {usual} ({self.key_hint})"
             )
@@ -202,16 +212,24 @@ class Connection:
                 await client.close()
 
 
-def http_client(sdk: Any, timeout: float) -> Any:
-    """Return an SDK's HTTP client that follows no redirect, and leaves the body of an error unread: the SDKs would read
-    it whole."""
+def client_of(sdk: Any, kind: Any, *, timeout: float, **options: Any) -> Any:
+    """Return a client of an SDK, without retries and redirects.
+
+    It asks for replies that are not compressed: they could be small on the way and huge in memory. It leaves the body
+    of an error unread, which the SDKs would read whole.
+    """
 
     async def drop_error_body(response: Any) -> None:
         if not 200 <= response.status_code < 300:
             await response.aclose()
 
-    hooks = {"response": [drop_error_body]}
-    return sdk.DefaultAsyncHttpxClient(timeout=timeout, follow_redirects=False, event_hooks=hooks)
+    http = sdk.DefaultAsyncHttpxClient(
+        timeout=timeout,
+        follow_redirects=False,
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [drop_error_body]},
+    )
+    return kind(max_retries=0, timeout=timeout, http_client=http, **options)
 
 
 def fenced(job: SummaryJob) -> str:
@@ -251,7 +269,7 @@ def made_reply(
     reason: object,  # why it ended
     cut_reasons: tuple[str, ...],
     limit: int,  # of tokens written
-    cached_tokens: int | None = None,
+    cached_tokens: object = None,
 ) -> SummaryReply:
     """Return the reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off.
 
@@ -261,7 +279,8 @@ def made_reply(
     is_cut = reason in cut_reasons if is_told else output_tokens is None or output_tokens >= limit
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
-    return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached_tokens)
+    cached = cached_tokens if _is_count(cached_tokens) else None
+    return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached)
 
 
 def token_count(usage: object, *names: str) -> int | None:
@@ -270,31 +289,22 @@ def token_count(usage: object, *names: str) -> int | None:
     return (sum(figures) or None) if all(map(_is_count, figures)) else None
 
 
-def cached_count(usage: object, *path: str) -> int | None:
-    """Return how much of the input the provider read from its prompt cache; None if it does not say, or not soundly."""
-    for name in path:
-        usage = usage.get(name) if isinstance(usage, Mapping) else None
-    return usage if _is_count(usage) else None
-
-
 def _is_count(figure: object) -> TypeGuard[int]:
     return isinstance(figure, int) and not isinstance(figure, bool) and figure >= 0
-
-
-def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
-    """Return what an answer with this HTTP status means."""
-    faults = {401: Fault.KEY, 403: Fault.KEY, 404: Fault.NOT_FOUND, 429: Fault.RATE_LIMITED}
-    faults |= {408: Fault.TIMEOUT, 504: Fault.TIMEOUT, 503: Fault.OVERLOADED, 529: Fault.OVERLOADED}
-    other = Fault.REDIRECT if status < 400 else Fault.REQUEST if status < 500 else Fault.SERVER
-    failure = failure_of(faults.get(status, other), retry_after)
-    failure.__cause__ = HttpStatus(status)
-    return failure
 
 
 def failure_of(fault: Fault, retry_after: float | None = None) -> SummarizerError:
     """Return the error that says what went wrong, of the kind that it has."""
     kinds = {Fault.RATE_LIMITED: SummarizerRateLimited, Fault.TIMEOUT: SummarizerTimeout}
     return kinds.get(fault, SummarizerError)(fault, retry_after=retry_after)
+
+
+def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
+    """Return what an answer with this HTTP status means."""
+    other = Fault.REDIRECT if status < 400 else Fault.REQUEST if status < 500 else Fault.SERVER
+    failure = failure_of(_STATUS_FAULTS.get(status, other), retry_after)
+    failure.__cause__ = HttpStatus(status)
+    return failure
 
 
 def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
