@@ -103,9 +103,8 @@ class SdkSummarizer(ABC):
         if not isinstance(model, str) or not model.strip():
             raise SettingsError(f"{needs} model and there is none; set model, for example model = {self.example!r}")
         usual = self.key_variables[0]
-        keys = {usual: api_key or os.environ.get(usual)} | {
-            name: os.environ.get(name) for name in self.key_variables[1:]
-        }
+        keys = {name: os.environ.get(name) for name in self.key_variables}
+        keys[usual] = api_key or keys[usual]
         variable = next(filter(keys.get, keys), usual)
         if not (key := keys[variable]):
             raise SettingsError(
