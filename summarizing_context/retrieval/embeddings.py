@@ -210,8 +210,7 @@ class OpenAIEmbedder:
                 f"embedding = 'openai' needs a key and there is none; set embedding_api_key{place} "
                 "(any word will do for a server of your own that asks for none)"
             )
-        server = None if address.rstrip("/") == OFFICIAL else address
-        self.recipe = recipe_name("openai-embeddings", self.model, server=server, options={})
+        self.recipe = recipe_name("openai-embeddings", self.model, server=address, official=OFFICIAL)
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
         self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=most)
 

@@ -21,7 +21,7 @@ from summarizing_context.summarizers.verification.replies import Refusal
 
 
 class AnthropicSummarizer(SdkSummarizer):
-    """Summarizes with an Anthropic model. `options` are for example `{"thinking": {"type": "disabled"}}`."""
+    """Summarizes with an Anthropic model."""
 
     provider = "anthropic"
     official = "https://api.anthropic.com"
@@ -45,7 +45,6 @@ class AnthropicSummarizer(SdkSummarizer):
                 max_tokens=limit,
                 system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
                 messages=[{"role": "user", "content": user}],
-                extra_body=self.options or None,
             )
         )
 

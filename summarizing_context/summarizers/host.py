@@ -64,7 +64,7 @@ class HostSummarizer:
     def recipe(self) -> str:
         """Names the provider and the model that answer now."""
         window = read_provider(self._find())
-        return recipe_name("host", f"{window.name}/{self._model or window.model or 'default'}", server=None, options={})
+        return recipe_name("host", f"{window.name}/{self._model or window.model or 'default'}")
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the model's answer, or raise `SummarizerError` or a subclass when there is none that could serve."""

@@ -25,7 +25,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 class OpenAIChatSummarizer(SdkSummarizer):
-    """Summarizes with a chat model. `options` are for example `{"reasoning_effort": "low"}`."""
+    """Summarizes with a chat model."""
 
     provider = "openai"
     official = OFFICIAL
@@ -43,7 +43,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
         async def limited_by(name: str) -> Mapping[str, Any]:
-            fields = {"model": self.model, "messages": messages, name: limit, "extra_body": self.options or None}
+            fields = {"model": self.model, "messages": messages, name: limit}
             return await self.connection.request(
                 lambda client: client.chat.completions.with_streaming_response.create(**fields)
             )

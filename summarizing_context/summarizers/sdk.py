@@ -79,8 +79,8 @@ class SdkSummarizer(ABC):
     """Summarizes with a model behind a provider's SDK. Safe for any number of tasks of one event loop; close it in the
     end.
 
-    Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request.
-    A subclass says how to ask, how to read the answer, and what its provider is called.
+    Without `base_url` or `api_key` the SDK's environment variables hold. A subclass says how to ask, how to read the
+    answer, and what its provider is called.
     """
 
     provider: ClassVar[str]
@@ -95,7 +95,6 @@ class SdkSummarizer(ABC):
         *,
         base_url: str | None = None,
         api_key: str | None = None,
-        options: Mapping[str, Any] | None = None,
         timeout: float = 60.0,  # seconds without a sign of life
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -110,19 +109,12 @@ class SdkSummarizer(ABC):
             raise SettingsError(
                 f"{needs} key and there is none; set api_key or the environment variable {usual} ({self.key_hint})"
             )
-        try:
-            self.options: dict[str, Any] = json.loads(_canonical(dict(options or {})))
-        except (TypeError, ValueError, RecursionError):
-            raise SettingsError(
-                "options must be a mapping of JSON values; they are added to each request as they are"
-            ) from None
         address = base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL") or self.official
         found = urlsplit(address)
         self.model = model
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
-        server = None if address.rstrip("/") == self.official else address
-        self.recipe = recipe_name(self.provider, model, server=server, options=self.options)
+        self.recipe = recipe_name(self.provider, model, server=address, official=self.official)
         self.connection = Connection(partial(self.connect, address, variable, key, timeout), now=now)
 
     @abstractmethod
@@ -246,18 +238,14 @@ def most_tokens(max_tokens: int) -> int:
     return 2 * max_tokens + 2_000
 
 
-def recipe_name(provider: str, model: str, *, server: str | None, options: Mapping[str, Any]) -> str:
+def recipe_name(provider: str, model: str, *, server: str = "", official: str = "") -> str:
     """Return what names a summarizer for the shared cache: a model of one name may be another one at another server.
 
     The layout is that of a request: another one gives other summaries.
     """
-    parts = {"server": server and server.rstrip("/"), "options": _canonical(options) if options else None}
-    hashes = {key: hashlib.sha256(text.encode("utf-8", "surrogatepass")) for key, text in parts.items() if text}
-    return f"{provider}/{model};layout=1" + "".join(f";{key}={it.hexdigest()[:12]}" for key, it in hashes.items())
-
-
-def _canonical(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, sort_keys=True, allow_nan=False)
+    server = server.rstrip("/")
+    digest = hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{provider}/{model};layout=1" + ("" if server == official else f";server={digest}")
 
 
 def made_reply(
