@@ -230,11 +230,8 @@ def fenced(job: SummaryJob) -> str:
 
 
 def most_tokens(max_tokens: int) -> int:
-    """Return the limit on output to ask the provider for, where about `max_tokens` are wanted.
-
-    Models count otherwise than we do, and a reply that is cut off is lost. The limit counts hidden thinking too; few
-    models take 2,000 tokens of that for one summary.
-    """
+    """Return the limit on output to ask the provider for, where about `max_tokens` are wanted: models count otherwise
+    than we do, and few take more than 2,000 tokens of hidden thinking for one summary."""
     return 2 * max_tokens + 2_000
 
 
