@@ -26,7 +26,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter
-from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder, check_embedder
+from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.announcements import make_notify
 from summarizing_context.sessions.session import Session
@@ -124,8 +124,11 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             name = type(options.summarizer).__name__
             raise SettingsError(f"summarizer is {name}; it needs a method `async def summarize(job) -> str`")
         ledger_rules = (*check_rules(options.ledger_rules), *settings.ledger_rules)
-        if options.embedder is not None:
-            check_embedder(options.embedder)
+        if options.embedder is not None and not callable(getattr(options.embedder, "embed", options.embedder)):
+            raise SettingsError(
+                f"embedder is {type(options.embedder).__name__}; it is a function from a list of texts to a list of "
+                "vectors, or an object with such a method `embed`; either may be async"
+            )
         if options.redact is not None and not callable(options.redact):
             raise SettingsError(
                 f"redact is {type(options.redact).__name__}; it is a function from text to text, or None"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import anyio
 
-from summarizing_context.evaluation.cassettes import Cassette, Chat, ModelPlan, RecordedModel
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.real.arms import ARMS
 from summarizing_context.evaluation.real.recorder import AnswerRecorder
 from summarizing_context.evaluation.real.recording import Recording, add_case, digest
@@ -48,15 +48,15 @@ class FileModel:
 def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = tuple(ARMS)) -> int:
     """Take in the replies of a folder, and write the requests that have none; return how many these are."""
     shutil.rmtree(folder / "todo", ignore_errors=True)
-    chat = Chat(provider="files", model=name)
-    plan = ModelPlan(reader=chat, judge=chat, concurrency=10_000)  # so that all requests of a round are written
     cases = recording.cases
-    with Cassette.open(folder / "replies.jsonl", "record") as cassette:
+    with Cassette(folder / "replies.jsonl", "record") as cassette:
         model = RecordedModel(FileModel(folder, name), cassette)
+        all_at_once = 10_000  # so that all requests of a round are written
+        recorder = AnswerRecorder(recording, model, model, model, model, concurrency=all_at_once)
         for case in cases:
             recording.cases = [case]
             try:
-                anyio.run(AnswerRecorder(recording, plan, model, model, model, model).record, arms)
+                anyio.run(recorder.record, arms)
             except Missing:
                 continue
     recording.cases = cases

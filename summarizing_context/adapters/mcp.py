@@ -14,7 +14,8 @@ from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Any, get_args
 
-from summarizing_context.assembly import open_context, open_store
+from summarizing_context.adapters.open_sessions import opened_store
+from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, NodeNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.messages.fences import fence
@@ -114,22 +115,18 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
     @asynccontextmanager
     async def opened(wanted: str | None) -> AsyncIterator[tuple[str, SummarizingContext]]:
         """Open a session as it was committed last; without a name, the one that was changed last."""
-        store = await open_store(settings.store, read_only=True)
-        try:
+        async with opened_store(settings.store, read_only=True) as store:
             known = await store.sessions()
-            info = next((one for one in known if wanted is None or one.session_id == wanted), None)
-            if info is None and wanted is None:
-                raise SettingsError("the store holds no session yet; ask again when one has messages")
-            if info is None and session is not None:
-                raise SettingsError(f"session {briefly(wanted)} has no messages yet; ask again when it has")
-            if info is None:
-                named = ", ".join(one.session_id for one in known[:5])
-                raise SettingsError(f"there is no session {briefly(wanted)}; changed last: {named or 'none'}")
-            its = replace(settings, session_id=info.session_id, project=info.project)
-        except BaseException:
-            await store.close()
-            raise
-        async with open_context(its, read_only=True, store=store) as context:
+        info = next((one for one in known if wanted is None or one.session_id == wanted), None)
+        if info is None and wanted is None:
+            raise SettingsError("the store holds no session yet; ask again when one has messages")
+        if info is None and session is not None:
+            raise SettingsError(f"session {briefly(wanted)} has no messages yet; ask again when it has")
+        if info is None:
+            named = ", ".join(one.session_id for one in known[:5])
+            raise SettingsError(f"there is no session {briefly(wanted)}; changed last: {named or 'none'}")
+        its = replace(settings, session_id=info.session_id, project=info.project)
+        async with open_context(its, read_only=True) as context:
             yield info.session_id, context
 
     async def list_tools(_context: Any, _request: Any) -> ListToolsResult:

@@ -13,14 +13,26 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from summarizing_context.assembly import Options, start_context
+from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.messages.shapes import Message
 from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import SessionStore
 from summarizing_context.summarizers.base import Summarizer
+
+
+@asynccontextmanager
+async def opened_store(place: Path | str, *, read_only: bool = False) -> AsyncIterator[SessionStore]:
+    """Open the store at a path or an address, and close it in the end."""
+    store = await open_store(place, read_only=read_only)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 class Window:
@@ -123,8 +135,10 @@ class Sessions:
                 yield session.context
         finally:
             session.users -= 1
-            if len(self._sessions) > self._most and (self._closing is None or self._closing.done()):
-                self._closing = asyncio.create_task(self._close_oldest())
+            oldest = list(self._sessions.items())[: max(0, len(self._sessions) - self._most)]
+            unused = [name for name, each in oldest if not each.users]
+            if unused and (self._closing is None or self._closing.done()):
+                self._closing = asyncio.create_task(self._close(unused))
 
     def contexts(self) -> dict[str, SummarizingContext]:
         """Return the sessions that are open."""
@@ -134,24 +148,21 @@ class Sessions:
         """Close the sessions of these names, or all, at once."""
         if self._closing is not None:
             await self._closing
-        closed = await asyncio.gather(*map(self._close, names or list(self._sessions)), return_exceptions=True)
-        for error in filter(None, closed):
+        await self._close(names or list(self._sessions))
+
+    async def _close(self, names: Sequence[str]) -> None:
+        async def end(name: str) -> None:
+            if (session := self._sessions.get(name)) is None:
+                return
+            async with session.turn:  # who wants it meanwhile waits, and opens it again
+                if session.context is not None:
+                    await session.context.close()
+                    session.context = None
+            if not session.users:
+                self._sessions.pop(name, None)
+
+        for error in filter(None, await asyncio.gather(*map(end, names), return_exceptions=True)):
             raise error
-
-    async def _close_oldest(self) -> None:
-        for name in list(self._sessions)[: max(0, len(self._sessions) - self._most)]:
-            if name in self._sessions and not self._sessions[name].users:
-                await self._close(name)
-
-    async def _close(self, name: str) -> None:
-        if (session := self._sessions.get(name)) is None:
-            return
-        async with session.turn:  # who wants it meanwhile waits, and opens it again
-            if session.context is not None:
-                await session.context.close()
-                session.context = None
-        if not session.users:
-            self._sessions.pop(name, None)
 
 
 class Contexts:

@@ -27,18 +27,13 @@ _KEPT_BY_SERVER = (
 )
 
 
-def summarizing_filter(settings: Settings | SummarizingContext | None = None, **options: Any) -> SummarizingFilter:
-    """Return a filter for `RunConfig(call_model_input_filter=...)`, for one conversation.
+class SummarizingFilter:
+    """A filter for `RunConfig(call_model_input_filter=...)`, for one conversation.
 
     Given an open context, it leaves closing to its owner. Given `settings`, or nothing, it opens a context at the first
     call and keeps it until `close`, or the end of an `async with`; `options` are those of `open_context`.
     Raise `SettingsError` for wrong arguments.
     """
-    return SummarizingFilter(settings, **options)
-
-
-class SummarizingFilter:
-    """What `summarizing_filter` makes."""
 
     def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
         self._contexts = Contexts(settings, options)
@@ -104,6 +99,9 @@ class SummarizingFilter:
         writer = ViewWriter(rows)
         items = [item for message in view for item in writer.items(message)]
         return ModelInputData(input=items, instructions=instructions)
+
+
+summarizing_filter = SummarizingFilter
 
 
 def _is_nested(message: Message) -> bool:

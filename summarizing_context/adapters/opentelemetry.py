@@ -84,12 +84,8 @@ class OpenTelemetryEvents:
 
     def _summary(self, data: Mapping[str, Any]) -> None:
         # what the conventions ask for of each call to a model; attributes that are unknown are left out
-        operation = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": data["provider"],
-            "gen_ai.request.model": data["model"],
-        }
-        operation = {key: value for key, value in operation.items() if value is not None}
+        given = {"operation.name": "chat", "provider.name": data["provider"], "request.model": data["model"]}
+        operation = {f"gen_ai.{key}": value for key, value in given.items() if value is not None}
         failure = {"error.type": data["error"]} if "error" in data else {}
         self._summaries.add(1, {f"{_OURS}.made_by": data["made_by"], **failure})
         if data["made_by"] == "model":

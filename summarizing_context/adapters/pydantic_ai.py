@@ -11,13 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple, Self
 
-from summarizing_context.adapters.open_sessions import (
-    Contexts,
-    Window,
-    beside_messages,
-    digest_of,
-    text_of,
-)
+from summarizing_context.adapters.open_sessions import Contexts, Window, beside_messages, digest_of, text_of
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.shapes import Message, canonical_json

@@ -115,11 +115,8 @@ def _pieces(items: Sequence[Item]) -> Iterator[tuple[Message, Sequence[Item]]]:
             thoughts.append(item)
             continue
         own, block, said = [item], dict[str, Any](), _content(item.get("content"))
-        if (
-            kind == "message"
-            and not holds
-            and (isinstance(said, str) or all(each.get("type") == "text" for each in said))
-        ):
+        is_text = isinstance(said, str) or all(each.get("type") == "text" for each in said)
+        if kind == "message" and is_text and not holds:
             block = {"type": "text", "text": text_of(said)}
         elif holds or kind not in _TEXTUAL:
             own, thoughts = [*thoughts, item], []
@@ -191,8 +188,8 @@ class ViewWriter:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = {row.message[NAME]: row for row in rows}
-        items = [item for row in rows for item in row.items]
-        self._kinds = {_half_of(item)[0]: _kind(item) for item in items if _kind(item) in _TEXTUAL}
+        self._items = [item for row in rows for item in row.items]
+        self._kinds = {_half_of(item)[0]: _kind(item) for item in self._items if _kind(item) in _TEXTUAL}
 
     def items(self, message: Message) -> Iterator[Any]:
         """Yield the items of a message."""
@@ -214,8 +211,7 @@ class ViewWriter:
         """Return the content of a message that a view has made or changed; pictures and files as they came."""
         if isinstance(content, str):
             return content
-        items = [item for row in self._rows.values() for item in row.items]
-        given = [item.get(name) for item in items for name in ("content", "output")]
+        given = [item.get(name) for item in self._items for name in ("content", "output")]
         blocks = [block for each in given if isinstance(each, list) for block in each if isinstance(block, Mapping)]
         files = {canonical_json(_block(block)): block for block in blocks if _block(block).get("type") != "text"}
         if not any(canonical_json(block) in files for block in content):

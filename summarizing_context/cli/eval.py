@@ -9,14 +9,14 @@ finds which of several prompts makes views hold more.
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
@@ -26,7 +26,7 @@ from rich.text import Text
 from summarizing_context.cli import options
 from summarizing_context.cli.options import MEASURE, argument, command, flag, option, path_option, read_path
 from summarizing_context.cli.output import InputError, Result, Status, progress, tell
-from summarizing_context.cli.tables import dim, dollars, facts, plain, table, told_lines
+from summarizing_context.cli.tables import dim, dollars, plain, table, told_lines
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.outcomes import changed_settings, difference, ratios
 from summarizing_context.settings.providers import NAMED, PROVIDERS
@@ -37,10 +37,9 @@ from summarizing_context.summarizers.prompts import Prompt, latest, load, names
 from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette, Chat, Mode, ModelPlan
-    from summarizing_context.evaluation.real.scores import LoadedSuite
-
-Key = TypeVar("Key")
+    from summarizing_context.evaluation.cassettes import Cassette, Mode
+    from summarizing_context.evaluation.real.scores import Suite
+    from summarizing_context.evaluation.report import Cell
 
 commands = typer.Typer()
 family = options.family(commands, "eval", MEASURE, "Measure what views still hold, without a model unless asked.")
@@ -146,15 +145,16 @@ def _measure(run: Record, mode: Mode, jobs: int) -> Result:
 
 def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     """Measure transcripts or a data set, and write the reports."""
-    from summarizing_context.evaluation import cassettes, report, retention
+    from summarizing_context.evaluation import report, retention
+    from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.probes import dataset_numbers
 
     settings = replace(run.load() if is_own else Settings(), max_tokens=options.read_tokens(run.budget))
-    file = None  # of what the model that summarizes says
-    if cassettes.summarizes_by_model(settings):
+    replayed = None
+    if by_model := settings.summarizer in PROVIDERS:
         if run.cassette is None:
             raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
-        file = cassettes.CassetteFile(run.cassette, run.redact)
+        replayed = partial(Cassette, run.cassette, redact=run.redact)
     elif mode != "replay":
         raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
     elif run.redact is not None:
@@ -168,28 +168,19 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     else:
         logs, skipped = retention.logs_of(run.cases or (), run.format)
     started, outcomes = time.perf_counter(), []
-    files = {"": file.path} if file is not None and mode != "replay" else {}
     with (
-        _recording(files, mode, run.redact, run.max_calls, run.max_input_tokens) as recorded,
+        _recording(run, mode, run.cassette) if by_model and mode != "replay" else nullcontext() as cassette,
         progress("sessions", len(logs), f"Measuring {len(logs)} sessions.") as update,
     ):
-        cassette = recorded.get("")
-        for outcome in retention.run_logs(logs, settings, jobs=jobs, cassette=cassette, cassette_file=file):
+        for outcome in retention.run_logs(logs, settings, jobs=jobs, cassette=cassette, open_cassette=replayed):
             outcomes.append(outcome)
             update(f"{sum(len(one.probes) for one in outcomes):,} values")
     if cassette is not None and mode == "forecast":
-        return _forecast([_spent_by(cassette, settings)], settings.prices)
+        return _forecast(_spent(cassette, [settings], settings.prices), settings.prices)
     told = {key: str(value) if isinstance(value, Path) else value for key, value in changed_settings(settings).items()}
-    page = report.write_run(name, outcomes, told, run.out)
-    document = report.run_document(name, outcomes, told)
-    rows = [
-        (score.arm, report.percent(score.retention), report.bounds(score.retention),
-         "" if score.ours_ahead is None else f"{100 * score.ours_ahead.mean:+.1f}",
-         report.bounds(score.ours_ahead, points=True))
-        for score in retention.scores_of(outcomes)
-    ]  # fmt: skip
+    page, document = report.write_run(name, outcomes, told, run.out)
     title = f"Values needed later that views hold: {plain(name)}"
-    shown: list[RenderableType] = [table(title, "view", "#held", "#interval", "#ours ahead", "#interval", rows=rows)]
+    shown = [_table(title, ("view", "held", "ours ahead"), report.run_rows(outcomes))]
     if not document["probes"]:
         shown.append("Nothing was measured: no view leaves out what is needed later; try a smaller --budget.")
     held, missing = document["within_one_recall"]
@@ -198,7 +189,7 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     seconds = time.perf_counter() - started
     shown.append(f"{document['probes']:,} values in {seconds:.0f} s. The whole report: {page}")
     if cassette is not None:
-        shown.append(_recorded(_spent_by(cassette, settings)))
+        shown += map(_recorded, _spent(cassette, [settings], settings.prices))
     return Result(document, shown, remarks=told_lines(skipped))
 
 
@@ -224,9 +215,8 @@ def compare(
     change = difference(*values)
     if change is None:
         raise InputError("the runs share no session in which something was needed later")
-    words = f"{100 * change.mean:+.1f} points, interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
     verdict = "better" if change.low > 0 else "worse" if change.high < 0 else "not surely different"
-    told = f"The second run is {verdict}: {words}, {change.sessions} sessions."
+    told = f"The second run is {verdict}: {change.points}, {change.sessions} sessions."
     status = Status.LAW_BROKEN if verdict == "worse" else Status.OK
     return Result({"change": change._asdict(), "verdict": verdict}, [told], status)
 
@@ -234,65 +224,52 @@ def compare(
 # Recorded answers
 
 
-def _run_recorded(run: Record, loaded: LoadedSuite, mode: Mode, jobs: int) -> Result:
+def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
     """Replay the recording of a suite, once what is missing was recorded if that is asked for."""
     from summarizing_context.evaluation import report
     from summarizing_context.evaluation.real.arms import ARMS
-    from summarizing_context.evaluation.real.recorder import open_recorder
+    from summarizing_context.evaluation.real.recorder import record_answers
     from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.scores import check_bounds, replay
 
-    recording = Recording.open(loaded.root / loaded.suite.recording)
+    recording = Recording.open(Path(suite.recording))
     read = {arm for _, arm in recording.answers}
-    takes_all = loaded.suite.bounds or not read or mode != "replay"
+    takes_all = suite.bounds or not read or mode != "replay"
     arms = _chosen_arms(run.arms, ARMS) or tuple(arm for arm in ARMS if takes_all or arm in read)
     if mode != "replay":
-        plan, file = _suite_plan(run), run.cassette or loaded.cassette
-        with _recording({"": file}, mode, run.redact, run.max_calls, run.max_input_tokens) as recorded:
-
-            async def record() -> None:
-                async with open_recorder(recording, lambda _: recorded[""], plan) as recorder:
-                    await recorder.record(arms)
-
-            anyio.run(record)
-        spent = _spent_by(recorded[""], plan.reader.settings())
+        models, file = _suite_models(run), run.cassette or Path(suite.cassette)
+        with _recording(run, mode, file) as cassette:
+            anyio.run(record_answers, recording, cassette, models, arms)
+        spent = _spent(cassette, models, None)
         if mode == "forecast":
-            return _forecast([spent], None)
-        tell(_recorded(spent))
+            return _forecast(spent, None)
+        for row in spent:
+            tell(_recorded(row))
     announced = f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms."
     with progress("cases", len(recording.cases), announced) as update:
         outcome = replay(recording, arms, jobs=jobs, watch=lambda name: update(plain(name, 40)))
-    gates = check_bounds(outcome.arms, [bound for bound in loaded.suite.bounds if bound.arm in arms])
-    page = report.write_reports(outcome, loaded.suite.claim, gates, run.out)
+    gates = check_bounds(outcome.arms, [bound for bound in suite.bounds if bound.arm in arms])
+    page, document = report.write_reports(outcome, suite.claim, gates, run.out)
 
-    rows: list[tuple[object, ...]] = [
-        (one.arm, report.percent(one.score.mean), report.bounds(one.score.mean), report.ahead(one.score),
-         report.bounds(one.score.ahead, points=True), str(one.wrong), report.total(one.absent))
-        for one in outcome.arms
-    ]  # fmt: skip
-    columns = ("arm", "#right", "#interval", "#ahead", "#interval", "#wrong", "#never said")
-    shown: list[RenderableType] = [table("Right answers and half of partly right ones", *columns, rows=rows)]
+    columns = ("arm", "right", "ahead", "wrong", "never said")
+    shown = [_table("Right answers and half of partly right ones", columns, report.answer_rows(outcome))]
     if gates:
         rows = [(one.name, Text(one.result, "bold red" if one.failed else "green"), dim(one.words)) for one in gates]
         shown.append(table("Bounds", "bound", "result", "figures", rows=rows, fold=True))
 
-    # Whether the answers belong to the views as they are now.
-    others = [f"{view.case} {view.arm}: {view.reading}" for view in outcome.views if view.reading != "this view"]
-    current, views = len(outcome.views) - len(others), len(outcome.views)
-    shown.append(f"For {current:,} of {views:,} views the answers belong to exactly this view.")
+    said, others = report.views_read(outcome)
+    shown.append(said)
     if others:
         shown.append(plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}."))
     if outcome.missing:
         shown.append(f"{outcome.missing:,} requests have no recorded reply; `eval record` sends them to a model.")
     shown.append(f"All answers side by side: {page}")
     status = Status.LAW_BROKEN if any(gate.failed for gate in gates) else Status.OK
-    return Result(report.document_of(outcome, gates), shown, status)
+    return Result(document, shown, status)
 
 
-def _suite_plan(run: Record) -> ModelPlan:
-    """Return who records the answers of a suite. Raise `InputError`."""
-    from summarizing_context.evaluation.cassettes import Chat, ModelPlan
-
+def _suite_models(run: Record) -> list[Settings]:
+    """Return who summarizes, asks, reads and judges for a suite. Raise `InputError`."""
     provider = _known(run.reader or next(iter(PROVIDERS)), "--reader")
     if run.reader_model is None:
         raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")
@@ -304,8 +281,8 @@ def _suite_plan(run: Record) -> ModelPlan:
         )
     place = run.base_url or own.base_url
     key = None if place is None else own.api_key  # a key is its server's
-    reader = Chat(provider=provider, model=run.reader_model, base_url=place, api_key=key)
-    return ModelPlan(reader=reader, judge=replace(reader, model=run.judge_model or run.reader_model))
+    reader = Settings(summarizer=provider, model=run.reader_model, base_url=place, api_key=key)
+    return [reader, reader, reader, replace(reader, model=run.judge_model or run.reader_model)]
 
 
 def _known(provider: str, option: str) -> str:
@@ -322,49 +299,58 @@ def _chosen_arms(given: str | None, known: Iterable[str]) -> tuple[str, ...]:
     return chosen
 
 
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], marked: str = "") -> RenderableType:
+    """Return the first columns of a table of a report, small words beside the others."""
+    told = []
+    for row in rows:
+        first, *others = (plain(" ".join(filter(None, (cell,) if isinstance(cell, str) else cell)), 60) for cell in row)
+        told.append((Text(first, "bold green" if row[0] == marked else ""), *others[: len(columns) - 1]))
+    return table(title, columns[0], *(f"#{name}" for name in columns[1:]), rows=told)
+
+
 # Cassettes, and what they cost
 
 
 @contextmanager
-def _recording(
-    files: Mapping[Key, Path],
-    mode: Mode,
-    redact: str | None = None,
-    max_calls: int | None = None,
-    max_input: int | None = None,
-    *,
-    secrets: Iterable[str | None] = (),
-) -> Iterator[dict[Key, Cassette]]:
-    """Open the cassettes of a run; one cap holds for all their calls."""
-    from summarizing_context.evaluation.cassettes import Caps, Cassette, load_redaction
+def _recording(run: Record, mode: Mode, file: Path | None, secrets: Iterable[str | None] = ()) -> Iterator[Cassette]:
+    """Open the cassette of a run."""
+    from summarizing_context.evaluation.cassettes import Cassette
 
-    given: dict[str, Any] = {"caps": Caps(max_calls, max_input), "redact": load_redaction(redact) if redact else None}
-    given["secrets"] = list(secrets)
-    with ExitStack() as stack:
-        opened = {key: stack.enter_context(Cassette.open(file, mode, **given)) for key, file in files.items()}
-        for cassette in opened.values():
-            cassette.spent.beside = [other.spent for other in opened.values() if other is not cassette]
-        if mode == "record" and opened:
-            where = plain(" and ".join(map(str, files.values())))
-            tell(f"Recording into {where}. --dry-run tells what it takes; after a stop the same command goes on.")
-        yield opened
+    assert file is not None  # it was asked for
+    most = run.max_input_tokens
+    with Cassette(
+        file, mode, max_calls=run.max_calls, max_input_tokens=most, secrets=secrets, redact=run.redact
+    ) as cassette:
+        if mode == "record":
+            where = f"Recording into {plain(file)}."
+            tell(f"{where} --dry-run tells what it takes; after a stop the same command goes on.")
+        yield cassette
 
 
-def _spent_by(cassette: Cassette, settings: Settings, address: str = "") -> dict[str, Any]:
-    """Return what a cassette was asked for, by the price of the model of the settings."""
+def _spent(cassette: Cassette, models: Iterable[Settings], prices: str | Path | None) -> list[dict[str, Any]]:
+    """Return what a cassette was asked for: a row for each model, with the servers that were asked and its price."""
     from summarizing_context.summarizers.providers import make_model
 
-    spent = cassette.spent
-    return {
-        "model": settings.model,
-        "address": address or make_model(settings, read_only=True).address,
-        "calls": spent.calls,
-        "by_kind": dict(sorted(spent.by_kind.items())),
-        "input_tokens": spent.input_tokens,
-        "output_tokens": spent.output_tokens,
-        "recorded": spent.replayed,
-        "estimated_cost": spent.cost(load_prices(settings.prices).price_of(settings.model)),
-    }
+    rows: dict[str, dict[str, Any]] = {}
+    for settings in models:
+        name, address = f"{settings.summarizer}/{settings.model}", make_model(settings, read_only=True).address
+        if (known := rows.get(name)) is not None:
+            if address not in known["address"].split(" and "):
+                known["address"] += f" and {address}"
+            continue
+        spent, price = cassette.spent[name], load_prices(prices).price_of(settings.model)
+        tokens = spent.input_tokens, spent.output_tokens, spent.cached_tokens
+        rows[name] = {
+            "model": settings.model,
+            "address": address,
+            "calls": spent.calls,
+            "by_kind": dict(sorted(spent.by_kind.items())),
+            "input_tokens": spent.input_tokens,
+            "output_tokens": spent.output_tokens,
+            "recorded": spent.replayed,
+            "estimated_cost": None if price is None else round(price.cost(*tokens), 6),
+        }
+    return list(rows.values())
 
 
 def _recorded(row: dict[str, Any]) -> str:
@@ -379,30 +365,29 @@ def _forecast(rows: Sequence[dict[str, Any]], prices: str | Path | None, proposa
     costs = [row["estimated_cost"] for row in rows]
     total = None if None in costs else round(sum(costs), 6)
     document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
-    shown: list[tuple[str, object, str]] = []
+    figures = ("calls", "input_tokens", "output_tokens", "recorded")
+    cells = [(plain(row["model"], 40), *map(row.get, figures), dollars(row["estimated_cost"])) for row in rows]
+    if len(rows) > 1:
+        cells.append(("all", *(sum(row[name] for row in rows) for name in figures), dollars(total)))
+    columns = ("model", "#calls", "#input", "#output", "#recorded", "#price")
+    shown: list[RenderableType] = [table("Recording: nothing is sent", *columns, rows=cells)]
     for row in rows:
         price = load_prices(prices).price_of(row["model"])
         words = "no price is known for this model"
         if price is not None:
-            words = f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}; an estimate"
-        shown += [
-            (plain(row["model"], 60), dollars(row["estimated_cost"]), words),
-            *((f"{kind} calls", count, "") for kind, count in row["by_kind"].items()),
-            ("input tokens", row["input_tokens"], "by the built-in estimate; hidden thinking is not counted"),
-            ("output tokens", row["output_tokens"], "every reply as long as its cap"),
-            ("already recorded", row["recorded"], "not sent again"),
-        ]
+            words = f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}"
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in row["by_kind"].items()) or "none"
+        shown.append(dim(f"{row['model']} would be asked at {row['address']}: {kinds}; {words}."))
         if proposals:  # one reads and writes about 2,000 tokens
             calls = row["calls"] + proposals * (row["calls"] + 1)
             tokens = [one + proposals * (one + 2_000) for one in (row["input_tokens"], row["output_tokens"])]
             most = None if price is None else round(price.cost(*tokens), 6)
             document |= {"proposals": proposals, "estimated_cost_at_most": most}
-            words = f"at most, where each of {proposals:,} proposals is tried on all sessions: {calls:,} calls"
-            shown.append(("with proposals", dollars(most), words))
-    if len(rows) > 1:
-        shown.append(("all", dollars(total), "" if total is not None else "a price is not known"))
-    asked = " and ".join(f"{row['model']} at {row['address']}" for row in rows)
-    return Result(document, [facts(f"Recording with {plain(asked, 300)}: nothing is sent", shown)])
+            shown.append(
+                f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls, {dollars(most)}."
+            )
+    shown.append(dim("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."))
+    return Result(document, shown)
 
 
 # Models question one log
@@ -449,94 +434,80 @@ def ask(
         whole; keys and tokens are taken out by their shape, others by --redact.
     """
     from summarizing_context.evaluation.real.arms import ARMS
-    from summarizing_context.evaluation.real.recorder import open_recorder
+    from summarizing_context.evaluation.real.recorder import record_answers
     from summarizing_context.evaluation.real.recording import with_own_case
     from summarizing_context.evaluation.real.scores import recorded_folder
 
     chosen = _chosen_arms(arms, ARMS)
-    if str(log) != "-":  # what cannot be read is told before a folder is made; standard input is read once
-        found = read_session(log, format=own.format)
-        if not found.messages:
-            raise TranscriptError(f"{log}:1: holds no message; name another transcript")
-        for line in told_lines(found.unreadable):
-            tell(line)
+    found = read_session(log, format=own.format)
+    if not found.messages:
+        raise TranscriptError(f"{log}:1: holds no message; name another transcript")
+    for line in told_lines(found.unreadable):
+        tell(line)
     settings, tokens = own.load(), options.read_tokens(budget)
     named = ((question_model, question_provider), (reader_model, reader_provider), (judge_model, judge_provider))
-    plan = _ask_plan(settings, *named, judge_base_url)
-    files = {}  # one for each model, as each has its own price
-    for chat in plan.chats:
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{chat.provider}-{chat.model}")
-        files[chat.provider, chat.model] = out / "cassettes" / f"{name}.jsonl"
+    models = _ask_models(settings, *named, judge_base_url)
+    given = Record(redact=redact, max_calls=max_calls, arms=arms, out=out)
     if not own.dry_run:
         make_private_folder(out)
-    keys = [chat.api_key for chat in plan.chats]
+    mode: Mode = "forecast" if own.dry_run else "record"
     with (
         TemporaryDirectory() if own.dry_run else nullcontext(str(out)) as to,
-        _recording(files, "forecast" if own.dry_run else "record", redact, max_calls, secrets=keys) as cassettes,
+        _recording(given, mode, out / "cassette.jsonl", [one.api_key for one in models]) as cassette,
     ):
-        clean = next(iter(cassettes.values())).scrub
-        recording = with_own_case(
-            out, log, cut=share, budget=tokens, own=settings, clean=clean, to=Path(to), format=own.format
-        )
+        messages = [cassette.scrub(message) for message in found.messages]
+        recording = with_own_case(out, log, messages, cut=share, budget=tokens, own=settings, to=Path(to))
         tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
-
-        async def record() -> None:
-            opened = open_recorder(
-                recording, lambda chat: cassettes[chat.provider, chat.model], plan, questions=questions
-            )
-            async with opened as recorder:
-                await recorder.record(chosen)
-
-        anyio.run(record)
-    rows = [
-        _spent_by(each, replace(settings, model=model), " and ".join(dict.fromkeys(plan.addresses_of(by, model))))
-        for (by, model), each in cassettes.items()
-    ]
+        anyio.run(record_answers, recording, cassette, models, chosen, questions)
+    rows = _spent(cassette, models, settings.prices)
     if own.dry_run:
         return _forecast(rows, settings.prices)
     for row in rows:
         tell(_recorded(row))
     loaded = recorded_folder(out)
     assert loaded is not None  # its case was just asked
-    return _run_recorded(Record(arms=arms, out=out), loaded, "replay", os.cpu_count() or 1)
+    return _run_recorded(given, loaded, "replay", os.cpu_count() or 1)
 
 
 _Named = tuple[str | None, str | None]  # a model, and its provider
 
 
-def _ask_plan(own: Settings, question: _Named, reader: _Named, judge: _Named, judge_base_url: str | None) -> ModelPlan:
+def _ask_models(
+    own: Settings, question: _Named, reader: _Named, judge: _Named, judge_base_url: str | None
+) -> list[Settings]:
     """Return who summarizes, asks, reads and judges. Raise `InputError`."""
-    from summarizing_context.evaluation.cassettes import Chat, ModelPlan
-
     if own.summarizer not in PROVIDERS or own.model is None:
         raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
-    summarizes = Chat(provider=own.summarizer, model=own.model, base_url=own.base_url, api_key=own.api_key)
+    # One reply holds all questions, so a call may take long.
+    summarizes = Settings(
+        summarizer=own.summarizer, model=own.model, base_url=own.base_url, api_key=own.api_key, call_timeout=300.0
+    )
 
-    def chat(named: _Named, option: str, usual: Chat, *known: Chat) -> Chat:
-        provider = _known(named[1] or usual.provider, option)
-        if named[0] is None and provider != usual.provider:
+    def model_of(named: _Named, option: str, usual: Settings, *known: Settings) -> Settings:
+        provider = _known(named[1] or usual.summarizer, option)
+        if named[0] is None and provider != usual.summarizer:
             raise InputError(f"{option}: name its model too, with {option.replace('provider', 'model')}")
-        place = next((chat for chat in known if chat.provider == provider), None)
+        place = next((one for one in known if one.summarizer == provider), None)
         if place is None and (own.base_url or judge_base_url):
             raise InputError(
                 f"{option}: a base URL is named, and it is not {provider}'s, which would get the log too; name the "
                 "server of its models with --judge-base-url, or take a provider whose server is named"
             )
-        model = named[0] or usual.model
-        return Chat(provider=provider, model=model) if place is None else replace(place, model=model)
+        if place is None:
+            place = Settings(summarizer=provider, model=usual.model, call_timeout=300.0)
+        return replace(place, model=named[0] or usual.model)
 
     # A host that is named for a provider gets all of its calls, and no other provider is asked beside it unnamed.
     named = summarizes
     if judge_base_url is not None:
-        named = replace(summarizes, provider=judge[1] or own.summarizer, base_url=judge_base_url)
+        named = replace(summarizes, summarizer=judge[1] or own.summarizer, base_url=judge_base_url)
         named = named if named == summarizes else replace(named, api_key=None)  # a key is its server's
-    marks = chat(judge, "--judge-provider", summarizes, named)
-    answers = chat(reader, "--reader-provider", marks, marks, summarizes)
-    writer = chat(question, "--question-provider", summarizes, summarizes, marks)
-    if (writer.provider, writer.model) == (marks.provider, marks.model):
+    marks = model_of(judge, "--judge-provider", summarizes, named)
+    answers = model_of(reader, "--reader-provider", marks, marks, summarizes)
+    writer = model_of(question, "--question-provider", summarizes, summarizes, marks)
+    if (writer.summarizer, writer.model) == (marks.summarizer, marks.model):
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
-    # One reply holds all questions, so a call may take long.
-    return ModelPlan(reader=answers, judge=marks, writer=writer, summarizer=summarizes, call_timeout=300.0)
+    return [summarizes, writer, answers, marks]
 
 
 # Which prompts are better
@@ -571,11 +542,10 @@ def tune(
         tune logs/ --model gpt-5.4-mini --cassette t.jsonl --gepa --record --write my/
     """
     from summarizing_context.evaluation import report, tune
-    from summarizing_context.evaluation.cassettes import summarizes_by_model
     from summarizing_context.evaluation.retention import logs_of
 
     settings = replace(own.load(), max_tokens=options.read_tokens(budget))
-    if not summarizes_by_model(settings):
+    if settings.summarizer not in PROVIDERS:
         raise InputError("name the model that the prompts are for, with --model or in --config")
     if bool(tries) == gepa:
         raise InputError("say what to try: prompts with --try, or --gepa to have them written")
@@ -591,35 +561,26 @@ def tune(
     started = time.perf_counter()
     with (
         TemporaryDirectory() as folder,
-        _recording({"": cassette}, mode, None, max_calls) as recorded,
+        _recording(Record(max_calls=max_calls), mode, cassette) as tape,
         progress("variants", None if gepa else len(variants) + 1) as update,
     ):
-        tape = recorded[""]
         trial = tune.Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
-        writer = None
-        if gepa and not own.dry_run:  # the model that summarizes writes prompts too
-            writer = tune.Gepa(tune.Proposer(settings, tape), proposals=proposals, seed=seed)
+        writer = tune.Gepa(proposals, seed) if gepa and not own.dry_run else None
         outcome = tune.tune(trial, start, variants, writer)
     if mode == "forecast":
-        return _forecast([_spent_by(tape, settings)], settings.prices, proposals if gepa else 0)
-    page = report.write_tuning(outcome, out)
+        return _forecast(_spent(tape, [settings], settings.prices), settings.prices, proposals if gepa else 0)
+    page, document = report.write_tuning(outcome, out)
     winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
     written = [str(path) for path in tune.write_winner(winner, write)] if write is not None else []
-    rows = [
-        (Text(plain(one.name, 60), style="bold green" if one.name == outcome.winner else ""),
-         report.percent(one.chosen_on), report.percent(one.held_out), report.bounds(one.held_out),
-         round(one.model_tokens))
-        for one in outcome.tried
-    ]  # fmt: skip
-    columns = ("prompts", "#chosen on", "#held out", "#interval", "#tokens")
+    columns = ("prompts", "chosen on", "held out", "tokens")
     shown: list[RenderableType] = [
-        table("Values needed later that views hold", *columns, rows=rows, wide="prompts"),
+        _table("Values needed later that views hold", columns, report.tried_rows(outcome), marked=outcome.winner),
         plain(outcome.verdict),
         dim("Tokens: what the model reads and writes for 1,000 tokens of history."),
         *(f"Written: {path}" for path in written),
         f"{len(outcome.tried)} variants in {time.perf_counter() - started:.0f} s. Summaries side by side: {page}",
     ]
-    return Result({**report.tune_document(outcome), "written": written}, shown, remarks=told_lines(skipped))
+    return Result({**document, "written": written}, shown, remarks=told_lines(skipped))
 
 
 def _prompts(path: Path, option: str) -> list[Prompt]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -74,12 +73,11 @@ def diff(
     old = _find(first, prompts) if second is not None else _find(first.partition("/")[0], None)
     new, counter = _find(first if second is None else second, prompts), _counter()
     changes, before, after = compare_prompts(old, new), _described(old, counter), _described(new, counter)
-    told = [[change.sign, change.text] for change in changes]
     tokens = f"{before['fixed_tokens']} → {after['fixed_tokens']} tokens"
     heading = Text(f"{before['name']} → {after['name']}   {tokens}", style="bold")
     styles = {"-": "red", "+": "green", " ": "", "…": "dim"}
-    lines = [Text(f"{change.sign} {change.text}", style=styles[change.sign]) for change in changes]
-    document = {"first": before, "second": after, "changes": told, "token_counter": counter.name}
+    lines = [Text(f"{sign} {text}", style=styles[sign]) for sign, text in changes]
+    document = {"first": before, "second": after, "changes": changes, "token_counter": counter.name}
     return Result(document, [heading, *(lines or [Text("They say the same.")])])
 
 
@@ -134,21 +132,20 @@ def render(
     settings = Settings.load(store=":memory:", summarizer="extractive")
     jobs = anyio.run(partial(jobs_for, messages, settings, purpose=prompt.name, topic=topic, rank=rank))
     rendered = render_request(prompt, jobs, number, counter.count)
-    parts = rendered.parts
-    sums = {"tokens": rendered.tokens, "fixed_tokens": rendered.fixed_tokens, "token_counter": counter.name}
-    document = {**asdict(rendered), **sums, "parts": [part._asdict() for part in parts]}
-    where = f"messages {rendered.start}–{rendered.stop - 1}, number {rendered.number} of {rendered.among}"
-    rows = [(one.slot, one.name, "yes" if one.fixed else "no", one.tokens) for one in parts]
-    made = table(f"{rendered.prompt} for {where}", "slot", "part", "same every time", "#tokens", rows=rows)
+    parts = rendered["parts"]
+    where = f"messages {rendered['start']}–{rendered['stop'] - 1}, number {number} of {rendered['among']}"
+    rows = [(one["slot"], one["name"], "yes" if one["fixed"] else "no", one["tokens"]) for one in parts]
+    made = table(f"{rendered['prompt']} for {where}", "slot", "part", "same every time", "#tokens", rows=rows)
     made.caption = (
-        f"{rendered.tokens:,} tokens by {counter.name}, {rendered.fixed_tokens:,} of them the same every time"
+        f"{rendered['tokens']:,} tokens by {counter.name}, {rendered['fixed_tokens']:,} of them the same every time; "
+        f"the answer may have {rendered['max_tokens']:,}"
     )
-    made.caption += f"; the answer may have {rendered.max_tokens:,}"
-    system, user = ("".join(part.text for part in parts if part.slot == slot) for slot in ("system", "user"))
+    system, user = ("".join(part["text"] for part in parts if part["slot"] == slot) for slot in ("system", "user"))
     lines = user.split("\n")
     if not full and len(lines) > 17:  # eight at either end
         user = "\n".join([*lines[:8], f"… {len(lines) - 16:,} lines more; --full prints them", *lines[-8:]])
     headings = (Text(f"── {slot}", style="bold") for slot in ("system", "user"))
+    document = {**rendered, "token_counter": counter.name}
     return Result(document, [made, next(headings), system, next(headings), user], remarks=told_lines(skipped))
 
 
@@ -159,10 +156,9 @@ def check(prompts: PromptsPath = None) -> Result:
 
     root, counter = _root(prompts), _counter()
     complaints, checked = check_prompts(root, counter.count), names(root)
-    lines = [f"{plain(complaint.name)}: {plain(complaint.words)}" for complaint in complaints]
+    lines = [f"{plain(complaint['name'])}: {plain(complaint['words'])}" for complaint in complaints]
     lines.append(f"{len(checked)} prompts, {len(complaints)} complaints (tokens by {counter.name})")
-    listed = [complaint._asdict() for complaint in complaints]
-    document = {"prompts": checked, "complaints": listed, "token_counter": counter.name}
+    document = {"prompts": checked, "complaints": complaints, "token_counter": counter.name}
     return Result(document, lines, Status.LAW_BROKEN if complaints else Status.OK)
 
 

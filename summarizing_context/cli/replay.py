@@ -46,7 +46,7 @@ from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.views.activation import REASON_WORDS
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.demo import DemoReport, Moment
+    from summarizing_context.evaluation.demo import DemoReport
     from summarizing_context.evaluation.replay import Forecast, Tally
 
 commands = typer.Typer()
@@ -81,12 +81,11 @@ def demo(
     announced = f"Replaying the demo session: {len(messages)} messages, {most:,} tokens a view."
     with progress("messages", len(messages), announced) as update:
 
-        def watch(now: Moment) -> None:
-            words = f"{now.view_tokens:>6,} of {most:,} tokens in view, {now.summaries_ready} summaries"
-            update(words, now.messages)
+        def watch(at: int, view_tokens: int, ready: int) -> None:
+            update(f"{view_tokens:>6,} of {most:,} tokens in view, {ready} summaries", at)
 
         report = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
-    return Result(report.document(), _demo_tables(report, keep, budget), _status(report.tally))
+    return Result(report.document, _demo_tables(report, keep, budget), _status(report.tally))
 
 
 def _status(total: Tally) -> Status:
@@ -96,46 +95,47 @@ def _status(total: Tally) -> Status:
 
 def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator[RenderableType]:
     """Show what happened, what is found with and without this package, what it saved, and what to type next."""
-    from summarizing_context.evaluation.demo import PRICED_MODEL
-
-    tally, figures, findings = report.tally, report.tally.figures(), report.findings
-    reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in report.activations_by_reason.items())
-    broken = sum(figures[law] for law in tally.broken_laws())
+    tally, told = report.tally, report.document
+    reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
+    slowest = max(tally.view_ms, default=0.0)
+    broken = sum(told[law] for law in tally.broken_laws())
     yield facts("What happened", [
-        ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {report.token_counter}"),
+        ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {told['token_counter']}"),
         ("views", tally.views, "one before each answer of the agent"),
-        ("mean view", round(figures["mean_view_tokens"]), "tokens"),
+        ("mean view", round(told["mean_view_tokens"]), "tokens"),
         ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
         ("broken laws", verdict(broken), "calls keep their results, the order holds, the newest message is shown"),
         ("views refused", verdict(tally.refused_views), "no room for the system rows"),
-        ("waited for a model", verdict(report.waited_views), f"the slowest view took {report.slowest_ms:.1f} ms"),
-        ("summaries made", report.summaries, "in the background"),
+        ("waited for a model", verdict(told["waited_for_model"]), f"the slowest view took {slowest:.1f} ms"),
+        ("summaries made", told["summaries"], "in the background"),
         ("activations", tally.activations, reasons or "the whole session fits"),
-        ("prefix reused", f"{figures['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
+        ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
     ])  # fmt: skip
     marks = {True: Text("yes", "green"), False: Text("no", "bold red")}
-    answers = ((one.question, marks[one.found], marks[one.without], dim(one.words)) for one in findings)
+    asked = told["questions"]
+    answers = ((one["question"], marks[one["found"]], marks[one["without"]], dim(one["words"])) for one in asked)
     columns = ("question", "view", "newest", "answer")
     yield table("What the last view still answers", *columns, rows=answers, wide="answer", fold=True)
-    of, found, without = len(findings), sum(one.found for one in findings), sum(one.without for one in findings)
+    of, found, without = len(asked), *(sum(one[key] for one in asked) for key in ("found", "without"))
     yield f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
     free = number((tally.budget or 0) - report.last_view_tokens)
     yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
     yield "What a view leaves out stays in the log: 'recall' and 'search' find it.\n"
-    sent, whole = report.sent, report.whole
+    sent, whole = told["sent_tokens"], told["whole_history_sent_tokens"]
+    price, whole_price = dollars(told["dollars"]), dollars(told["whole_history_dollars"])
     yield facts("What it saved", [
-        ("tokens sent", sent.tokens, f"{number(whole.tokens)} with the whole history in each request"),
-        ("saved", f"{1 - sent.tokens / max(whole.tokens, 1):.0%}", "of the tokens"),
+        ("tokens sent", sent, f"{number(whole)} with the whole history in each request"),
+        ("saved", f"{1 - sent / max(whole, 1):.0%}", "of the tokens"),
         ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
-        ("price of the input", dollars(sent.dollars), f"{dollars(whole.dollars)} with the whole history"),
-        ("", "", f"at {PRICED_MODEL}'s list price, with its prompt cache"),
+        ("price of the input", price, f"{whole_price} with the whole history"),
+        ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
     ])  # fmt: skip
     store = keep or Path("demo.db")
     yield "What to type next"
     if not keep:
         yield f"  summarizing-context demo --keep {shlex.quote(str(store))}"
-    yield f"  {shell_line('view', report.session_id, '--budget', budget, '--explain', store=store)}"
-    yield f"  {shell_line('recall', report.session_id, 'What fixed the tide import', store=store)}"
+    yield f"  {shell_line('view', told['session'], '--budget', budget, '--explain', store=store)}"
+    yield f"  {shell_line('recall', told['session'], 'What fixed the tide import', store=store)}"
     yield "  summarizing-context replay YOUR_LOG.jsonl"
 
 

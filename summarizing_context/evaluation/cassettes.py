@@ -18,13 +18,13 @@ import os
 import random
 import re
 import sys
-from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import anyio
 import msgspec
@@ -39,15 +39,13 @@ from summarizing_context.errors import (
     SummarizerRefused,
 )
 from summarizing_context.evaluation.replay import assumed_summary
-from summarizing_context.messages.fences import fence
-from summarizing_context.messages.redaction import Redact, Redaction, redact_message
+from summarizing_context.messages.redaction import Redaction, redact_message
 from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience.caller import call_within, declared
 from summarizing_context.summarizers.resilience.retries import describe_failure, retry_after_of
@@ -101,6 +99,11 @@ class Request:
     replicate: int = 0  # asking the same again is another request
 
     @property
+    def model(self) -> str:
+        """The model that is asked, as `provider/model`."""
+        return self.maker.partition(";")[0]
+
+    @property
     def message(self) -> str:
         """The user's message as it is sent."""
         return "\n\n".join(self.user)
@@ -136,31 +139,16 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """How much one run may ask for. None means without a limit."""
-
-    max_calls: int | None = None
-    max_input_tokens: int | None = None
-
-
 @dataclass(slots=True)
 class Spent:
-    """What was asked for since a cassette was opened."""
+    """What one model was asked for since a cassette was opened."""
 
     calls: int = 0
     input_tokens: int = 0  # as the provider reported them, else estimated
     output_tokens: int = 0
     cached_tokens: int = 0
     replayed: int = 0  # answered from the cassette
-    by_kind: dict[str, int] = field(default_factory=dict)  # calls
-    beside: Sequence[Spent] = ()  # by other models of this run: one cap holds for all their calls
-
-    def cost(self, price: ModelPrice | None) -> float | None:
-        """US dollars; None where the price is not known."""
-        if price is None:
-            return None
-        return round(price.cost(self.input_tokens, self.output_tokens, self.cached_tokens), 6)
+    by_kind: Counter[str] = field(default_factory=Counter)  # calls
 
 
 class Cassette:
@@ -169,42 +157,43 @@ class Cassette:
     `replay` only reads, and a request that is not there is `CassetteMissError`. `record` sends what is not there yet,
     and keeps the replies, at the latest on leaving the `with`. `forecast` sends nothing, and estimates what recording
     would take.
+
+    Args:
+        path: The file; only for replaying it has to be there.
+        mode: One of the three.
+        max_calls: Of this run; None for any number.
+        max_input_tokens: Of this run; None for any number.
+        secrets: Texts to be taken out beside those that are known by their shape.
+        redact: Names the function that takes out others, as `module:function`.
     """
 
-    def __init__(self, path: Path, mode: Mode, *, caps: Caps, secrets: Iterable[str | None], redact: Redact | None):
-        self.path, self.mode = path, mode
-        self.spent = Spent()
+    def __init__(
+        self,
+        path: Path,
+        mode: Mode = "replay",
+        *,
+        max_calls: int | None = None,
+        max_input_tokens: int | None = None,
+        secrets: Iterable[str | None] = (),
+        redact: str | None = None,
+    ) -> None:
+        if mode == "replay" and not path.exists():
+            raise CassetteError(f"{path}: there is no such cassette; `summarizing-context eval record` makes it")
+        if mode == "record":
+            _check_writable(path)
+        self.path, self.mode, self.sends = path, mode, mode == "record"
+        self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
         known = {*map(os.environ.get, variables), *secrets}
         # What is shorter is a word, and would be taken out everywhere.
         self._secrets = sorted((one for one in known if one and len(one) >= 12), key=lambda one: (-len(one), one))
-        self._caps, self._redact = caps if mode == "record" else Caps(), redact
+        self._max_calls, self._max_input_tokens = (max_calls, max_input_tokens) if self.sends else (None, None)
+        self._redact = _load_redaction(redact) if redact is not None else None
         self._lines = _read(path)
         self._new: dict[str, _Line] = {}  # that the file does not hold yet
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
         self._failure: CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
-
-    @classmethod
-    def open(
-        cls,
-        path: str | Path,
-        mode: Mode = "replay",
-        *,
-        caps: Caps | None = None,
-        secrets: Iterable[str | None] = (),
-        redact: Redact | None = None,
-    ) -> Cassette:
-        """Return the cassette of a file; only for replaying it has to be there. Raise `CassetteError`.
-
-        `secrets` are texts to be taken out beside those that are known by their shape; `redact` takes out others.
-        """
-        file = Path(path)
-        if mode == "replay" and not file.exists():
-            raise CassetteError(f"{file}: there is no such cassette; `summarizing-context eval record` makes it")
-        if mode == "record":
-            _check_writable(file)
-        return cls(file, mode, caps=caps or Caps(), secrets=secrets, redact=redact)
 
     def __enter__(self) -> Self:
         return self
@@ -214,11 +203,6 @@ class Cassette:
 
     def __len__(self) -> int:
         return len(self._lines)
-
-    @property
-    def sends(self) -> bool:
-        """Whether a model may be asked."""
-        return self.mode == "record"
 
     def scrub(self, message: Message) -> Message:
         """Return a message as it may be sent and kept: without secrets, before anything of it is cut."""
@@ -239,71 +223,72 @@ class Cassette:
         """
         system, *user = (scrubbed(text, self._secrets) for text in (request.system, *request.user))
         request = replace(request, system=system, user=tuple(user))
-        key, spent = request.key, self.spent
+        key, spent, tokens = request.key, self.spent[request.model], request.tokens
         async with self._asking[key]:
             kept = self._lines.get(key)
             if kept is not None and (self.mode == "replay" or is_usable(kept.reply)):
                 spent.replayed += 1
                 return kept.reply
+            if (refused := self._failure or self._refusal(request)) is not None:  # nothing more is paid for
+                self._failure = refused
+                raise refused
+            spent.calls += 1
+            spent.by_kind[request.kind] += 1
+            spent.input_tokens += tokens
             try:
-                self._admit(request)
                 if self.mode == "forecast":
                     reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
                 else:
                     reply = await self._sent(request, send)
-                self._lines[key] = _Line(key, request.kind, reply)
-                if self.sends:
-                    self._new[key] = self._lines[key]
-                    if len(self._new) >= 64:  # what a killed process can lose
-                        self.save()
-            except CassetteError as error:
-                self._failure = self._failure or error
+            except Exception as error:
+                self._failed[key] = error
+                spent.input_tokens -= tokens  # a call without a reply stays a call, and costs no tokens
                 raise
+            self._failed.pop(key, None)
+            self._lines[key] = _Line(key, request.kind, reply)
+            if self.sends:
+                self._new[key] = self._lines[key]
+                if len(self._new) >= 64:  # what a killed process can lose
+                    try:
+                        self.save()
+                    except CassetteError as error:
+                        self._failure = error
+                        raise
         if reply.input_tokens is not None:  # what the provider reports, in the place of the estimate
-            spent.input_tokens += reply.input_tokens - request.tokens
+            spent.input_tokens += reply.input_tokens - tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
         return reply
 
-    def _admit(self, request: Request) -> None:
-        """Count a call that is about to be made, or raise `CassetteMissError` or `CassetteLimitError`."""
+    def _refusal(self, request: Request) -> CassetteError | None:
+        """Return why a request may not be sent."""
         if self.mode == "replay":
-            raise CassetteMissError(
+            return CassetteMissError(
                 f"{self.path}: no reply to the {request.kind} request {request.key[:12]} is recorded; its messages, "
                 "prompt, model or limits are new; record what is missing with `summarizing-context eval record`"
             )
-        if self._failure is not None:
-            raise self._failure  # nothing more is paid for
-        spent, caps = self.spent, self._caps
-        calls, tokens = spent.calls + sum(other.calls for other in spent.beside), request.tokens
-        if caps.max_calls is not None and calls >= caps.max_calls:
-            raise CassetteLimitError(
+        calls = sum(one.calls for one in self.spent.values())
+        tokens = sum(one.input_tokens for one in self.spent.values())
+        if self._max_calls is not None and calls >= self._max_calls:
+            return CassetteLimitError(
                 f"stopped after {calls:,} calls: the cap max_calls is reached; replies are kept, call it again to go on"
             )
-        if caps.max_input_tokens is not None and spent.input_tokens + tokens > caps.max_input_tokens:
-            raise CassetteLimitError(
-                f"stopped after {spent.input_tokens:,} input tokens: the cap max_input_tokens has no room for the next "
-                f"request, of {tokens:,}"
+        if self._max_input_tokens is not None and tokens + request.tokens > self._max_input_tokens:
+            return CassetteLimitError(
+                f"stopped after {tokens:,} input tokens: the cap max_input_tokens has no room for the next request, of "
+                f"{request.tokens:,}"
             )
-        spent.calls += 1
-        spent.input_tokens += tokens
-        spent.by_kind[request.kind] = spent.by_kind.get(request.kind, 0) + 1
+        return None
 
     async def _sent(self, request: Request, send: Send) -> Reply:
+        """Return what the model says, cleaned: so it is used too, and recording and replaying agree."""
         try:
             answer = await send(request)
         except SummarizerRefused as error:  # asked again, it would refuse again
-            reply = Reply("", fault=str(error))
-        except Exception as error:
-            self._failed[request.key] = error
-            self.spent.input_tokens -= request.tokens  # a call without a reply stays a call, and costs no tokens
-            raise
-        else:  # cleaned: so it is used too, and recording and replaying agree
-            told = SummaryReply(answer) if isinstance(answer, str) else answer
-            counts = told.input_tokens, told.output_tokens, told.cached_tokens
-            reply = Reply(scrubbed(told.text, self._secrets), *counts, truncated=told.truncated)
-        self._failed.pop(request.key, None)
-        return reply
+            return Reply("", fault=str(error))
+        told = SummaryReply(answer) if isinstance(answer, str) else answer
+        counts = told.input_tokens, told.output_tokens, told.cached_tokens
+        return Reply(scrubbed(told.text, self._secrets), *counts, truncated=told.truncated)
 
     def check(self) -> None:
         """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
@@ -369,57 +354,6 @@ def _check_writable(path: Path) -> None:
         raise CassetteError(f"{path}: no cassette can be written here ({error.strerror}); name another file") from error
 
 
-@dataclass(frozen=True, slots=True)
-class CassetteFile:
-    """Where the replies of a run are kept."""
-
-    path: Path
-    redact: str | None = None  # module:function, of what is taken out of messages before anything of them is kept
-
-    def open(self) -> Cassette:
-        """Return the cassette, to be replayed. Raise `CassetteError`, or `SettingsError` for the function."""
-        return Cassette.open(self.path, redact=load_redaction(self.redact) if self.redact is not None else None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
-    """One model, and how it is reached."""
-
-    provider: str
-    model: str
-    base_url: str | None = None  # for recording only
-    api_key: str | None = field(default=None, repr=False)  # of that server
-
-    def settings(self, **more: Any) -> Settings:
-        """Return the settings of a summarizer that asks this model."""
-        return Settings(
-            summarizer=self.provider, model=self.model, base_url=self.base_url, api_key=self.api_key, **more
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPlan:
-    """Which model does what in recorded answers."""
-
-    reader: Chat
-    judge: Chat
-    writer: Chat | None = None  # of questions; the reader if none is named
-    summarizer: Chat | None = None  # the writer if none is named
-    concurrency: int = 8
-    call_timeout: float = 60.0  # seconds
-
-    @property
-    def chats(self) -> tuple[Chat, Chat, Chat, Chat]:
-        """Summarizer, writer, reader and judge."""
-        writer = self.writer or self.reader
-        return self.summarizer or writer, writer, self.reader, self.judge
-
-    def addresses_of(self, provider: str, model: str) -> list[str]:
-        """Return the servers that are asked for a model, one for each of its roles."""
-        chats = (chat for chat in self.chats if (chat.provider, chat.model) == (provider, model))
-        return [make_model(chat.settings(), read_only=True).address for chat in chats]
-
-
 class RecordedModel:
     """One model, asked through the cassette; also a summarizer of a context. Closing `model` is its owner's."""
 
@@ -481,7 +415,7 @@ async def open_summarizer(settings: Settings, cassette: Cassette | None) -> Asyn
 
     Raise `SettingsError` where a model is to be asked and its key is not there.
     """
-    if cassette is None or not summarizes_by_model(settings):
+    if cassette is None or settings.summarizer not in PROVIDERS:
         yield None
         return
     model = make_model(settings, read_only=not cassette.sends)
@@ -491,17 +425,7 @@ async def open_summarizer(settings: Settings, cassette: Cassette | None) -> Asyn
         await model.close()
 
 
-def summarizes_by_model(settings: Settings) -> bool:
-    """Return whether these settings let a model summarize."""
-    return settings.summarizer in PROVIDERS
-
-
-def fenced_record(text: str) -> str:
-    """Return a text of a session as a reader gets it: as data, in a fence."""
-    return fence("session_record", text)
-
-
-def load_redaction(name: str) -> Redaction:
+def _load_redaction(name: str) -> Redaction:
     """Return the function that a command line names as `module:function`; the module may be in the current folder."""
     module, _, function = name.partition(":")
     if os.getcwd() not in sys.path:

@@ -9,7 +9,7 @@ import gzip
 import json
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -32,15 +32,6 @@ _PACE = 0.004  # seconds that the agent takes for a message, so that the worker 
 _FOLDER = files("summarizing_context.evaluation")
 
 
-class Moment(NamedTuple):
-    """Where the demo stands."""
-
-    messages: int
-    view_tokens: int
-    summaries_ready: int
-    activations: int
-
-
 class Finding(NamedTuple):
     """A question, and the sentence of the view that answers it."""
 
@@ -55,63 +46,21 @@ class Finding(NamedTuple):
         return self.where is not None
 
 
-class Sent(NamedTuple):
-    """What all requests together send."""
-
-    tokens: int
-    cached: int  # of these, what each request begins with as the one before did
-
-    @property
-    def dollars(self) -> float | None:
-        """The price of this input at `PRICED_MODEL`, with the provider's prompt cache."""
-        price = load_prices().price_of(PRICED_MODEL)
-        return None if price is None else price.cost(self.tokens, 0, self.cached)
-
-
-@dataclass(frozen=True, slots=True)
-class DemoReport:
+class DemoReport(NamedTuple):
     """What the demo has shown."""
 
-    session_id: str
     tally: Tally
-    activations_by_reason: dict[str, int]
-    summaries: int
-    waited_views: int  # that took as long as a model would
-    slowest_ms: float
     last_view_tokens: int
-    token_counter: str
-    findings: tuple[Finding, ...]
-    whole: Sent  # were the whole history sent each time
-
-    @property
-    def sent(self) -> Sent:
-        """What the views sent."""
-        return Sent(self.tally.view_tokens, self.tally.hit_tokens)
-
-    def document(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return {
-            "session": self.session_id,
-            **self.tally.figures(),
-            "activations_by_reason": self.activations_by_reason,
-            "summaries": self.summaries,
-            "waited_for_model": self.waited_views,
-            "token_counter": self.token_counter,
-            "sent_tokens": self.sent.tokens,
-            "whole_history_sent_tokens": self.whole.tokens,
-            "priced_model": PRICED_MODEL,
-            "dollars": self.sent.dollars,
-            "whole_history_dollars": self.whole.dollars,
-            "questions": [{**one._asdict(), "found": one.found} for one in self.findings],
-        }
+    document: dict[str, Any]  # the figures, as JSON values
 
 
 async def play_demo(
-    messages: Sequence[Message], settings: Settings, budget: int, *, watch: Callable[[Moment], None] | None = None
+    messages: Sequence[Message], settings: Settings, budget: int, *, watch: Callable[[int, int, int], None]
 ) -> DemoReport:
     """Add the messages one by one, take a view before each answer, and look into the last view.
 
-    The worker runs beside it and is never waited for.
+    The worker runs beside it and is never waited for. `watch` is called with the messages so far, the tokens of the
+    view and the summaries that are ready.
     """
     settings = replace(settings, session_id=await free_session_id(settings, "demo"))
     costs = await make_costs(settings)
@@ -122,9 +71,7 @@ async def play_demo(
                 await recorder.take_view()
             await recorder.add(message)
             await anyio.sleep(_PACE)
-            if watch is not None:
-                now = context.statistics()
-                watch(Moment(now.messages, recorder.view_tokens, now.summaries_ready, now.activations))
+            watch(len(context), recorder.view_tokens, context.statistics().summaries_ready)
         await recorder.take_view()
         tally, statistics = recorder.finish(), context.statistics()
 
@@ -137,19 +84,24 @@ async def play_demo(
     for at in (*(at for at, message in enumerate(messages) if message["role"] == "assistant"), len(messages)):
         history = sum(sizes[:at])
         whole, cached, before = whole + history, cached + before, history
+    price = load_prices().price_of(PRICED_MODEL)
     reasons = {str(reason): count for reason, count in statistics.activations_by_reason.items() if count}
-    return DemoReport(
-        settings.session_id,
-        tally,
-        dict(sorted(reasons.items())),
-        statistics.summaries_ready,
-        sum(elapsed >= 250 for elapsed in tally.view_ms),  # milliseconds, less than any model needs for an answer
-        max(tally.view_ms, default=0.0),
-        recorder.view_tokens,
-        statistics.token_counter,
-        find_answers(recorder.view, messages, [messages[0], *messages[start:]]),
-        Sent(whole, cached),
-    )
+    findings = find_answers(recorder.view, messages, [messages[0], *messages[start:]])
+    document = {
+        "session": settings.session_id,
+        **tally.figures(),
+        "activations_by_reason": dict(sorted(reasons.items())),
+        "summaries": statistics.summaries_ready,
+        "waited_for_model": sum(elapsed >= 250 for elapsed in tally.view_ms),  # ms, less than any model's answer takes
+        "token_counter": statistics.token_counter,
+        "sent_tokens": tally.view_tokens,
+        "whole_history_sent_tokens": whole,
+        "priced_model": PRICED_MODEL,
+        "dollars": None if price is None else price.cost(tally.view_tokens, 0, tally.hit_tokens),
+        "whole_history_dollars": None if price is None else price.cost(whole, 0, cached),
+        "questions": [{**one._asdict(), "found": one.found} for one in findings],
+    }
+    return DemoReport(tally, recorder.view_tokens, document)
 
 
 def demo_session(turns: int | None = None) -> list[Message]:

@@ -88,10 +88,7 @@ def shows(row: Message, message: Message) -> bool:
 
 
 class Judge:
-    """Judges view after view of one session. Every message of the log is added before the view that may show it.
-
-    Where a view begins with the last one, only its new messages are read.
-    """
+    """Judges view after view of one session. Every message of the log is added before the view that may show it."""
 
     tool_unsafe = False  # the last view parts calls from results, or leaves out a result that the log has
     out_of_order = False  # its raw messages stand in another order than in the log
@@ -99,74 +96,63 @@ class Judge:
     common = 0  # messages that it begins with as the view before
 
     def __init__(self) -> None:
-        self._log: list[tuple[list[str], list[str]]] = []  # ids of the calls made and answered by each message
+        self._log: list[bytes] = []
         self._places: dict[bytes, list[int]] = {}  # of equal messages in the log
+        self._ids: dict[bytes, tuple[list[str], list[str]]] = {}  # of the calls that a message makes and answers
         self._newest: Message = {}
         self._newest_at: int | None = None  # the row of the last view that shows the newest message
         self._judged = 0  # length of the log at the last view
         self._keys: list[bytes] = []  # of the last view
-        self._begin()
 
     def add(self, message: Message) -> None:
         """Note the next message of the log."""
-        self._places.setdefault(canonical(message), []).append(len(self._log))
-        self._log.append((called_ids(message), answered_ids(message)))
+        key = canonical(message)
+        self._places.setdefault(key, []).append(len(self._log))
+        self._ids[key] = called_ids(message), answered_ids(message)
+        self._log.append(key)
         self._newest = message
 
     def look(self, view: Sequence[Message], keys: list[bytes]) -> None:
         """Judge a view, whose messages have these canonical spellings."""
-        before, pairs = self._keys, zip(self._keys, keys, strict=False)
-        is_longer = before == keys[: len(before)]
-        common = len(before) if is_longer else next((at for at, (a, b) in enumerate(pairs) if a != b), len(keys))
-        if len(self._log) > self._judged or self._newest_at is None or self._newest_at >= common:
-            rows = range(len(view) - 1, common - 1, -1)  # it is in what is new
+        pairs = enumerate(zip(self._keys, keys, strict=False))
+        self.common = next((at for at, (a, b) in pairs if a != b), min(len(self._keys), len(keys)))
+        self._keys = keys
+        if len(self._log) > self._judged or self._newest_at is None or self._newest_at >= self.common:
+            rows = range(len(view) - 1, self.common - 1, -1)  # it is in what is new
             self._newest_at = next((at for at in rows if shows(view[at], self._newest)), None)
             self._judged = len(self._log)
-        self.common, self._keys = common, keys
         self.newest_missing = self._newest_at is None
-        if not is_longer or not before:
-            self._begin()
-            common = 0
-        for message, key in zip(view[common:], keys[common:], strict=True):
-            self._read(message, key)
-        self.tool_unsafe = self._unsafe
-        if self._waiting and self._call_place is not None and not self._unsafe:  # calls in flight are the log's too
-            self.tool_unsafe = self._has_results(self._waiting, self._call_place)
 
-    def _begin(self) -> None:
-        """Forget what the views before have come to."""
-        self.out_of_order = self._unsafe = False
-        self._waiting: list[str] = []  # ids of the calls in flight
-        self._place = -1  # log index of the last raw message that is no result
-        self._result_place = -1  # of the call, or of its last result
-        self._call_place: int | None = None  # of the last message with calls; None where it is not shown as it came
-
-    def _read(self, message: Message, key: bytes) -> None:
-        calls, answers = called_ids(message), answered_ids(message)
-        # Calls are followed by their results only, all of them; results stand nowhere else.
-        self._unsafe |= bool(self._waiting) and not answers
-        for id in answers:
-            if id in self._waiting:
-                self._waiting.remove(id)
-            else:
-                self._unsafe = True
-        self._unsafe |= bool(calls and self._waiting)
-        self._waiting = calls or self._waiting
-        # Raw messages keep the log's order; a result stands behind its call, however many others it overtakes.
-        places = self._places.get(key, [])
-        at = bisect_right(places, self._result_place if answers else self._place)
-        if at < len(places):
-            self._result_place = places[at]
-            self._place = self._place if answers else places[at]
-        elif places:
-            self.out_of_order = True
-        if calls:
-            self._call_place = self._result_place if places else None
-
-    def _has_results(self, ids: Sequence[str], place: int) -> bool:
-        """Whether the log holds results for calls of its message at `place`."""
-        waiting: Counter[str] = Counter()
-        for made, answered in self._log[place:]:
-            waiting.subtract(id for id in answered if waiting[id] > 0)
-            waiting.update(made)
-        return any(waiting[id] < count for id, count in Counter(ids).items())
+        self.tool_unsafe = self.out_of_order = False
+        waiting: list[str] = []  # ids of the calls in flight
+        place = result_place = -1  # log index of the last raw message that is no result; of the call or its last result
+        call_place: int | None = None  # of the last message with calls; None where it is not shown as it came
+        for message, key in zip(view, keys, strict=True):
+            if key not in self._ids:
+                self._ids[key] = called_ids(message), answered_ids(message)
+            calls, answers = self._ids[key]
+            # Calls are followed by their results only, all of them; results stand nowhere else.
+            self.tool_unsafe |= bool(waiting) and not answers
+            for id in answers:
+                if id in waiting:
+                    waiting.remove(id)
+                else:
+                    self.tool_unsafe = True
+            self.tool_unsafe |= bool(calls and waiting)
+            waiting = list(calls) or waiting
+            # Raw messages keep the log's order; a result stands behind its call, however many others it overtakes.
+            places = self._places.get(key, [])
+            at = bisect_right(places, result_place if answers else place)
+            if at < len(places):
+                result_place = places[at]
+                place = place if answers else places[at]
+            elif places:
+                self.out_of_order = True
+            if calls:
+                call_place = result_place if places else None
+        if waiting and call_place is not None and not self.tool_unsafe:  # calls in flight are the log's too
+            left: Counter[str] = Counter()
+            for made, answered in (self._ids[key] for key in self._log[call_place:]):
+                left.subtract(id for id in answered if left[id] > 0)
+                left.update(made)
+            self.tool_unsafe = any(left[id] < count for id, count in Counter(waiting).items())

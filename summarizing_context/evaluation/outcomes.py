@@ -54,6 +54,11 @@ class Interval(NamedTuple):
     high: float
     sessions: int
 
+    @property
+    def points(self) -> str:
+        """A difference in words."""
+        return f"{100 * self.mean:+.1f} points, interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
+
 
 def mean_of(values: Mapping[str, float]) -> Interval | None:
     """Return the mean of the sessions' values with its interval; None of nothing."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import unified_diff
 from importlib.resources.abc import Traversable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal
 
 from summarizing_context.assembly import open_context
 from summarizing_context.errors import PromptError, SettingsError
@@ -26,34 +26,19 @@ _CAP = 400  # tokens of the fixed text, as sent; and what stands for `max_tokens
 _CAP_OF_RULES = 600  # tokens; sent with a few short requests alone
 
 
-class Change(NamedTuple):
-    """One line of a comparison."""
-
-    sign: Literal[" ", "-", "+", "…"]
-    text: str
-
-
-def compare_prompts(first: Prompt, second: Prompt) -> list[Change]:
-    """Return the second prompt against the first; nothing where they say the same."""
+def compare_prompts(first: Prompt, second: Prompt) -> list[tuple[str, str]]:
+    """Return the second prompt against the first, each line behind its sign: a space, `-`, `+`, or `…` for lines that
+    are left out; nothing where they say the same."""
 
     def lines(prompt: Prompt) -> list[str]:
         focuses = [f"focus_{rank}: {text}" for rank, text in enumerate(prompt.focuses, start=1)]
         return [f"purpose: {prompt.purpose}", *focuses, *prompt.text.splitlines()]
 
-    changes: list[Change] = []
-    for line in list(unified_diff(lines(first), lines(second), n=2, lineterm=""))[2:]:
-        if not line.startswith("@@"):
-            changes.append(Change(cast("Any", line[0]), line[1:]))
-        elif not line.startswith(("@@ -1,", "@@ -1 ")):
-            changes.append(Change("…", ""))
-    return changes
-
-
-class Complaint(NamedTuple):
-    """Something wrong with one prompt, or with a file beside the prompts."""
-
-    name: str
-    words: str
+    return [
+        ("…", "") if line.startswith("@@") else (line[0], line[1:])
+        for line in list(unified_diff(lines(first), lines(second), n=2, lineterm=""))[2:]
+        if not line.startswith(("@@ -1,", "@@ -1 "))
+    ]
 
 
 def fixed_text(prompt: Prompt) -> str:
@@ -63,9 +48,10 @@ def fixed_text(prompt: Prompt) -> str:
     return max((prompt.render_for_rank(rank, **values) for rank in ranks), key=len)
 
 
-def check_prompts(root: Traversable, count: Callable[[str], int]) -> list[Complaint]:
-    """Return all that is wrong in a folder of prompts. `count` counts the tokens of a text."""
-    complaints: list[Complaint] = []
+def check_prompts(root: Traversable, count: Callable[[str], int]) -> list[dict[str, str]]:
+    """Return all that is wrong in a folder of prompts, as `name` of a prompt or file and `words`. `count` counts the
+    tokens of a text."""
+    complaints: list[tuple[str, str]] = []
     # Files that nothing would read, and folders that nothing asks for.
     known, purposes = set(names(root)), {folder.name for folder in prompts_root().iterdir() if folder.is_dir()}
     for folder in sorted((entry for entry in root.iterdir() if entry.is_dir()), key=lambda entry: entry.name):
@@ -73,20 +59,18 @@ def check_prompts(root: Traversable, count: Callable[[str], int]) -> list[Compla
             continue
         if folder.name not in purposes:
             listed = ", ".join(sorted(purposes))
-            complaints.append(Complaint(folder.name, f"nothing asks for prompts of this purpose; known are {listed}"))
+            complaints.append((folder.name, f"nothing asks for prompts of this purpose; known are {listed}"))
         complaints += [
-            Complaint(f"{folder.name}/{file}", "is not a prompt: name the file like v1.md")
+            (f"{folder.name}/{file}", "is not a prompt: name the file like v1.md")
             for file in sorted(entry.name for entry in folder.iterdir())
             if not file.startswith(".") and f"{folder.name}/{file.removesuffix('.md')}" not in known
         ]
     for name in names(root):
         try:
-            prompt = load(name, root=root)
+            complaints += [(name, words) for words in check_prompt(load(name, root=root), count)]
         except PromptError as error:
-            complaints.append(Complaint(name, str(error).removeprefix(f"prompt {name}: ")))
-        else:
-            complaints += [Complaint(name, words) for words in check_prompt(prompt, count)]
-    return complaints
+            complaints.append((name, str(error).removeprefix(f"prompt {name}: ")))
+    return [{"name": name, "words": words} for name, words in complaints]
 
 
 def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
@@ -113,40 +97,6 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
     if unknown := prompt.placeholders - given:
         listed = ", ".join(sorted(unknown)), ", ".join(sorted(given))
         yield f"nothing fills in {listed[0]}; {prompt.name} prompts are given {listed[1]}"
-
-
-class RequestPart(NamedTuple):
-    """One part of a request, exactly as it is sent."""
-
-    slot: str  # "system" or "user"
-    name: str
-    fixed: bool  # the same with every request
-    tokens: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """One request, and the messages that it is about."""
-
-    prompt: str
-    rank: int
-    start: int
-    stop: int
-    number: int  # which of its kind, from 1
-    among: int
-    max_tokens: int  # cap of the answer
-    parts: tuple[RequestPart, ...]
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the request."""
-        return sum(part.tokens for part in self.parts)
-
-    @property
-    def fixed_tokens(self) -> int:
-        """Of these, what is the same with every request."""
-        return sum(part.tokens for part in self.parts if part.fixed)
 
 
 class _Noting:
@@ -189,8 +139,11 @@ async def jobs_for(
     return sorted(filter(is_wanted, noting.jobs), key=lambda job: job.start)
 
 
-def render_request(prompt: Prompt, jobs: Sequence[SummaryJob], number: int, count: Callable[[str], int]) -> Rendered:
-    """Return the request for one of the jobs, `number` from 1, with another prompt's instructions."""
+def render_request(
+    prompt: Prompt, jobs: Sequence[SummaryJob], number: int, count: Callable[[str], int]
+) -> dict[str, Any]:
+    """Return the request for one of the jobs, `number` from 1, with another prompt's instructions: its parts exactly as
+    they are sent, what each costs, and whether it is the same with every request."""
     if not jobs:
         raise SettingsError(f"these messages ask for no {prompt.name}; take a longer transcript")
     if not 1 <= number <= len(jobs):
@@ -204,6 +157,19 @@ def render_request(prompt: Prompt, jobs: Sequence[SummaryJob], number: int, coun
         ("user", "record", False, record),
         ("user", "end of the fence", True, f"\n{closing}"),
     ]
-    parts = tuple(RequestPart(slot, name, fixed, count(text), text) for slot, name, fixed, text in texts)
-    name = f"{prompt.name}/v{prompt.version}"
-    return Rendered(name, job.rank, job.start, job.stop, number, len(jobs), job.max_tokens, parts)
+    parts: list[dict[str, Any]] = [
+        {"slot": slot, "name": name, "fixed": fixed, "tokens": count(text), "text": text}
+        for slot, name, fixed, text in texts
+    ]
+    return {
+        "prompt": f"{prompt.name}/v{prompt.version}",
+        "rank": job.rank,
+        "start": job.start,
+        "stop": job.stop,
+        "number": number,
+        "among": len(jobs),
+        "max_tokens": job.max_tokens,
+        "parts": parts,
+        "tokens": sum(part["tokens"] for part in parts),
+        "fixed_tokens": sum(part["tokens"] for part in parts if part["fixed"]),
+    }

@@ -6,8 +6,8 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ LAW_FIGURES = (
     *("over_budget_views", "tool_unsafe_views", "out_of_order_views", "newest_missing_views", "unseen_tokens"),
     "append_only_breaks",
 )
+_MODEL_FIGURES = ("model_calls", "model_input_tokens", "model_output_tokens")
 MEMORY = ":memory:"
 
 
@@ -83,7 +84,7 @@ class Tally:
             **counted(*LAW_FIGURES[:-1], "activations", "append_only_breaks"),
             "prefix_hit": round(self.hit_tokens / self.view_tokens, 4) if self.view_tokens else 0.0,
             "uncached_tokens": self.view_tokens - self.hit_tokens,
-            **counted("model_calls", "model_input_tokens", "model_output_tokens", "stand_ins"),
+            **counted(*_MODEL_FIGURES, "stand_ins"),
             "repairs": dict(sorted(self.repairs.items())),
             "skipped": dict(sorted(self.skipped.items())),
             **counted("skipped_lines", "compactions"),
@@ -141,17 +142,17 @@ def add_up(rows: Sequence[Row], *, file: str = "total") -> Row:
     """Return one or more of them as one; budget, strategy and counter stay where they share them."""
     total = replace(rows[0], file=file)
     files = list({row.file: row for row in rows}.values())  # each once, at however many budgets
-    for each in fields(total)[1:]:
-        values = [getattr(row, each.name) for row in (files if each.name.startswith("skipped") else rows)]
-        if each.default == 0:
-            value: Any = max(values) if each.name == "max_view_tokens" else sum(values)
-        elif each.default_factory is not MISSING:
-            value = each.default_factory()
-            for one in values if each.name != "compactions" else ():  # these are told file by file
-                value += one
+    for name in (each.name for each in fields(total)[1:]):
+        values = [getattr(row, name) for row in (files if name.startswith("skipped") else rows)]
+        if name in ("budget", "strategy", "token_counter"):
+            value: Any = values[0] if len(set(values)) == 1 else None
+        elif name == "compactions":  # these are told file by file
+            value = []
+        elif name == "max_view_tokens":
+            value = max(values)
         else:
-            value = values[0] if len(set(values)) == 1 else None
-        setattr(total, each.name, value)
+            value = sum(values[1:], start=values[0])
+        setattr(total, name, value)
     return total
 
 
@@ -185,21 +186,19 @@ class Plan:
         ]
 
 
-@dataclass(slots=True)
 class Costs:
     """What messages cost with the session's counter, each counted once."""
 
-    count: Callable[[str], int]
-    image_tokens: int
-    _known: dict[bytes, int] = field(default_factory=dict)
+    def __init__(self, count: Callable[[str], int], image_tokens: int) -> None:
+        self.count, self._image_tokens = count, image_tokens
+        self._known: dict[bytes, int] = {}
 
     def of(self, message: Mapping[str, Any], key: bytes) -> int:
         """Return the tokens of a message whose canonical JSON is `key`."""
         if key not in self._known:
-            checked = dict(message)
-            reading = read_message(checked)
+            reading = read_message(dict(message))
             texts = sum(map(self.count, reading.texts + reading.unread))
-            self._known[key] = MESSAGE_TOKENS + texts + self.image_tokens * reading.media
+            self._known[key] = MESSAGE_TOKENS + texts + self._image_tokens * reading.media
         return self._known[key]
 
 
@@ -257,10 +256,8 @@ class Recorder:
     def finish(self) -> Tally:
         """Return the tally, with what only the context itself knows."""
         statistics, tally = self._context.statistics(), self.tally
-        tally.token_counter, tally.history_tokens = statistics.token_counter, statistics.history_tokens
-        tally.activations, tally.stand_ins = statistics.activations, statistics.stand_ins
-        tally.model_calls, tally.model_input_tokens = statistics.model_calls, statistics.model_input_tokens
-        tally.model_output_tokens = statistics.model_output_tokens
+        for name in ("token_counter", "history_tokens", "activations", "stand_ins", *_MODEL_FIGURES):
+            setattr(tally, name, getattr(statistics, name))
         tally.repairs.update(statistics.repairs)
         tally.unseen_tokens = self._context.unseen_tokens()
         return tally
@@ -271,20 +268,26 @@ def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterato
 
     Files that share a store go one after the other, so that what one finds there does not depend on the others' pace.
     """
-    return for_each(paths, partial(_replay_readable, plan=plan), jobs if str(plan.settings.store) == MEMORY else 1)
+    work = partial(_each_log, work=replay_log, plan=plan)
+    return for_each(paths, work, jobs if str(plan.settings.store) == MEMORY else 1)
 
 
-def _replay_readable(path: Path, plan: Plan) -> list[Tally] | TranscriptError:
+def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast] | TranscriptError]:
+    """Yield forecasts for each file at each budget of the plan, or why it cannot be read. Files share their store."""
+    new: dict[SummaryKey, str] = {}
+    return (_each_log(path, plan=plan, work=partial(forecast_log, new=new)) for path in paths)
+
+
+def _each_log(
+    path: Path, work: Callable[[str, Transcript, Plan], Awaitable[list[Row]]], plan: Plan
+) -> list[Row] | TranscriptError:
+    """Return what `work` gives for all sessions of a file, each in an event loop of its own, or why it cannot be
+    read."""
     try:
-        return replay_file(path, plan)
+        logs = read_named(path, format=plan.format).items()
+        return [row for name, log in logs for row in anyio.run(work, name, log, plan)]
     except TranscriptError as error:
         return error
-
-
-def replay_file(path: Path, plan: Plan) -> list[Tally]:
-    """Replay each session of one transcript file as the plan says, in an event loop of its own."""
-    logs = read_named(path, format=plan.format).items()
-    return [tally for name, log in logs for tally in anyio.run(replay_log, name, log, plan)]
 
 
 async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
@@ -345,17 +348,6 @@ async def free_session_id(settings: Settings, wanted: str) -> str:
     return next(id for id in (wanted, *numbered) if id not in taken)
 
 
-def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast] | TranscriptError]:
-    """Yield forecasts for each file at each budget of the plan, or why it cannot be read. Files share their store."""
-    new: dict[SummaryKey, str] = {}
-    for path in paths:
-        try:
-            logs = read_named(path, format=plan.format).items()
-            yield [row for name, log in logs for row in anyio.run(forecast_log, name, log, plan, new)]
-        except TranscriptError as error:
-            yield error
-
-
 async def forecast_log(
     name: str, log: Transcript, plan: Plan, new: dict[SummaryKey, str] | None = None
 ) -> list[Forecast]:
@@ -392,10 +384,11 @@ class CountingSummarizer:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return a text as long as a model's summary may be, or the one that is kept."""
-        recipes = (self._recipe, *self._recipe.other_rooms)
-        keys = [SummaryKey(job.range_hash, str(getattr(recipe, job.kind))) for recipe in recipes]
-        key = keys[0]
-        found = None if self._new is None else self._new.get(key)
+        keys = [
+            SummaryKey(job.range_hash, str(getattr(recipe, job.kind)))
+            for recipe in (self._recipe, *self._recipe.other_rooms)
+        ]
+        found = None if self._new is None else self._new.get(keys[0])
         if found is None and self._new is not None and self._store is not None:
             kept = await self._store.find_summaries("", keys)
             found = next((kept[one].text for one in keys if one in kept), None)
@@ -408,7 +401,7 @@ class CountingSummarizer:
         forecast.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
         forecast.output_tokens += estimate_text(text)
         if self._new is not None:
-            self._new[key] = text
+            self._new[keys[0]] = text
         return SummaryReply(text)
 
 

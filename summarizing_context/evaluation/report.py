@@ -1,6 +1,7 @@
-"""The reports of `eval run` and of `tune`: one self-contained page and one JSON document each.
+"""The reports of `eval run`, `eval ask` and `tune`: one self-contained page and one JSON document each.
 
-The page has no script. Equal runs write equal bytes. Texts of transcripts and models are escaped.
+The page has no script. Equal runs write equal bytes. All text is escaped, but what is `Html` already. A cell of a table
+is a text, or a text and small words below it; the same rows are shown on a terminal.
 """
 
 from __future__ import annotations
@@ -22,23 +23,26 @@ from summarizing_context.evaluation.tune import TuneOutcome
 from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
-
-def percent(interval: Interval | None) -> str:
-    """Return a share as people read it."""
-    return f"{interval.mean:.1%}" if interval is not None else "–"
+Cell = str | tuple[str, ...]
 
 
-def bounds(interval: Interval | None, *, points: bool = False) -> str:
-    """Return the ends of an interval, of shares or of points; nothing where one session has none."""
-    if interval is None or interval.sessions < 2:
-        return ""
-    low, high = (f"{100 * value:+.1f}" if points else f"{value:.1%}" for value in (interval.low, interval.high))
-    return f"{low} … {high}"
+class Html(str):
+    """Markup, whose texts are escaped."""
 
 
-def ahead(count: Count) -> str:
-    """Return points of a hundred ahead of one-shot compaction."""
-    return f"{100 * count.ahead.mean:+.1f}" if count.ahead is not None else "–"
+def share(interval: Interval | None) -> Cell:
+    """Return a share as people read it, and the ends of its interval where there are several sessions."""
+    if interval is None:
+        return "–"
+    return f"{interval.mean:.1%}", f"{interval.low:.1%} … {interval.high:.1%}" if interval.sessions > 1 else ""
+
+
+def lead(interval: Interval | None) -> tuple[str, ...]:
+    """Return a difference in points, and the ends of its interval where there are several sessions."""
+    if interval is None:
+        return ("–",)
+    mean, low, high = (f"{100 * value:+.1f}" for value in interval[:3])
+    return mean, f"{low} … {high}" if interval.sessions > 1 else ""
 
 
 def total(count: Count) -> str:
@@ -46,55 +50,47 @@ def total(count: Count) -> str:
     return f"{count.points:g}/{count.questions}"
 
 
-# Pieces of a page: they take and return markup, so all text is escaped before.
+def _html(value: Cell) -> Html:
+    if isinstance(value, tuple):
+        return Html(_html(value[0]) + "".join(_tag("small", words) for words in value[1:] if words))
+    return value if isinstance(value, Html) else Html(escape(value))
 
 
-def _cell(text: str, *small: str) -> str:
-    return escape(text) + "".join(f"<small>{escape(words)}</small>" for words in small if words)
+def _tag(name: str, *inside: Cell, look: str = "") -> Html:
+    opening = f'<{name} class="{look}">' if look else f"<{name}>"
+    return Html(f"{opening}{''.join(map(_html, inside))}</{name}>")
 
 
-def _share(interval: Interval | None) -> str:
-    return _cell(percent(interval), bounds(interval))
+def _badge(words: str, tone: str) -> Html:
+    return _tag("span", words, look=f"badge {tone}")
 
 
-def _lead(interval: Interval | None, *before: str) -> str:
-    points = f"{100 * interval.mean:+.1f}" if interval is not None else "–"
-    return _cell(*before, points, bounds(interval, points=True))
-
-
-def _badge(words: str, tone: str) -> str:
-    return f'<span class="badge {tone}">{words}</span>'
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, marked: str = "", look: str = "") -> str:
+def _table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, marked: str = "", look: str = "") -> Html:
     """A table that scrolls by itself where the page is narrow; first cells are bold, and one row may be marked."""
-    lines = [
-        f'<tr class="{"ours" if first == escape(marked) else ""}"><td><b>{first}</b></td>'
-        + "".join(f"<td>{cell}</td>" for cell in cells)
-        + "</tr>"
-        for first, *cells in rows
-    ]
-    titles = "".join(f"<th>{title}</th>" for title in head)
-    inner = f"<thead><tr>{titles}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return f'<div class="scroll"><table class="{look}">{inner}</table></div>'
+    lines = []
+    for first, *others in rows:
+        cells = (_tag("td", cell) for cell in others)
+        lines.append(_tag("tr", _tag("td", _tag("b", first)), *cells, look="ours" if first == marked else ""))
+    titles = _tag("thead", _tag("tr", *(_tag("th", title) for title in head)))
+    return _tag("div", _tag("table", titles, _tag("tbody", *lines), look=look), look="scroll")
 
 
-def _section(title: str, words: str, *body: str) -> str:
-    return f'<h2>{title}</h2><p class="soft">{words}</p><div class="card">{"".join(body)}</div>'
+def _section(title: str, words: str, *body: str) -> Html:
+    return Html(_tag("h2", title) + _tag("p", words, look="soft") + _tag("div", *body, look="card"))
 
 
-def _fold(summary: str, *body: str, look: str = "") -> str:
-    return f'<details class="{look}"><summary>{summary}</summary>{"".join(body)}</details>'
+def _fold(summary: Cell, *body: str, look: str = "") -> Html:
+    return _tag("details", _tag("summary", summary), *body, look=look)
 
 
-def _list(items: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+def _list(items: Iterable[str]) -> Html:
+    return _tag("ul", *(_tag("li", item) for item in items))
 
 
-def _write(name: str, folder: Path, document: dict[str, Any], title: str, parts: Sequence[str]) -> Path:
+def _write(name: str, folder: Path, document: dict[str, Any], title: str, *parts: Html) -> Path:
     """Write both reports of a run into a folder; return the page."""
     words = f"Intervals hold 95 % of {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate."
-    body = "\n".join((*parts, f"<footer><p>{words}</p></footer>"))
+    body = "\n".join((*parts, _tag("footer", _tag("p", words))))
     page = (files("summarizing_context.evaluation") / "report.html").read_text(encoding="utf8")
     page = page.replace("{{title}}", escape(title)).replace("{{body}}", body)
     make_private_folder(folder)
@@ -103,61 +99,66 @@ def _write(name: str, folder: Path, document: dict[str, Any], title: str, parts:
     return folder / f"{name}.html"
 
 
-def run_document(name: str, outcomes: Sequence[SessionOutcome], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the scores of a run on logs as JSON values."""
-    return {
+def run_rows(outcomes: Sequence[SessionOutcome]) -> list[tuple[Cell, ...]]:
+    """Return view, held, ours is ahead by points, what it is."""
+    return [(one.arm, share(one.retention), lead(one.ours_ahead), ARMS[one.arm]) for one in scores_of(outcomes)]
+
+
+def write_run(
+    name: str, outcomes: Sequence[SessionOutcome], settings: dict[str, Any], folder: Path
+) -> tuple[Path, dict[str, Any]]:
+    """Write both reports of a run on logs; return the page, and the scores as JSON values."""
+    held, missing = (sum(one.recalled[at] for one in outcomes) for at in (0, 1))
+    document = {
         "name": name,
         "settings": settings,
         "arms": {score.arm: msgspec.to_builtins(score) for score in scores_of(outcomes)},
         "probes": sum(len(one.probes) for one in outcomes),
-        "within_one_recall": [sum(one.recalled[at] for one in outcomes) for at in (0, 1)],
+        "within_one_recall": [held, missing],
     }
-
-
-def write_run(name: str, outcomes: Sequence[SessionOutcome], settings: dict[str, Any], folder: Path) -> Path:
-    """Write both reports of a run on logs; return the page."""
-    document = {**run_document(name, outcomes, settings), "sessions": msgspec.to_builtins(outcomes)}
-    held, missing = document["within_one_recall"]
-    rows = [(one.arm, _share(one.retention), _lead(one.ours_ahead), ARMS[one.arm]) for one in scores_of(outcomes)]
+    marks = {True: _badge("held", "good"), False: _badge("lost", "bad")}
     sessions = []
     for one in outcomes:
         kept, asked = one.share(OURS)
-        probes = [
+        probes: list[tuple[Cell, ...]] = [
             (
-                f"<code>{escape(', '.join(probe.literals))}</code>",
-                *(_badge("held", "good") if probe.kept[arm] else _badge("lost", "bad") for arm in ARMS),
-                _cell(probe.question, *(f"message {at}: {words}" for at, words in probe.evidence)),
-                escape(probe.words),
+                _tag("code", ", ".join(probe.literals)),
+                *(marks[probe.kept[arm]] for arm in ARMS),
+                (probe.question, *(f"message {at}: {words}" for at, words in probe.evidence)),
+                probe.words,
             )
             for probe in one.probes[:200]
         ]
-        title = f"{escape(one.name)}: {kept:.0f} of {asked:.0f} held, {one.messages:,} messages, {one.tokens:,} tokens"
+        title = f"{one.name}: {kept:.0f} of {asked:.0f} held, {one.messages:,} messages, {one.tokens:,} tokens"
         table = _table(("value", *ARMS, "needed for, and said in", "our view says"), probes, look="words")
         sessions.append(_fold(title, table, look="session"))
-    words = "Of the exact values that were needed later, those that views at cuts of the session hold."
+    head = ("view", "held", "ours is ahead by points", "what it is")
+    told = _table(head, run_rows(outcomes), marked=OURS)
+    recall = _tag("p", f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
     parts = [
-        f'<h1>Evals: {escape(name)}</h1><p class="soft">{words}</p>',
-        _section(
-            "Values held",
-            "A mean over sessions. All views have equally many tokens.",
-            _table(("view", "held", "ours is ahead by points", "what it is"), rows, marked=OURS),
-            f"<p>One recall page holds {held:,} of {missing:,} values that a view lacked at their use.</p>",
-        ),
+        _tag("h1", f"Evals: {name}"),
+        _tag("p", "Of the exact values that were needed later, those that views at cuts hold.", look="soft"),
+        _section("Values held", "A mean over sessions. All views have equally many tokens.", told, recall),
         _section("Sessions", "Open a session for its values.", *sessions),
     ]
-    return _write("report", folder, document, f"Evals: {name}", parts)
+    whole = {**document, "sessions": msgspec.to_builtins(outcomes)}
+    return _write("report", folder, whole, f"Evals: {name}", *parts), document
 
 
-def document_of(outcome: RealOutcome, gates: Sequence[GateOutcome]) -> dict[str, Any]:
-    """Return scores, views and gates of recorded answers as JSON values."""
-    return {
-        "suite": "real",
-        "arms": {score.arm: msgspec.to_builtins(score) for score in outcome.arms},
-        "views": msgspec.to_builtins(outcome.views),
-        "made_by": outcome.made_by,
-        "missing": outcome.missing,
-        "gates": msgspec.to_builtins(gates),
-    }
+def answer_rows(outcome: RealOutcome) -> list[tuple[Cell, ...]]:
+    """Return arm, right, ahead, wrong, never said, points, cases."""
+    return [
+        (one.arm, share(one.score.mean), lead(one.score.ahead), str(one.wrong), total(one.absent), total(one.score),
+         str(one.cases))
+        for one in outcome.arms
+    ]  # fmt: skip
+
+
+def views_read(outcome: RealOutcome) -> tuple[str, list[str]]:
+    """Return in words how many answers belong to the views as they are now, and which do not."""
+    others = [f"{view.case} {view.arm}: {view.reading}" for view in outcome.views if view.reading != "this view"]
+    current, views = len(outcome.views) - len(others), len(outcome.views)
+    return f"For {current:,} of {views:,} views the answers belong to exactly this view.", others
 
 
 _MARKS = {
@@ -165,97 +166,101 @@ _MARKS = {
     PARTLY: _badge("partly", "warn"),
     ABSTAINED: _badge("abstains", "plain"),
     WRONG: _badge("wrong", "bad"),
+    None: _badge("not marked", "plain"),
 }
-_MARKS_OF_ABSENT = {RIGHT: _badge("abstains", "good"), WRONG: _badge("makes something up", "bad")}
+_MARKS_OF_ABSENT = {**_MARKS, RIGHT: _badge("abstains", "good"), WRONG: _badge("makes something up", "bad")}
 
 
-def write_reports(outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome], folder: Path) -> Path:
-    """Write both reports of recorded answers; return the page, with all answers side by side."""
+def write_reports(
+    outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome], folder: Path
+) -> tuple[Path, dict[str, Any]]:
+    """Write both reports of recorded answers; return the page, with all answers side by side, and scores, views and
+    gates as JSON values."""
+    document = {
+        "suite": "real",
+        "arms": {score.arm: msgspec.to_builtins(score) for score in outcome.arms},
+        "views": msgspec.to_builtins(outcome.views),
+        "made_by": outcome.made_by,
+        "missing": outcome.missing,
+        "gates": msgspec.to_builtins(gates),
+    }
     title, failed = "Answers of a model from views", sum(gate.failed for gate in gates)
     verdict = _badge("all gates passed", "good") if gates else _badge("no gates", "plain")
     if failed:
         verdict = _badge(f"{failed} {'gate' if failed == 1 else 'gates'} failed", "bad")
-    parts = [f'<h1>{title} {verdict}</h1><p class="soft">{escape(claim)}</p>']
-    if makers := [escape(f"{what}: {'; '.join(models)}") for what, models in outcome.made_by.items() if models]:
-        parts.append(f'<div class="card"><h3>Who wrote what</h3>{_list(makers)}</div>')
+    parts = [_tag("h1", f"{title} ", verdict), _tag("p", claim, look="soft")]
+    if makers := [f"{what}: {'; '.join(models)}" for what, models in outcome.made_by.items() if models]:
+        parts.append(_tag("div", _tag("h3", "Who wrote what"), _list(makers), look="card"))
 
     words = (
         "Right answers and half of the partly right ones, of the questions that the record answers: a mean over "
         "sessions with its 95 % interval. All arms have the same number of tokens. Ahead: points more than "
         f"{COMPACT}, paired. Never said: abstentions where the record has no answer."
     )
-    rows = [
-        (one.arm, _share(one.score.mean), _lead(one.score.ahead), total(one.score), str(one.wrong), total(one.absent),
-         str(one.cases))
-        for one in outcome.arms
-    ]  # fmt: skip
-    head = ("arm", "right", "ahead", "points", "wrong", "never said", "cases")
-    legend = _fold("What the arms are", _list(f"<b>{one.arm}</b>: {escape(one.about)}" for one in outcome.arms))
-    parts.append(_section("Right answers", words, _table(head, rows, marked=OURS), legend))
+    head = ("arm", "right", "ahead", "wrong", "never said", "points", "cases")
+    legend = _fold(
+        "What the arms are", _list(Html(f"{_tag('b', one.arm)}: {escape(one.about)}") for one in outcome.arms)
+    )
+    parts.append(_section("Right answers", words, _table(head, answer_rows(outcome), marked=OURS), legend))
     words = f"Points out of questions, and how many points of a hundred ahead of {COMPACT} with the interval."
-    by_category = [
-        (one.arm, *(_lead(one.categories[name].ahead, total(one.categories[name])) for name in CATEGORIES))
+    by_category: list[tuple[Cell, ...]] = [
+        (one.arm, *((total(count), *lead(count.ahead)) for count in map(one.categories.__getitem__, CATEGORIES)))
         for one in outcome.arms
     ]
     parts.append(_section("By category", words, _table(("arm", *CATEGORIES), by_category, marked=OURS)))
     if gates:
-        told = [
-            (escape(gate.name), _badge(gate.result, "bad" if gate.failed else "good"), escape(gate.words))
-            for gate in gates
-        ]
+        told = [(gate.name, _badge(gate.result, "bad" if gate.failed else "good"), gate.words) for gate in gates]
         table = _table(("bound", "result", "figures"), told, look="words")
         parts.append(_section("Bounds", "What the scores must reach.", table))
+    said, others = views_read(outcome)
+    body = [_tag("p", said), *([_fold(f"{len(others):,} others", _list(others))] if others else [])]
+    parts.append(_section("Views", "Whether the recorded answers were read from the view as it is now.", *body))
 
-    others = [f"{view.case}, {view.arm}: {view.reading}" for view in outcome.views if view.reading != "this view"]
-    current, views = len(outcome.views) - len(others), len(outcome.views)
-    body = f"<p>For {current:,} of {views:,} views the answers belong to exactly this view.</p>"
-    body += _fold(f"{len(others):,} others", _list(map(escape, others))) if others else ""
-    parts.append(_section("Views", "Whether the recorded answers were read from the view as it is now.", body))
-
-    cases: dict[str, list[str]] = {}
+    cases: dict[str, list[Html]] = {}
     for shown in outcome.questions:
-        asked = shown.question
-        badges = _MARKS_OF_ABSENT if asked.category == ABSENT else _MARKS
-        marks = {
-            arm: _badge("not marked", "plain") if mark is None else badges.get(mark, "")
-            for arm, (_, mark) in shown.answers.items()
-        }
-        facts = [f"<dt>gold</dt><dd>{escape(asked.answer)}</dd>"]
-        facts += [f"<dt>{arm}</dt><dd>{marks[arm]} {escape(said)}</dd>" for arm, (said, _) in shown.answers.items()]
-        summary = f'{marks.get(OURS, "")} <span class="soft">{asked.category}</span> {escape(asked.question)}'
-        cases.setdefault(shown.case, []).append(_fold(summary, f"<dl>{''.join(facts)}</dl>"))
-    folds = [_fold(escape(case), *questions, look="session") for case, questions in cases.items()]
+        asked, badges = shown.question, _MARKS_OF_ABSENT if shown.question.category == ABSENT else _MARKS
+        answers = [_tag("dt", "gold"), _tag("dd", asked.answer)]
+        for arm, (said, mark) in shown.answers.items():
+            answers += [_tag("dt", arm), _tag("dd", badges[mark], f" {said}")]
+        ours = badges[shown.answers[OURS][1]] if OURS in shown.answers else ""
+        summary = Html(f"{ours} {_tag('span', asked.category, look='soft')} {escape(asked.question)}")
+        cases.setdefault(shown.case, []).append(_fold(summary, _tag("dl", *answers)))
+    folds = [_fold(case, *questions, look="session") for case, questions in cases.items()]
     parts.append(_section("Questions", "Open a session and a question: answers of all arms.", *folds))
-    document = {**document_of(outcome, gates), "questions": msgspec.to_builtins(outcome.questions)}
-    return _write("report", folder, document, title, parts)
+    whole = {**document, "questions": msgspec.to_builtins(outcome.questions)}
+    return _write("report", folder, whole, title, *parts), document
 
 
-def tune_document(outcome: TuneOutcome) -> dict[str, Any]:
-    """Return a run of tuning as JSON values."""
-    return {**msgspec.to_builtins(outcome), "verdict": outcome.verdict}
+def tried_rows(outcome: TuneOutcome) -> list[tuple[Cell, ...]]:
+    """Return prompts, sessions that choose, held out, model tokens for 1,000 of history, tokens of a view."""
+    return [
+        (one.name, share(one.chosen_on), share(one.held_out), f"{one.model_tokens:,.0f}", f"{one.view_tokens:,.0f}")
+        for one in outcome.tried
+    ]
 
 
-def write_tuning(outcome: TuneOutcome, folder: Path) -> Path:
-    """Write both reports of a run of tuning; return the page."""
-    parts = [f'<h1>Tuning of prompts</h1><div class="card"><b>{escape(outcome.verdict)}</b></div>']
+def write_tuning(outcome: TuneOutcome, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Write both reports of a run of tuning; return the page, and the run as JSON values."""
+    parts = [_tag("h1", "Tuning of prompts"), _tag("div", _tag("b", outcome.verdict), look="card")]
     if outcome.pairs:
         words = "Summaries of the same messages in held-out sessions, those that differ in most words."
-        parts.append(f'<h2>Old and new side by side</h2><p class="soft">{words}</p>')
+        parts += [_tag("h2", "Old and new side by side"), _tag("p", words, look="soft")]
     for pair in outcome.pairs:
-        cards = [
-            f'<div class="card"><h3>{name}</h3><p>{escape(pair.kept(keeps))}</p>'
-            f'<div class="quote">{escape(text)}</div></div>'
-            for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps))
-        ]
-        parts.append(f'<h3>{escape(pair.title)}</h3><div class="beside">{"".join(cards)}</div>')
-    rows = [
-        (escape(one.name), _share(one.chosen_on), _share(one.held_out), f"{one.model_tokens:,.0f}",
-         f"{one.view_tokens:,.0f}")
-        for one in outcome.tried
-    ]  # fmt: skip
+        cards = []
+        for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
+            lost = [value for value in pair.needed if value not in keeps]
+            words = "no value of these messages is needed later"
+            if pair.needed:
+                words = f"keeps {len(keeps)} of {len(pair.needed)} values that are needed later"
+                words += f"; drops {', '.join(lost[:8])}" if lost else ""
+            quote = _tag("div", text, look="quote")
+            cards.append(_tag("div", _tag("h3", name), _tag("p", words), quote, look="card"))
+        title = f"{pair.session}, messages {pair.start} to {pair.stop - 1}"
+        parts += [_tag("h3", title), _tag("div", *cards, look="beside")]
     head = ("prompts", "sessions that choose", "held out", "model tokens for 1,000 of history", "tokens of a view")
     words = "Values held that were needed later; a mean over sessions."
-    parts.append(_section("Variants", words, _table(head, rows, marked=outcome.winner)))
-    sides = (f"<b>to {side}</b>: {escape(', '.join(names))}" for side, names in outcome.sessions.items())
+    parts.append(_section("Variants", words, _table(head, tried_rows(outcome), marked=outcome.winner)))
+    sides = (f"to {side}: {', '.join(names)}" for side, names in outcome.sessions.items())
     parts.append(_section("Sessions", "Split by session, never by question.", _list(sides)))
-    return _write("tune", folder, tune_document(outcome), "Tuning", parts)
+    document = {**msgspec.to_builtins(outcome), "verdict": outcome.verdict}
+    return _write("tune", folder, document, "Tuning", *parts), document

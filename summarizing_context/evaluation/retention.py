@@ -9,12 +9,12 @@ those of `probes`, or the questions of a data set.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import anyio
 import msgspec
@@ -22,7 +22,7 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, SettingsError, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette, CassetteFile, open_summarizer, summarizes_by_model
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, for_each, mean_of, ratios
 from summarizing_context.evaluation.probes import (
     Hindsight,
@@ -39,6 +39,7 @@ from summarizing_context.messages.reading import message_text_parts, read_messag
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.shapes import check_message
 from summarizing_context.messages.tokens import estimate_text
+from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read
 from summarizing_context.transcripts import read_session as read_transcript
@@ -108,10 +109,8 @@ class ArmScore(msgspec.Struct, frozen=True):
 def scores_of(outcomes: Sequence[SessionOutcome]) -> list[ArmScore]:
     """Return the score of each arm."""
     values = {arm: ratios((outcome.name, outcome.share(arm)) for outcome in outcomes) for arm in ARMS}
-    return [
-        ArmScore(arm, mean_of(values[arm]), None if arm == OURS else difference(values[OURS], values[arm]))
-        for arm in ARMS
-    ]
+    ours = values[OURS]
+    return [ArmScore(arm, mean_of(of), None if arm == OURS else difference(ours, of)) for arm, of in values.items()]
 
 
 def read_checked(path: Path, format: str = AUTO) -> list[Transcript]:
@@ -157,22 +156,22 @@ def run_logs(
     *,
     jobs: int = 1,
     cassette: Cassette | None = None,
-    cassette_file: CassetteFile | None = None,
+    open_cassette: Callable[[], Cassette] | None = None,
 ) -> Iterator[SessionOutcome]:
     """Yield the outcome of each session in order, `jobs` at a time. With an open cassette they run one by one; without
-    one, what a model says is replayed from `cassette_file`."""
+    one, what a model says is replayed from a cassette that each process opens."""
     if cassette is not None:
         return (anyio.run(run_log, log, settings, cassette) for log in logs)
-    return for_each(logs, partial(_run_apart, settings=settings, file=cassette_file), jobs)
+    return for_each(logs, partial(_run_apart, settings=settings, open_cassette=open_cassette), jobs)
 
 
-def _run_apart(log: Log, settings: Settings, file: CassetteFile | None) -> SessionOutcome:
-    return anyio.run(run_log, log, settings, file.open() if file is not None else None)
+def _run_apart(log: Log, settings: Settings, open_cassette: Callable[[], Cassette] | None) -> SessionOutcome:
+    return anyio.run(run_log, log, settings, open_cassette and open_cassette())
 
 
 async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None) -> SessionOutcome:
     """Measure one session; what a model says comes through the cassette."""
-    if cassette is None and summarizes_by_model(settings):
+    if cassette is None and settings.summarizer in PROVIDERS:
         raise SettingsError("summaries by a model are measured through a cassette; name its file with --cassette")
     messages, given = log.load()
     if cassette is not None:
@@ -211,12 +210,11 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
     return SessionOutcome(log.name or log.path.stem, len(messages), total, view_tokens, asked, recalled, model_tokens)
 
 
-def open_arm(settings: Settings, summarizer: Any) -> Any:
+def open_arm(settings: Settings, summarizer: RecordedModel | None) -> AbstractAsyncContextManager[SummarizingContext]:
     """Return a context in memory that counts by the estimate that stays as it is, with summaries of everything."""
-    changed: dict[str, Any] = {"store": ":memory:", "session_id": "eval", "image_tokens": 0, "idle_after": None}
+    made = replace(settings, store=":memory:", session_id="eval", image_tokens=0, idle_after=None, start_at=0.0)
     if summarizer is not None:  # an open breaker would make views depend on the order of failures
-        changed |= {"breaker_failures": 1_000, "max_calls_per_hour": None}
-    made = replace(settings, start_at=0.0, **changed)
+        made = replace(made, breaker_failures=1_000, max_calls_per_hour=None)
     return open_context(made, summarizer=summarizer, count_tokens=estimate_text)
 
 
@@ -260,9 +258,8 @@ async def _recall(
         for message in reversed(messages[:at]):
             reading = read_message(message)
             who = "human" if reading.human else reading.role
-            words = "\n".join(
-                text for text in message_text_parts(message) if not text.lstrip().startswith("<system-reminder")
-            ).strip()
+            texts = (text for text in message_text_parts(message) if not text.lstrip().startswith("<system-reminder"))
+            words = "\n".join(texts).strip()
             if who in ("human", "assistant") and words and not reading.answers:
                 said.setdefault(who, words)
             if len(said) == 2:

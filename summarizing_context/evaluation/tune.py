@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Request, open_summarizer
+from summarizing_context.evaluation.cassettes import Cassette, Request, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
 from summarizing_context.evaluation.probes import Text
 from summarizing_context.evaluation.prompt_inspection import check_prompt
@@ -27,11 +27,8 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
 from summarizing_context.summarizers.prompts import Prompt, latest, names, write_prompt
-from summarizing_context.summarizers.providers import make_model
 
 _MIN_SESSIONS = 5  # held-out ones, from which on an interval says something
-_MAX_PAIRS, _MAX_PAIRS_OF_SESSION, _MAX_PAIR_SESSIONS = 6, 2, 8
-_MAX_LOST = 20  # values that a proposal is told about, of one session
 _MINIBATCH = 3  # sessions that one proposal is told about
 
 
@@ -47,14 +44,6 @@ class Variant:
         """A name for what the variant does, whatever it is called."""
         content = sorted((prompt.name, prompt.hash) for prompt in self.prompts)
         return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
-
-    def placed(self, settings: Settings, folder: Path) -> Settings:
-        """Return the settings of a session that uses this variant, its prompts written into `folder`."""
-        for prompt in self.prompts:
-            place = folder / self.key / prompt.name
-            make_private_folder(place)
-            write_private(place / f"v{prompt.version}.md", write_prompt(prompt))
-        return replace(settings, prompts=folder / self.key if self.prompts else None)
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -80,20 +69,6 @@ class Pair(msgspec.Struct, frozen=True):
     old_keeps: list[str]
     new_keeps: list[str]
 
-    @property
-    def title(self) -> str:
-        """The session and its messages."""
-        return f"{self.session}, messages {self.start} to {self.stop - 1}"
-
-    def kept(self, values: Sequence[str]) -> str:
-        """Return what one of the two keeps, in words."""
-        if not self.needed:
-            return "no value of these messages is needed later"
-        lost = [value for value in self.needed if value not in values]
-        return f"keeps {len(values)} of {len(self.needed)} values that are needed later" + (
-            f"; drops {', '.join(lost[:8])}" if lost else ""
-        )
-
 
 class TuneOutcome(msgspec.Struct, frozen=True):
     """A whole run. `gain` is the winner's lead over the start on held-out sessions."""
@@ -113,40 +88,49 @@ class TuneOutcome(msgspec.Struct, frozen=True):
         gain = self.gain
         if gain is None:
             return "The held-out sessions ask for nothing: no value in them is used later."
-        points = f"{100 * gain.mean:+.1f} points, interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
         if gain.sessions < _MIN_SESSIONS:
-            return f"Too few held-out sessions to tell ({gain.sessions}, at least {_MIN_SESSIONS}): {points}."
-        return f"{self.winner} is {'better' if gain.low > 0 else 'not surely better'} than {self.start}: {points}."
+            return f"Too few held-out sessions to tell ({gain.sessions}, at least {_MIN_SESSIONS}): {gain.points}."
+        return f"{self.winner} is {'better' if gain.low > 0 else 'not surely better'} than {self.start}: {gain.points}."
 
 
-@dataclass(slots=True)
 class Trial:
-    """The sessions of a run, and what each variant came to."""
+    """The sessions of a run, dealt into halves by the hash of their names and the seed, and what each variant came to
+    on either of them."""
 
-    logs: Sequence[Log]
-    settings: Settings
-    cassette: Cassette
-    folder: Path
-    seed: int = 0
-    watch: Callable[[Variant], None] = lambda _: None
-    variants: dict[str, Variant] = field(default_factory=dict)  # by key, as they were tried
-    scores: dict[tuple[str, bool], list[SessionOutcome]] = field(default_factory=dict)
+    def __init__(
+        self,
+        logs: Sequence[Log],
+        settings: Settings,
+        cassette: Cassette,
+        folder: Path,
+        seed: int = 0,
+        watch: Callable[[Variant], None] = lambda _: None,
+    ) -> None:
+        if len(logs) < 2:
+            raise SettingsError("tuning needs at least two sessions: one half chooses, the other judges; give more")
+        dealt = sorted(logs, key=lambda log: hashlib.sha256(f"{seed}/{log.name}".encode()).hexdigest())
+        self.judge, self.choose = dealt[: len(dealt) // 2], dealt[len(dealt) // 2 :]
+        self.settings, self.cassette, self._folder, self._watch = settings, cassette, folder, watch
+        self.variants: dict[str, Variant] = {}  # by key, as they were tried
+        self._scores: dict[tuple[str, bool], list[SessionOutcome]] = {}
 
-    def side(self, *, held_out: bool) -> list[Log]:
-        """Return half of the sessions, dealt by the hash of their names and the seed."""
-        dealt = sorted(self.logs, key=lambda log: hashlib.sha256(f"{self.seed}/{log.name}".encode()).hexdigest())
-        return dealt[: len(dealt) // 2] if held_out else dealt[len(dealt) // 2 :]
+    def settings_of(self, variant: Variant) -> Settings:
+        """Return the settings of a session that uses a variant, whose prompts are written into a folder."""
+        for prompt in variant.prompts:
+            place = self._folder / variant.key / prompt.name
+            make_private_folder(place)
+            write_private(place / f"v{prompt.version}.md", write_prompt(prompt))
+        return replace(self.settings, prompts=self._folder / variant.key if variant.prompts else None)
 
     def of(self, variant: Variant, *, held_out: bool = False) -> list[SessionOutcome]:
         """Return what a variant came to on one side, measured once."""
         if variant.key not in self.variants:
             self.variants[variant.key] = variant
-            self.watch(variant)
-        if (variant.key, held_out) not in self.scores:
-            settings = variant.placed(self.settings, self.folder)
-            logs = self.side(held_out=held_out)
-            self.scores[variant.key, held_out] = [anyio.run(run_log, log, settings, self.cassette) for log in logs]
-        return self.scores[variant.key, held_out]
+            self._watch(variant)
+        if (variant.key, held_out) not in self._scores:
+            settings, logs = self.settings_of(variant), self.judge if held_out else self.choose
+            self._scores[variant.key, held_out] = [anyio.run(run_log, log, settings, self.cassette) for log in logs]
+        return self._scores[variant.key, held_out]
 
     def values(self, variant: Variant, *, held_out: bool = False) -> dict[str, float]:
         """Return the share of the values that a variant keeps, by session of one side."""
@@ -156,10 +140,8 @@ class Trial:
 def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | None = None) -> TuneOutcome:
     """Try each variant, and those that gepa proposes; one half chooses, the other judges.
 
-    Raise `SettingsError` where there is too little to choose by, and what a cassette raises.
+    Raise `SettingsError` where nothing can be chosen by, and what a cassette raises.
     """
-    if len(trial.logs) < 2:
-        raise SettingsError("tuning needs at least two sessions: one half chooses, the other judges; give more")
     for variant in (start, *tries):
         trial.of(variant)
     if gepa is not None:
@@ -177,16 +159,14 @@ def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | No
     for key, variant in trial.variants.items():
         outcomes = [*trial.of(variant), *trial.of(variant, held_out=True)]
         views = [tokens for outcome in outcomes for tokens in outcome.view_tokens]
-        history = max(1, sum(outcome.tokens for outcome in outcomes))
-        spent = 1_000 * sum(outcome.model_tokens for outcome in outcomes) / history
+        history, spent = (sum(getattr(one, name) for one in outcomes) for name in ("tokens", "model_tokens"))
         means = mean_of(values[key]), mean_of(judged[key])
-        tried.append(Tried(variant.name, key, *means, spent, sum(views) / max(1, len(views))))
+        tried.append(Tried(variant.name, key, *means, 1_000 * spent / max(1, history), sum(views) / max(1, len(views))))
     others = [variant for key, variant in trial.variants.items() if key != start.key]
     beside = winner if best != start.key else max(others, key=lambda one: _mean(values[one.key]), default=None)
     return TuneOutcome(
         sessions={
-            "choose": [log.name for log in trial.side(held_out=False)],
-            "judge": [log.name for log in trial.side(held_out=True)],
+            side: [log.name for log in logs] for side, logs in (("choose", trial.choose), ("judge", trial.judge))
         },
         tried=tried,
         start=start.name,
@@ -214,7 +194,7 @@ def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
     """The pairs of segment summaries of held-out sessions that differ in most words."""
 
     async def summaries(log: Log, variant: Variant) -> dict[tuple[int, int], str]:
-        settings = variant.placed(trial.settings, trial.folder)
+        settings = trial.settings_of(variant)
         messages = [trial.cassette.scrub(message) for message in log.load()[0]]
         async with open_summarizer(settings, trial.cassette) as summarizer, open_arm(settings, summarizer) as context:
             await feed(context, messages, trial.cassette)
@@ -225,8 +205,7 @@ def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
         return (before - after).total() + (after - before).total()
 
     found: list[Pair] = []
-    outcomes = trial.of(old, held_out=True)
-    for log, outcome in list(zip(trial.side(held_out=True), outcomes, strict=True))[:_MAX_PAIR_SESSIONS]:
+    for log, outcome in list(zip(trial.judge, trial.of(old, held_out=True), strict=True))[:8]:
         before, after = (anyio.run(summaries, log, variant) for variant in (old, new))
         for start, stop in sorted(before.keys() & after.keys()):
             texts = before[start, stop], after[start, stop]
@@ -237,10 +216,9 @@ def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
                 found.append(Pair(outcome.name, start, stop, *texts, needed, *keeps))
     chosen: list[Pair] = []
     for pair in sorted(found, key=changed_words, reverse=True):
-        of_session = sum(one.session == pair.session for one in chosen)
-        if of_session < _MAX_PAIRS_OF_SESSION and len(chosen) < _MAX_PAIRS:
+        if sum(one.session == pair.session for one in chosen) < 2:
             chosen.append(pair)
-    return chosen
+    return chosen[:6]
 
 
 def write_winner(variant: Variant, folder: Path) -> list[Path]:
@@ -258,44 +236,18 @@ def write_winner(variant: Variant, folder: Path) -> list[Path]:
     return written
 
 
-class Proposer:
-    """Puts one question after the other to the model that the settings name."""
-
-    def __init__(self, settings: Settings, cassette: Cassette) -> None:
-        self._settings, self._cassette = settings, cassette
-        self._repeats: Counter[str] = Counter()
-
-    def __call__(self, question: str) -> str:
-        return anyio.run(self._ask, question)
-
-    async def _ask(self, question: str) -> str:
-        again = self._repeats[question]  # the same question wants another answer
-        self._repeats[question] += 1
-        model = make_model(self._settings, read_only=not self._cassette.sends)
-        try:
-            asker = RecordedModel(model, self._cassette)
-            user = (question,)
-            request = Request("proposal", asker.maker, system="", user=user, max_tokens=2_000, replicate=again)
-            reply = await asker.ask(request)
-        finally:
-            await model.close()
-        if reply.fault:
-            raise CassetteError(f"the model gave no proposal: {reply.fault}")
-        return reply.text
-
-
 class Gepa:
-    """The optimizer gepa (extra `gepa`): a model writes better prompts from what summaries dropped.
+    """The optimizer gepa (extra `gepa`): the model that summarizes writes better prompts from what summaries dropped.
 
     It sees the sessions that choose alone. A proposal that breaks a rule for prompts scores 0.
     """
 
     propose_new_texts = None  # gepa's own way of asking for a better text
+    purpose = "segment"
 
-    def __init__(
-        self, propose: Callable[[str], str], proposals: int = 20, purpose: str = "segment", seed: int = 0
-    ) -> None:
-        self._propose, self._proposals, self._purpose, self._seed = propose, proposals, purpose, seed
+    def __init__(self, proposals: int = 20, seed: int = 0) -> None:
+        self._proposals, self._seed = proposals, seed
+        self._repeats: Counter[str] = Counter()
 
     def run(self, start: Variant, trial: Trial) -> None:
         """Evolve the prompt; the trial remembers what was tried. Raise `SettingsError` without gepa."""
@@ -303,18 +255,18 @@ class Gepa:
             import gepa
         except ImportError as error:
             raise SettingsError("gepa is not installed; install it with: pip install '.[gepa]'") from error
-        own = next((prompt for prompt in start.prompts if prompt.name == self._purpose), None)
-        self._start, self._trial, self._prompt = start, trial, own or latest(self._purpose)
-        sessions = list(range(len(trial.side(held_out=False))))
+        own = next((prompt for prompt in start.prompts if prompt.name == self.purpose), None)
+        self._start, self._trial, self._prompt = start, trial, own or latest(self.purpose)
+        sessions = list(range(len(trial.choose)))
 
         def reflect(question: str | Sequence[Mapping[str, Any]]) -> str:
             texts = [question] if isinstance(question, str) else [message.get("content") for message in question]
             if not all(isinstance(text, str) for text in texts):
                 raise PromptError("gepa asked for a prompt with something else than text")
-            return self._propose("\n\n".join(map(str, texts)))
+            return anyio.run(self._ask, "\n\n".join(map(str, texts)))
 
         gepa.optimize(
-            seed_candidate={self._purpose: self._prompt.text},
+            seed_candidate={self.purpose: self._prompt.text},
             trainset=sessions,
             valset=sessions,
             adapter=self,
@@ -327,11 +279,24 @@ class Gepa:
             skip_perfect_score=False,
         )
 
+    async def _ask(self, question: str) -> str:
+        """Return the model's proposal; the same question wants another one."""
+        again, cassette = self._repeats[question], self._trial.cassette
+        self._repeats[question] += 1
+        async with open_summarizer(self._trial.settings, cassette) as model:
+            assert model is not None  # the prompts are for it
+            user = (question,)
+            request = Request("proposal", model.maker, system="", user=user, max_tokens=2_000, replicate=again)
+            reply = await model.ask(request)
+        if reply.fault:
+            raise CassetteError(f"the model gave no proposal: {reply.fault}")
+        return reply.text
+
     def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
         """Return a share for each session of the batch; a candidate against the rules gets nothing."""
         from gepa.core.adapter import EvaluationBatch
 
-        old, text = self._prompt, candidate[self._purpose].strip()
+        old, text = self._prompt, candidate[self.purpose].strip()
         variant = self._start
         if text != old.text:
             prompt = replace(old, version=old.version + 1, text=text)
@@ -340,18 +305,14 @@ class Gepa:
                 complaints = [f"it must have the placeholders {', '.join(sorted(old.placeholders))}, no others"]
             if complaints:
                 return EvaluationBatch(list(batch), [0.0] * len(batch), [complaints for _ in batch])
-            others = tuple(one for one in self._start.prompts if one.name != self._purpose)
+            others = tuple(one for one in self._start.prompts if one.name != self.purpose)
             variant = Variant(f"proposal {prompt.hash[:8]}", (*others, prompt))
         outcomes = [self._trial.of(variant)[at] for at in batch]
         shares = [held / asked if asked else 1.0 for held, asked in (one.share(OURS) for one in outcomes)]
-        lost = [
-            [
-                f"{one.literals[0]!r}, used at message {one.used_at}, was dropped"
-                for one in outcome.probes
-                if not one.kept[OURS]
-            ][:_MAX_LOST]
-            for outcome in outcomes
-        ]
+        lost = []
+        for one in outcomes:
+            dropped = [probe for probe in one.probes if not probe.kept[OURS]][:20]
+            lost.append([f"{probe.literals[0]!r}, used at message {probe.used_at}, was dropped" for probe in dropped])
         return EvaluationBatch(list(batch), shares, lost if capture_traces else None)
 
     def make_reflective_dataset(

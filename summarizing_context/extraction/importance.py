@@ -1,20 +1,9 @@
 """How important a group of messages is: a number from 0 to 1, the same for the same log in any process.
 
 Traits are read from a message alone; of long texts only both ends are looked at. The score is
-1 - (1 - w1)(1 - w2)..., over the factors that apply:
-
-| factor | weight | applies where |
-|---|---|---|
-| critical | 1.0 | a message is marked `critical` |
-| constraint | 0.7, preferences 0.4 | a human states a standing rule |
-| decision | 0.5 | a human or the agent says what was chosen |
-| write operation | 0.4 | a call changes something: a file, a record, a branch |
-| error | 0.35 | a result reports one |
-| reuse | 0.15 for each later group, at most 3 | later calls name a file that its calls name |
-| recency | 0 for the oldest group to 0.2 for the newest | always |
-
-So with the default threshold of 0.6 a constraint stays, an error that a change answered or brought stays, a decision or
-a change stays while it is new or if it is used again, and what has no trait never does.
+1 - (1 - w1)(1 - w2)..., over the weights of what applies. So with the default threshold of 0.6 a constraint stays, an
+error that a change answered or brought stays, a decision or a change stays while it is new or if it is used again, and
+what has no trait never does.
 """
 
 from __future__ import annotations
@@ -31,7 +20,9 @@ from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, first_er
 from summarizing_context.messages.reading import Reading
 
 _DECISION, _ERROR, _WRITE, _CRITICAL, _STRICT, _SOFT = 1, 2, 4, 8, 16, 32
+# A mark of the host's, a human's standing rule or preference, a choice, a call that changes something, a failed result.
 _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, _DECISION: 0.5, _WRITE: 0.4, _ERROR: 0.35}
+# For each later group whose calls name a file that its calls name, and for how many; for the newest, 0 for the oldest.
 _REUSE, _MOST_USES, _RECENCY = 0.15, 3, 0.2
 
 _CHOICE = re.compile(

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
+from summarizing_context.extraction import WORDS
+from summarizing_context.extraction.tool_calls import parsed
 
 _MOST = 1_000  # items
-_WORDS = ("content", "step", "text", "title", "subject", "task", "description", "name")  # keys, the best first
-_DONE, _DOING, _DROPPED, _TO_DO = "[x]", "[>]", "[-]", "[ ]"
-
-_MARKS = {
-    "completed": _DONE, "complete": _DONE, "done": _DONE, "true": _DONE,
-    "in_progress": _DOING, "in-progress": _DOING, "active": _DOING, "doing": _DOING,
-    "cancelled": _DROPPED, "deleted": _DROPPED, "canceled": _DROPPED, "skipped": _DROPPED,
-}  # fmt: skip
+_MARKS = {state: mark for mark, states in WORDS["plans"]["marks"].items() for state in states}
+_TO_DO = "[ ]"
 
 
 class Item(NamedTuple):
@@ -35,13 +30,13 @@ class Item(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        return self.mark not in (_DONE, _DROPPED)
+        return self.mark not in ("[x]", "[-]")
 
 
 def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
     """Return the plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the
     plan that stood: arguments with `merge` change single items of it by their ids."""
-    call = _parsed(arguments)
+    call = parsed(arguments)
     if not isinstance(call, dict):
         return None
 
@@ -71,10 +66,10 @@ def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) ->
 
 def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
     """Return the plan that the result of a call tells: a list, or an object that holds one; None for any other."""
-    parsed = _parsed(result)
-    if isinstance(parsed, dict):
-        parsed = next((parsed[key] for key in keys if isinstance(parsed.get(key), list)), None)
-    return _items(parsed) if isinstance(parsed, list) else None
+    told = parsed(result)
+    if isinstance(told, dict):
+        told = next((told[key] for key in keys if isinstance(told.get(key), list)), None)
+    return _items(told) if isinstance(told, list) else None
 
 
 def changes_one(keys: Sequence[str]) -> bool:
@@ -89,18 +84,9 @@ def numbered_task(result: str, before: Sequence[Item]) -> tuple[Item, ...] | Non
     return tuple(item._replace(id=found[1]) if item is new else item for item in before) if found and new else None
 
 
-def _parsed(text: str) -> Any:
-    if len(text) > 200_000:
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-
-
 def _items(value: object) -> tuple[Item, ...] | None:
     if isinstance(value, str):
-        if value.lstrip()[:1] == "[" and isinstance(listed := _parsed(value), list):  # a list as JSON in a text
+        if value.lstrip()[:1] == "[" and isinstance(listed := parsed(value), list):  # a list as JSON in a text
             return _items(listed)
         return (Item(value.strip()),) if value.strip() else None
     if not isinstance(value, list) or len(value) > _MOST:
@@ -110,7 +96,7 @@ def _items(value: object) -> tuple[Item, ...] | None:
         item = {"content": each} if isinstance(each, str) else each
         if not isinstance(item, Mapping):
             return None
-        words = next((text for key in _WORDS if isinstance(text := item.get(key), str)), "").strip()
+        words = next((text for key in WORDS["plans"]["text"] if isinstance(text := item.get(key), str)), "").strip()
         state = next((str(item[key]).lower() for key in ("status", "state", "completed", "done") if key in item), "")
         id = str(item.get("id", ""))
         if not (words or id or isinstance(each, str)):

@@ -14,27 +14,26 @@ from typing import Any
 
 import msgspec
 
+from summarizing_context.extraction import WORDS
 from summarizing_context.messages.text import clip, shown
 
 _HUGE = 1_000_000  # characters of which a text has both ends read
 _HEAD = 300  # characters at the beginning and end of a result, whose words tell how the call went
+_PATTERNS = {name: re.compile(pattern, re.VERBOSE) for name, pattern in WORDS["patterns"].items()}
+
+
+def parsed(text: str) -> Any:
+    """Return the JSON value that a text is; None where it is none, or huge."""
+    with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return msgspec.json.decode(text) if len(text) <= _HUGE else None
+    return None
+
 
 # What the name of a tool says.
 
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
-_VERBS = dict.fromkeys(("edit", "multiedit", "replace", "insert", "patch", "str"), "edited") | {
-    "update": "updated", "modify": "modified", "write": "wrote", "create": "created", "delete": "deleted",
-    "drop": "dropped", "close": "closed", "archive": "archived", "remove": "removed", "move": "moved",
-    "rename": "renamed", "save": "saved", "undo": "undid",
-}  # fmt: skip
-
-_LOOKING = frozenset(
-    (
-        *("read", "view", "open", "cat", "get", "list", "ls", "grep", "glob", "search", "find", "fetch", "lookup"),
-        *("query", "think", "calculate", "check", "show", "describe", "inspect", "look", "wait", "poll", "screenshot"),
-    )
-)
+_VERBS = {word: verb for verb, words in WORDS["verbs"].items() for word in words}
 
 
 def verb_of(name: str) -> str:
@@ -44,7 +43,7 @@ def verb_of(name: str) -> str:
 
 def looks_only(tool: str) -> bool:
     """Return whether a tool's name says that it only looks at something."""
-    return any(word.lower() in _LOOKING for word in _NAME_WORD.findall(tool)[:2]) and not verb_of(tool)
+    return any(word.lower() in WORDS["tools"]["looking"] for word in _NAME_WORD.findall(tool)[:2]) and not verb_of(tool)
 
 
 # Arguments.
@@ -59,7 +58,7 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
     if len(text) > _HUGE:
         return [(key, value) for part in (text[:4_000], text[-4_000:]) for key, value in _NAMED.findall(part)]
     try:
-        parsed = json.loads(text)
+        whole = json.loads(text)
     except (ValueError, RecursionError):
         return [("", text)]
     found: list[tuple[str, str]] = []
@@ -77,7 +76,7 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
             for key, inner in each:
                 collect(key, inner, depth - 1)
 
-    collect("", parsed, 4)
+    collect("", whole, 4)
     return found
 
 
@@ -105,22 +104,7 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 # Shell commands.
 
-LOOKS = re.compile(
-    r"(?:ls|cat|bat|head|tail|grep|rg|find|pwd|wc|which|nl|tree|stat|file|env|less|awk|jq|cd|sleep|sed -n|"
-    r"gh \w+ (?:view|list|status|diff|checks)|"
-    r"git (?:-C \S+ )?(?:status|diff|log|show|branch|blame|rev-parse|remote|grep|ls-files|tag -))\b"
-)
-
-COMMITS = re.compile(
-    r"\b(?:gh pr (?:create|merge)|"
-    r"git (?:-C \S+ )?(?:commit|push|merge|rebase|tag|cherry-pick|revert|reset|stash))\b"
-)
-
-CHANGES = re.compile(
-    r"\b(?:mv|cp|rm|mkdir|touch|chmod|ln|tee|install|uninstall|upgrade|deploy|docker|kubectl|terraform|sed -i|curl -X|"
-    r"kill|systemctl|apply_patch|migrate)\b|[^-=2&|<>]> ?[\w./~$]"
-)
-
+LOOKS, COMMITS, CHANGES = _PATTERNS["looks"], _PATTERNS["commits"], _PATTERNS["changes"]
 _SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z|da)?sh -[a-z]{0,4}c ")
 
 _CHANGE_DIRECTORY = re.compile(
@@ -135,36 +119,28 @@ _HEREDOC = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,40})\1([^\n]{0,400})\n.*?(?:\n\
 _COMMENT = re.compile(r"^[ \t]{0,40}#[^\n]{0,1000}", re.MULTILINE)
 _TOKEN = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||[0-9&]?>>?(?:&\d)?|[;|\n&<()]|(?:[^\s;|&<>()'\"\\]|\\.)+|\\")
 _PLAIN = re.compile(r"(?!/dev/|[&-]|(?:\.{1,2}|/)\Z)[\w./~+@%:=,-]{1,400}\Z")
-_OPERATIONS = {"rm": "deleted", "unlink": "deleted", "rmdir": "deleted", "touch": "touched", "mkdir": "created"}
 
 
-def _bared(command: str) -> tuple[str, str]:
-    """Return the folder that a command changes to first, and the rest of it without a shell around."""
+def bare_command(command: str) -> tuple[str, str]:
+    """Return a command without a shell around it, and the folder that it changes to first, which is left out of it."""
     start = command.lstrip()[:4_000]
     if shell := _SHELL.match(start):
         start = start[shell.end() :].strip()
         if start[:1] in ("'", '"') and start.find(start[0], 1) == len(start) - 1:  # all of it in quotes
             start = start[1:-1].strip()
     folder = _CHANGE_DIRECTORY.match(start)
-    return (folder[1] or folder[2] or folder[3], start[folder.end() :]) if folder else ("", start)
+    return (start[folder.end() :], folder[1] or folder[2] or folder[3]) if folder else (start, "")
 
 
 def split_result(result: str, count: int) -> list[str]:
     """Return what each of `count` commands of one call printed, as lines, where the result is a list of that in JSON;
     else the whole result for each."""
-    if count > 1 and len(result) <= _HUGE and result.lstrip()[:1] in ("[", "{"):
-        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            parsed = msgspec.json.decode(result)
-            for items in (parsed, *(parsed.values() if isinstance(parsed, dict) else ())):
-                if isinstance(items, list) and len(items) == count:
-                    told = (read_arguments(json.dumps(item), numbers=True) for item in items)
-                    return ["\n".join(f"{name}: {text}" if name else text for name, text in each) for each in told]
+    whole = parsed(result) if count > 1 and result.lstrip()[:1] in ("[", "{") else None
+    for items in (whole, *(whole.values() if isinstance(whole, dict) else ())):
+        if isinstance(items, list) and len(items) == count:
+            told = (read_arguments(json.dumps(item), numbers=True) for item in items)
+            return ["\n".join(f"{name}: {text}" if name else text for name, text in each) for each in told]
     return [result] * count
-
-
-def bare_command(command: str) -> str:
-    """Return the command without a shell around it and a change of folder in front."""
-    return _bared(command)[1]
 
 
 def only_looks(command: str) -> bool:
@@ -185,7 +161,7 @@ def files_of(command: str) -> list[tuple[str, str, str]]:
     path, what is done, and the program whose complaint would mean that it was not."""
     if not _HINT.search(command[:4_000]):
         return []
-    base, start = _bared(command)
+    start, base = bare_command(command)
     start = _COMMENT.sub("", start) if "#" in start else start
     start = _HEREDOC.sub(r"<<\2\3 ", start) if "<<" in start else start
     found: list[tuple[str, str, str]] = []
@@ -227,10 +203,8 @@ def _operations(words: Sequence[str]) -> list[tuple[str, str, str]]:
     program = words[at] if at < len(words) else ""
     options = [word for word in words[at + 1 :] if word.startswith("-")]
     names = [word for word in words[at + 1 :] if word and not word.startswith("-")]
-    if program in _OPERATIONS:
-        return [(name, _OPERATIONS[program], program) for name in names]
-    if program == "tee":
-        return [(name, "wrote", program) for name in names]
+    if program in WORDS["programs"]:
+        return [(name, WORDS["programs"][program], program) for name in names]
     if program in ("mv", "cp") and len(names) == 2:
         source, target = names
         if target.endswith("/"):  # within a folder it keeps its name
@@ -244,76 +218,38 @@ def _operations(words: Sequence[str]) -> list[tuple[str, str, str]]:
 
 # Results: how the call went.
 
-_TOOL_ERROR = re.compile(r"\s{0,9}(?:<tool_use_error>|(?:[A-Z]\w{0,30})?[Ee]rror: |Traceback \()")
-
-_REFUSED = re.compile(
-    r"(?i)\W{0,3}(?:error|failed|failure|fatal|invalid|cannot|could not|unable to|no such|not found|"
-    r"old_str\w{0,4} not|string to replace not|no (?:replacement|changes?) (?:was|were)|"
-    r"(?:permission|access) (?:was )?denied|operation not permitted)\b"
-)
-
-_DENIED = re.compile(
-    r"(?i)\W{0,3}(?:the user (?:does ?n['’]t want|does not want|rejected|denied|declined|cancell?ed|refused)|"
-    r"request interrupted|(?:(?:the |this )?(?:tool|call|command|execution|operation|use)[ -]?){1,3} "
-    r"(?:was |has been )?(?:cancell?ed|rejected|denied|aborted|interrupted|not executed|not run))\b"
-)
-
-_EXIT_STATUS = re.compile(
-    r"(?i)\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|return[_ ]?code|exit(?=[=:]))"
-    r"[\"'\s:=]{1,4}(-?\d{1,5})\b"
-)
-
 
 def refuses(result: str, *, looks: bool) -> bool:
     """Return whether a result says that the call did nothing. What was looked at may itself begin with such words."""
-    if _TOOL_ERROR.match(result[:_HEAD]) or denies(result):
+    if _PATTERNS["tool_error"].match(result[:_HEAD]) or denies(result):
         return True
     if looks:
         return False
-    if result.lstrip()[:1] == "{" and len(result) <= _HUGE:
-        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            fields = msgspec.json.decode(result)
-            while isinstance(fields, dict):  # the object says so in one of the usual fields, or its `output` does
-                went_well = fields.get("success", fields.get("ok"))
-                failed = fields.get("is_error", fields.get("isError")) is True
-                if failed or went_well is False or (went_well is not True and fields.get("error")):
-                    return True
-                fields = fields.get("output")
-            return False
-    return _REFUSED.match(result[:_HEAD]) is not None
+    whole = fields = parsed(result) if result.lstrip()[:1] == "{" else None
+    while isinstance(fields, dict):  # the object says so in one of the usual fields, or its `output` does
+        went_well = fields.get("success", fields.get("ok"))
+        failed = fields.get("is_error", fields.get("isError")) is True
+        if failed or went_well is False or (went_well is not True and fields.get("error")):
+            return True
+        fields = fields.get("output")
+    return whole is None and _PATTERNS["refused"].match(result[:_HEAD]) is not None
 
 
 def denies(result: str) -> bool:
     """Return whether a result says that the call was not even begun: it was denied or stopped."""
-    return _DENIED.match(result[:_HEAD]) is not None
+    return _PATTERNS["denied"].match(result[:_HEAD]) is not None
 
 
 def exit_code(text: str) -> str:
     """Return the exit status that a result tells at its beginning or its end; "" if it tells none."""
     for part in (text[:_HEAD], text[_HEAD:][-_HEAD:]):
-        if ("xit" in part or "return" in part) and (found := _EXIT_STATUS.search(part)):
+        if ("xit" in part or "return" in part) and (found := _PATTERNS["exit_status"].search(part)):
             return found[1]
     return ""
 
 
 # Results: the line that names the error.
 
-_HINTS = (
-    *("rror", "ERR", "FAIL", "xception", "atal", "anic", "not found", "No such", "denied", "xit", "imed out"),
-    *(" failed", "E  "),
-)
-
-_ERROR_LINE = re.compile(
-    r"\s{0,8}(?:\S{1,200}: )?"
-    r"(?:E\s{2,6}\S|(?:fatal |internal )?(?:error|Error|ERROR)(?:\[\w{1,12}\]| \w{1,12}| \([^()\n]{1,80}\))?:|"
-    r"\S{1,200}:\d{1,6}:\d{1,6}: |"
-    r"[\w.]{0,80}(?:Error|Exception)(?:: |$)|FAILED\b|FAIL:?\s|--- FAIL|fatal: |panic: |npm ERR!|"
-    r"(?:.{0,120}: |\A)(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after)|"
-    r".{0,40}command not found: )"
-    r"|(?=.{0,106} failed(?<=\d failed)).{0,100}\b[1-9]\d{0,5} failed\b"
-)
-
-_EXIT_LINE = re.compile(r"\W{0,8}(?:.{0,40} )?(?:[Ee]xit(?:ed)?(?: with)? (?:code|status):? [1-9])")
 _TRACEBACK = "Traceback (most recent call last)"
 _LAST_OF_TRACEBACK = re.compile(r"^[A-Za-z_][\w.]{0,120}(?:: .{0,300})?$", re.MULTILINE)
 _TAG = re.compile(r"</?[A-Za-z_][\w-]{0,40}>")
@@ -329,9 +265,9 @@ def first_error_line(result: str, failed: bool) -> str:
     lines: list[str] = []
     left_with = ""
     for at, line in _hinted_lines(result):
-        if _EXIT_LINE.match(line):
+        if _PATTERNS["exit_line"].match(line):
             left_with = left_with or shown(_TAG.sub("", line))
-        elif _ERROR_LINE.match(line):
+        elif _PATTERNS["error_line"].match(line):
             below = line_at(result, result.find("\n", at) + 1 or len(result))
             lines = [shown(_TAG.sub("", text)) for text in (line, below)]
             break
@@ -351,7 +287,8 @@ def error_lines(result: str, most: int) -> list[str]:
     """Return the first lines of a result that name an error, each once."""
     lines: dict[str, None] = {}
     for _, line in _hinted_lines(result):
-        if (_ERROR_LINE.match(line) or _EXIT_LINE.match(line)) and (told := clip(shown(_TAG.sub("", line)), 200)):
+        names_one = _PATTERNS["error_line"].match(line) or _PATTERNS["exit_line"].match(line)
+        if names_one and (told := clip(shown(_TAG.sub("", line)), 200)):
             lines[told] = None
             if len(lines) == most:
                 break
@@ -366,7 +303,7 @@ def signature(line: str) -> str:
 def _hinted_lines(result: str) -> Iterator[tuple[int, str]]:
     """Yield the lines in which a word stands that error lines have, in order; for the first few of each word."""
     places: list[int] = []
-    for hint in _HINTS:
+    for hint in WORDS["tools"]["error_hints"]:
         at = result.find(hint)
         for _ in range(24):
             if at < 0:
@@ -418,9 +355,5 @@ def ids_in_result(text: str) -> list[str]:
 
 def urls_in(text: str) -> list[str]:
     """Return the addresses in a text, the first four."""
-    found: dict[str, None] = {}
-    for match in _URL.finditer(text) if "://" in text else ():
-        found[match[0].rstrip(".,;:!?)'")] = None
-        if len(found) == 4:
-            break
-    return list(found)
+    found = (match[0].rstrip(".,;:!?)'") for match in _URL.finditer(text))
+    return list(dict.fromkeys(found))[:4]

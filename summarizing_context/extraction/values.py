@@ -8,13 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from summarizing_context.extraction import WORDS
 from summarizing_context.messages.text import cleaned
 
-_EXTENSIONS = (
-    "py|pyi|mod|ts|tsx|js|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|rb|php|swift|cs|sh|bash|sql|toml|yaml|yml|json|jsonl|md|"
-    "txt|csv|tsv|parquet|xml|html|css|lock|cfg|ini|env|conf|service|log|pdf|docx|xlsx|png|svg|jpg|ipynb|tf|proto|gz|"
-    "zip|db|sqlite3?|diff|patch|bib|tex"
-)
+_EXTENSIONS = "|".join(WORDS["files"]["endings"])
 
 _VALUE = re.compile(
     rf"""(?<![\w@])(?:

@@ -236,7 +236,7 @@ class CallReader:
 
     def _ran(self, command: str, call: _Call) -> Iterator[Touch]:
         """Yield a command with its exit status, the files that it obviously touched, and what went wrong."""
-        bare, place, text = bare_command(command), (call.start, call.stop), call.result or ""
+        bare, place, text = bare_command(command)[0], (call.start, call.stop), call.result or ""
         about, code, line = tried(bare), exit_code(text), ""
         value = " ".join(bare[: 4 * _COMMAND].split())
         value = value if len(value) <= _COMMAND else f"{value[: _COMMAND - 1]}…"

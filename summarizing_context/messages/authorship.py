@@ -23,29 +23,8 @@ _REMINDER = frozenset({"systemreminder"})
 _BESIDE = _REMINDER.union(_CLIENTS["attached"], _CLIENTS["beside"])
 _ALONE = OURS.union(_CLIENTS["attached"], _CLIENTS["alone"])
 
-_SAID_BY_HOOKS = re.compile(  # folded
-    r"(?:(?:pre|post)(?:tooluse|compact)|userpromptsubmit|session(?:start|end)|(?:sub[a-z]+)?stop|notification)"
-    r"(?::\S+)? hook (?:feedback|additional context|success|blocking error)\b"
-)
-_INSTRUCTIONS = re.compile(  # what files of instructions, and those of skills, begin with
-    r"\s*(?:---[^\S\n]*\n(?=(?:[^\n]*\n){0,20}?name:)(?=(?:[^\n]*\n){0,20}?description:)"
-    r"|#+ (?:CLAUDE|GEMINI|AGENTS)\.md[^\S\n]*(?:\n|\Z)"
-    r"|Contents of [^\n]{1,300}\.md \([^\n]*(?:instructions|memory)[^\n]*\):"
-    r"|Instructions from: [^\n]{1,300}\.(?:md|mdc|txt)[^\S\n]*\n)",
-    re.IGNORECASE,
-)
-_OUTPUT = re.compile(  # what hosts without tool rows write when a command has run
-    r"\s*(?:\[[a-z]+(?:_[a-z]+)+(?: for '[^\n]*')?\] Result:|Ran `[^`\n]+`\n+```|#{3}[A-Z_]+#{3}\s*\Z)"
-)
+_PATTERNS = {name: re.compile(pattern) for name, pattern in _CLIENTS["patterns"].items()}
 _BRACKET = re.compile(r"&(?:(lt|#0*60|#x0*3c)|gt|#0*62|#x0*3e);", re.IGNORECASE)
-_FILES = re.compile(  # around files that Gemini puts beside a person's words
-    r"^--- (?:(End of )content|Content from referenced files|(End of )?Context from: [^\n]{1,160}?) ---[^\S\n]*$",
-    re.MULTILINE,
-)
-_COMMAND = re.compile(
-    r"(?s)\A\s*(?:<(command-(?:name|message))>[^<]*</\1>\s*)+<command-args>(?P<typed>.*)</command-args>\s*\Z"
-)
-_REQUEST = re.compile(r"(?m)^## My request for Codex:[^\S\n]*\n")
 
 
 def is_put_in(holder: Mapping[str, Any]) -> bool:
@@ -116,18 +95,18 @@ def _spans_put_in(text: str) -> list[tuple[int, int]]:
     beginning = " ".join(folded(text[:400]).split())
     begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
     if (
-        any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins)
+        any(each.startswith(_BEGINNINGS) or _PATTERNS["hook"].match(each) for each in begins)
         or beginning in _CLIENTS["whole"]
-        or _OUTPUT.match(text)
-        or _INSTRUCTIONS.match(text)
+        or _PATTERNS["output"].match(text)
+        or _PATTERNS["instructions"].match(text)
     ):
         return [(0, len(text))]
 
     # A command, or a request behind what an editor shows: its words alone are typed.
     start, stop = 0, len(text)
-    if command := _COMMAND.match(text):
+    if command := _PATTERNS["command"].match(text):
         start, stop = command.span("typed")
-    elif beginning.startswith("# context from my ide setup:") and (request := _REQUEST.search(text)):
+    elif beginning.startswith("# context from my ide setup:") and (request := _PATTERNS["request"].search(text)):
         start = request.end()
     spans = [(0, start)] if start else []
     spans += [(start + first, start + last) for first, last in _spans_of_tags(text[start:stop])]
@@ -157,7 +136,9 @@ def _as_tags(text: str) -> str:
         text = _BRACKET.sub(lambda it: "<".ljust(len(it[0])) if it[1] else ">".rjust(len(it[0])), text)
     if "--- " in text:
         tag = "system-reminder"
-        text = _FILES.sub(lambda it: (f"</{tag}" if it[1] or it[2] else f"<{tag}").ljust(len(it[0]) - 1) + ">", text)
+        text = _PATTERNS["files"].sub(
+            lambda it: (f"</{tag}" if it[1] or it[2] else f"<{tag}").ljust(len(it[0]) - 1) + ">", text
+        )
     return text
 
 

@@ -7,30 +7,23 @@ case; letters of other scripts count as the ASCII ones that they look like.
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from importlib.resources import files
 from itertools import accumulate
 from typing import NamedTuple
 
-_OPENERS = "<≮‹«〈《⟨⟪˂ᐸᚲ❬❮❰⦉⦑⧼≺⋖𝈶"
-_CLOSERS = ">≯›»〉》⟩⟫˃ᐳ❭❯❱⦊⦒⧽≻⋗𝈷"
-_SLASHES = "/\\∕⁄⧸⧹⟋⟍╱╲⧵"
+_TABLES = tomllib.loads((files(__package__) / "look_alikes.toml").read_text("utf-8"))
+_ALIKE = {char: look for table in _TABLES.values() for look, chars in table.items() for char in chars}
 _FILLERS = "\u115f\u1160\u2800\U0001d159"  # letters and signs without ink
 _INVISIBLE = frozenset(("Mn", "Mc", "Me", "Cf", "Cc", "Cs", "Co", "Cn"))
-_ALIKE = dict.fromkeys(_OPENERS, "<") | dict.fromkeys(_CLOSERS, ">") | dict.fromkeys(_SLASHES, "/")
 
-for _letter, _others in {
-    "a": "аαɑᴀ", "b": "в", "c": "сϲᴄ", "d": "ԁᴅ", "e": "еεᴇ", "g": "ԍɡɢց", "h": "һнʜհη", "i": "іιıɩɪ", "j": "јϳ",
-    "k": "кκᴋ", "l": "ӏʟ", "m": "мᴍ", "n": "пɴո", "o": "оοօσᴏ", "p": "рρᴘ", "q": "ԛ", "r": "гʀ", "s": "ѕꜱ", "t": "тτᴛ",
-    "u": "υսᴜμ", "v": "ѵνᴠ", "w": "ԝωᴡ", "x": "хχ", "y": "уγʏ",
-}.items():  # fmt: skip
-    _ALIKE |= dict.fromkeys(_others, _letter)
-
-_OPENING = f"{_OPENERS}＜﹤\u2329"
+_OPENING = f"{_TABLES['signs']['<']}＜﹤\u2329"
 _LINE_OPENER = re.compile(rf"^[^!-~\n{_OPENING}]*+[<≮＜﹤]", re.MULTILINE)  # no quotation marks, as in «a_name»
 _COMPOUND = re.compile(r"[^\W\d_][^\W_]*[-_][^\W_]")
-_CLOSER = re.compile(f"[{_CLOSERS}＞﹥\u232a]")
+_CLOSER = re.compile(f"[{_TABLES['signs']['>']}＞﹥\u232a]")
 _GAPS = re.compile(r"[-_ ]+")
 
 

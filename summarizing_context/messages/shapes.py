@@ -2,11 +2,8 @@
 
 Pure. A message enters as a copy, so that nothing a caller does to it later can change the log.
 
-The table of shapes tells what every block and item of a message is, in every protocol, and what it is bound to; only
-this module knows names of types. `SHAPES` has those that say their `type` (Anthropic, OpenAI Chat and Responses,
-Amplifier, LangChain), `UNTYPED` those that are told by the field that holds them (Bedrock, Gemini). Where a type is in
-neither, its ending says whether it is half of a pair; otherwise it is opaque, and travels whole or not at all. What a
-message says is read in `reading`.
+`shapes.toml` tells what every block and item of a message is, in every protocol, and what it is bound to. What is not
+in it is opaque, and travels whole or not at all. What a message says is read in `reading`.
 """
 
 from __future__ import annotations
@@ -14,8 +11,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -169,15 +168,7 @@ def _refused(where: str, why: str) -> MessageError:
 
 
 class Shape(NamedTuple):
-    """What a block is.
-
-    Attributes:
-        kind: what it is; a state holds from there on.
-        says: the fields of its text, its arguments or its result, of which the first that is there counts.
-        id: the fields of the id that a call and its result share.
-        bound: what it may not be parted from: its other half, which the `host` makes or which comes as it is (`pair`);
-            the items of its `turn`; all that stands before it (`prefix`).
-    """
+    """What a block is, in the words of `shapes.toml`."""
 
     kind: Literal["text", "call", "result", "thinking", "media", "state", "opaque"]
     says: tuple[str, ...] = ()
@@ -190,61 +181,22 @@ class Shape(NamedTuple):
         return self.kind == "state" or self.bound == "pair" or (self.kind == "opaque" and not self.says)
 
 
-OPAQUE, STATE, TEXT, MEDIA = Shape("opaque"), Shape("state"), Shape("text", ("text",)), Shape("media")
-_SIGNED = Shape("thinking", bound="prefix")
-_CALL = Shape("call", ("input", "arguments", "args"), ("id",), "host")
+_TABLES = tomllib.loads((files(__package__) / "shapes.toml").read_text("utf-8"))
+
+
+def _table(name: str) -> dict[str, Shape]:
+    """Return the shapes of a table by what they are called."""
+    shapes: dict[str, Shape] = {}
+    for row in _TABLES[name]:
+        says, id = (tuple(row.get(key, "").split()) for key in ("says", "id"))
+        shapes |= dict.fromkeys(row["names"].split(), Shape(row["kind"], says, id, row.get("bound", "nothing")))
+    return shapes
+
+
+SHAPES, UNTYPED, _ENDINGS = _table("typed"), _table("untyped"), _table("endings")
+OPAQUE, TEXT = Shape("opaque"), SHAPES["text"]
 _LISTED = Shape("call", ("arguments", "input", "args"), ("id",), "host")  # in `tool_calls`
-_RESULT = Shape("result", ("content", "output"), ("tool_use_id", "tool_call_id"), "host")
-_ITEM_CALL = Shape("call", ("arguments", "input"), ("call_id",), "host")
-_ITEM_RESULT = Shape("result", ("output",), ("call_id",), "host")
-_ASKED, _GIVEN = Shape("call", (), ("id",), "pair"), Shape("result", (), ("tool_use_id", "tool_call_id"), "pair")
-_ITEM_ASKED, _ITEM_GIVEN = Shape("call", (), ("call_id",), "pair"), Shape("result", (), ("call_id",), "pair")
-
-
-def _each(types: str, shape: Shape) -> dict[str, Shape]:
-    return dict.fromkeys(types.split(), shape)
-
-
-SHAPES: dict[str, Shape] = {
-    **_each("text input_text output_text summary_text reasoning_text", TEXT),
-    "refusal": Shape("text", ("refusal",)),
-    **_each("tool_use tool_call", _CALL),
-    "tool_result": _RESULT,
-    **_each("function_call custom_tool_call", _ITEM_CALL),
-    **_each("function_call_output custom_tool_call_output", _ITEM_RESULT),
-    # pairs that a provider makes, or reads as they are
-    **_each("server_tool_use mcp_tool_use server_tool_call mcp_approval_request", _ASKED),
-    **_each("mcp_tool_result server_tool_result web_search_tool_result web_fetch_tool_result", _GIVEN),
-    **_each("tool_search_tool_result advisor_tool_result code_execution_tool_result", _GIVEN),
-    **_each("bash_code_execution_tool_result text_editor_code_execution_tool_result", _GIVEN),
-    **_each("program computer_call shell_call local_shell_call apply_patch_call tool_search_call", _ITEM_ASKED),
-    **_each("program_output computer_call_output shell_call_output", _ITEM_GIVEN),
-    **_each("local_shell_call_output apply_patch_call_output", _ITEM_GIVEN),
-    "mcp_approval_response": Shape("result", (), ("approval_request_id",), "pair"),
-    # what holds from there on
-    **_each("tool_reference tool_addition tool_removal additional_tools configuration_update", STATE),
-    "tool_search_output": Shape("state", (), ("call_id",), "pair"),
-    **_each("thinking redacted_thinking", _SIGNED),
-    "reasoning": Shape("thinking", bound="turn"),
-    **_each("image image_url input_image audio input_audio video video_url document file input_file", MEDIA),
-    "search_result": Shape("opaque", ("content",)),  # words of a source, which may be cut
-}
-
-UNTYPED: dict[str, Shape] = {
-    # Bedrock
-    "toolUse": Shape("call", ("input",), ("toolUseId",), "host"),
-    "toolResult": Shape("result", ("content",), ("toolUseId",), "host"),
-    "reasoningContent": _SIGNED,
-    **_each("image document video audio", MEDIA),
-    # Gemini
-    "functionCall": Shape("call", ("args",), ("id", "name"), "host"),
-    "functionResponse": Shape("result", ("response",), ("id", "name"), "host"),
-    "toolCall": _ASKED,
-    "toolResponse": Shape("result", (), ("id",), "pair"),
-}
-
 _THOUGHT = Shape("thinking")  # Gemini's, told by a flag
-_ENDINGS = {"_tool_use": _ASKED, "_tool_result": _GIVEN, "_call": _ITEM_ASKED, "_call_output": _ITEM_GIVEN}
 
 # Fields beside the content: of thinking, in the order in which they are read, and of what a model reads after all else.
 THINKING_FIELDS = (

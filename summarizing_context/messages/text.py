@@ -122,22 +122,15 @@ def _pieces(line: str) -> Iterator[str]:
 
 Words = list[bytes]
 _KEPT = b"abcdefghijklmnopqrstuvwxyz0123456789_"
-_TABLE = bytes(
-    byte if byte >= 128 or byte in _KEPT else byte + 32 if 65 <= byte <= 90 else 32  # others part the words
-    for byte in range(256)
+LOWER_TABLE = bytes(  # of UTF-8: small letters, and a space for whatever parts words
+    byte if byte >= 128 or byte in _KEPT else byte + 32 if 65 <= byte <= 90 else 32 for byte in range(256)
 )
-
-LINES_TABLE = _TABLE[:10] + b"\n" + _TABLE[11:]  # the same, line by line
+LINES_TABLE = LOWER_TABLE[:10] + b"\n" + LOWER_TABLE[11:]  # the same, line by line
 
 
 def words_of(text: str) -> Words:
     """Return the words of `text` in lower case, as bytes; an apostrophe parts no word."""
-    return text.encode("utf-8", "surrogatepass").translate(_TABLE, b"'").split()
-
-
-def lower_words(raw: bytes) -> bytes:
-    """`raw` in lower case with a space for whatever parts words; places stay the same."""
-    return raw.translate(_TABLE)
+    return text.encode("utf-8", "surrogatepass").translate(LOWER_TABLE, b"'").split()
 
 
 def inert(text: str) -> str:

@@ -37,14 +37,10 @@ _NAME = (
 
 _KNOWN = r"(?!(?i:an?|some|them|these|those|his|her|their)\b)"
 
-_OWNERS = {  # what each tells of its subject: who that belongs to
-    role: (
-        re.compile(rf"{_OPENING}{_NAME} {verb}s {_KNOWN}{_SUBJECT}(?=[.,;!]|$)"),
-        re.compile(rf"{_OPENING}{_SUBJECT} (?:is|are) {verb}ed by {_NAME}"),
-        re.compile(rf"{_OPENING}(?i:the )?(?i:{role}) {_SUBJECT}: {_NAME}"),
-    )
-    for role, verb in (("owner of", "own"), ("maintainer of", "maintain"))
-}
+_OWNED = (  # what each tells of its subject: who that belongs to
+    re.compile(rf"{_OPENING}{_NAME} owns {_KNOWN}{_SUBJECT}(?=[.,;!]|$)"),
+    re.compile(rf"{_OPENING}{_SUBJECT} (?:is|are) owned by {_NAME}"),
+)
 
 _ENDS_IN_NUMBERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])")
 
@@ -69,9 +65,8 @@ def definitions(texts: Iterable[str]) -> Iterator[Definition]:
     for sentence in sentences if len(sentences) < 25 else ():
         if len(sentence) > 300 or sentence.rstrip("\"')* ").endswith("?"):
             continue
-        owned = ((role, form.match(sentence)) for role, forms in _OWNERS.items() for form in forms)
-        if subject := next((f"{role} {owner['subject']}" for role, owner in owned if owner), None):
-            found = Definition(subject, sentence)
+        if owned := next(filter(None, (form.match(sentence) for form in _OWNED)), None):
+            found = Definition(f"owner of {owned['subject']}", sentence)
         elif defined := _DEFINITION.match(sentence):
             verb, *rest = defined["relation"].lower().split()
             verb = "is" if verb == "are" else re.sub(r"(?<!i)s$", "", verb)  # without its ending
@@ -84,9 +79,7 @@ def definitions(texts: Iterable[str]) -> Iterator[Definition]:
 
 def bare_subject(subject: str) -> str:
     """Return the subject of a definition, without what was put before it."""
-    for role in _OWNERS:
-        subject = subject.removeprefix(f"{role} ")
-    return subject
+    return subject.removeprefix("owner of ")
 
 
 def normal_subject(about: str) -> str:

@@ -168,15 +168,6 @@ def packed(vector: Sequence[float]) -> bytes:
     return array("f", (value / length for value in vector)).tobytes()
 
 
-def check_embedder(embedder: object) -> None:
-    """Raise `SettingsError` unless this can embed."""
-    if not callable(getattr(embedder, "embed", embedder)):
-        raise SettingsError(
-            f"embedder is {type(embedder).__name__}; it is a function from a list of texts to a list of vectors, or an "
-            "object with such a method `embed`; either may be async"
-        )
-
-
 class OpenAIEmbedder:
     """Embeds with a model. Safe for any number of tasks of one event loop; close it in the end.
 

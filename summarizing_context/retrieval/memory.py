@@ -7,7 +7,6 @@ activation, from the newest human message; how they stand there is in `views.blo
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -23,13 +22,11 @@ from summarizing_context.sessions.session import Session
 from summarizing_context.stores.base import KeptMemory, Match, MemoryScope, MemoryStore, NewMemory, StoredMemory
 from summarizing_context.views.blocks import memory_text
 
-_MOST = 1_000  # memories that one call returns
+_MOST = 1_000  # memories, or hits, that one call returns
 _OFFERED = 20  # memories offered to a view, at most
 _LONGEST = 20_000  # characters
 _READ = 8_000  # characters of each end of a message, or of a query, that are looked at
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +79,7 @@ class Memory:
         """Return the memories nearest to a query in plain words, the nearest first; none whose score is below
         `similarity_threshold`, where that is set."""
         self._session.check()
-        if not isinstance(query, str):
-            raise SettingsError(f"a query is a text, not {type(query).__name__}")
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-            raise SettingsError(f"limit is {briefly(limit)}; it is a number of memories from 1 to {_MOST}")
+        check_query(query, limit, "memories")
         least = self._session.settings.similarity_threshold or 0.0
         found, _ = await self._found(query, limit)
         return [memory for memory in found if memory.score >= least][:limit]
@@ -118,20 +112,20 @@ class Memory:
 
     async def _found(
         self, query: str, limit: int, *, everywhere: bool = False, message: bytes | None = None
-    ) -> tuple[list[MemoryEntry], dict[str, float]]:
+    ) -> tuple[list[MemoryEntry], set[str]]:
         """Return the nearest memories, and which of them were found by meaning: all but those of which the embedding
         makes no vector. Where a message asks, its meaning is that of the whole message."""
         scope = None if everywhere else self._scope
         if self._embedding_search is None:
-            return await _found_by_words(self._memory_store, query, limit, scope), {}
+            return await _found_by_words(self._memory_store, query, limit, scope), set()
         kept = {int(one.id[1:]): one for one in await self._memory_store.all(scope)}
         texts = {number: one.content for number, one in kept.items()}
         near = await self._embedding_search.near(query if message is None else message, "memory", texts)
         found = [_entry(one, near[number]) for number, one in kept.items() if number in near]
+        by_meaning = {one.id for one in found}
         if len(found) < len(kept):
             by_words = await _found_by_words(self._memory_store, query, limit, scope)
-            found += [one for one in by_words if int(one.id[1:]) not in near]
-        by_meaning = {f"m{number}": score for number, score in near.items()}
+            found += [one for one in by_words if one.id not in by_meaning]
         return sorted(found, key=lambda one: -one.score), by_meaning
 
     async def choose(self, *, for_now: bool = False) -> Sequence[str]:
@@ -148,7 +142,6 @@ class Memory:
             self._offer(await _found_by_words(self._memory_store, said, _OFFERED, self._scope))
         except StoreError as error:  # a view is due in any case
             self._store_error = str(error)
-            logger.warning("memories could not be read", exc_info=error)
         if not for_now:
             self._answered = newest
             if self._embedding_search is not None:
@@ -169,6 +162,14 @@ class Memory:
         self.chosen = [memory_text(one.content, one.metadata) for one in near[:_OFFERED]]
 
 
+def check_query(query: object, limit: object = 1, things: str = "", most: int = _MOST) -> None:
+    """Raise `SettingsError` unless the query is a text, and the limit a number of things up to the most."""
+    if not isinstance(query, str):
+        raise SettingsError(f"a query is a text, not {type(query).__name__}")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
+        raise SettingsError(f"limit is {briefly(limit)}; it is a number of {things} from 1 to {most}")
+
+
 async def matches_by_words(memory_store: MemoryStore, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:
     """Return memories in scope, or of the whole store, that hold a word of the query, the nearest first."""
     found = await _found_by_words(memory_store, query, limit, scope)
@@ -182,7 +183,13 @@ async def _found_by_words(
     terms = distinctive_words(read, 200) or query_terms(read)
     found = await memory_store.find(scope, terms, max(limit, 50))
     query_stems = stems(read)
-    scored = [_entry(one, _likeness(query_stems, stems(one.content))) for one in found]
+    scored = []
+    for one in found:
+        # the share of the shorter one's words that both have, by their stems, on the scale of cosines between
+        # embeddings: one word of four is 0.71, two are 0.84; of two words, one alike says little
+        held = stems(one.content)
+        fewest = min(len(query_stems), len(held))
+        scored.append(_entry(one, (len(query_stems & held) / max(fewest, 4)) ** 0.25))
     return sorted(scored, key=lambda one: -one.score)
 
 
@@ -223,10 +230,3 @@ def _checked_metadata(metadata: object) -> dict[str, Any]:
     except MessageError as error:
         raise SettingsError(f"a memory's metadata is a mapping of JSON values; {error}") from error
     return copied
-
-
-def _likeness(query: frozenset[str], held: frozenset[str]) -> float:
-    """Return how many of their words two texts share, by their stems: of the shorter one's, on the scale of cosines
-    between embeddings. From 0 to 1; one word of four is 0.71, two are 0.84."""
-    fewest = min(len(query), len(held))
-    return (len(query & held) / max(fewest, 4)) ** 0.25 if fewest else 0.0  # of two words, one alike says little

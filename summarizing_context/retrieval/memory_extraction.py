@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -27,14 +26,7 @@ from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import cut_results
 from summarizing_context.retrieval.definitions import bare_subject, definitions, normal_subject
-from summarizing_context.stores.base import (
-    KeptMemory,
-    MemoryScope,
-    NewMemory,
-    SessionStore,
-    StoredSummary,
-    SummaryKey,
-)
+from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.summarizers.verification.memories import HUMAN, Item, decode_items
@@ -80,7 +72,7 @@ class MemoryExtractor:
         notify: Callable[[str, dict[str, object]], None],
     ) -> None:
         self._log, self._ledger, self._summaries = log, ledger, summaries
-        self._store, self._memory_store, self._scope = store, store.memories, scope
+        self._store, self._scope = store, scope
         self._caller, self._recipe, self._redact = caller, recipe, redact
         self._clock, self._notify = clock, notify
         self._retries = RetrySchedule(cooldown)
@@ -94,7 +86,6 @@ class MemoryExtractor:
     def _reset(self) -> None:
         self._is_new = True  # nothing is known yet of what was read of the log
         self._stops: dict[int, int] = {}  # by leaf: the entry up to which it was read
-        self._begun: dict[int, _Piece] = {}  # by leaf: what is to be read next, until it is
         self._first = 0  # leaves before it were read
         self._asked = 0  # entries before it are to be read now
         self._sources = Sources(self._recipe.redact, numbered=True, thinking=self._log.thinking)
@@ -155,24 +146,19 @@ class MemoryExtractor:
         """Yield what is to be read now, oldest first: what a model has summarized, or what was asked for."""
         log, segments = self._log, self._log.segments
         while self._first < len(segments) and self._stops.get(self._first) == segments[self._first].stop:
-            self._stops.pop(self._first)
             self._first += 1
         for leaf in range(self._first, len(segments) + 1):
-            if leaf not in self._begun:
-                segment, is_closed = self._segment(leaf), leaf < len(segments)
-                start = stop = self._stops.get(leaf, segment.start)
-                if not is_closed:
-                    stop = min(segment.stop, self._asked)
-                elif segment.stop <= self._asked or self._summaries.is_ready(Node.leaf(leaf)):
-                    stop = segment.stop
-                if stop <= start:
-                    continue
+            segment = self._segment(leaf)
+            start, stop = self._stops.get(leaf, segment.start), segment.stop
+            if leaf == len(segments):
+                stop = min(stop, self._asked)
+            elif stop > self._asked and not self._summaries.is_ready(Node.leaf(leaf)):
+                continue
+            if start < stop:
                 digests = [entry.digest for entry in log.entries[segment.start : stop]]
-                hash, mark = range_hash(digests[start - segment.start :]), range_hash(digests)
-                if is_closed and start == segment.start:
-                    hash = mark = log.hashes[leaf]
-                self._begun[leaf] = _Piece(leaf, start, stop, hash, mark)
-            yield self._begun[leaf]
+                mark = range_hash(digests) if segment.parts == 1 else log.hashes[leaf]
+                hash = range_hash(digests[start - segment.start :]) if start > segment.start else mark
+                yield _Piece(leaf, start, stop, hash, mark)
 
     def _due(self) -> list[_Piece]:
         """Return what is read in one go now: by a model the first piece, if it may be asked; by rules all of them."""
@@ -204,27 +190,24 @@ class MemoryExtractor:
             segment = self._segment(leaf)
             if segment.parts > 1:
                 marks[log.hashes[leaf]] = leaf, segment.stop
-            elif segment.start < segment.stop:
-                starts = log.group_starts
-                first, last = bisect_left(starts, segment.start), bisect_left(starts, segment.stop)
-                hashes = list(prefix_hashes([entry.digest for entry in log.entries[segment.start : segment.stop]]))
-                ends = [*starts[first + 1 : last], segment.stop]
-                marks |= {hashes[end - segment.start - 1]: (leaf, end) for end in ends}
+                continue
+            hashes = prefix_hashes(entry.digest for entry in log.entries[segment.start : segment.stop])
+            marks |= {hash: (leaf, stop) for stop, hash in enumerate(hashes, segment.start + 1)}
         try:
-            known = await self._memory_store.marked(self._scope, self._name, list(marks))
+            known = await self._store.memories.marked(self._scope, self._reader, list(marks))
         except StoreError as error:
             self._is_new = True
             self._fail(error)
             return False
         if self._is_new:  # replaced meanwhile
             return await self._recall()
-        for leaf, stop in (marks[mark] for mark in known):
+        for leaf, stop in map(marks.__getitem__, known):
             if stop <= self._before[0]:
                 self._stops[leaf] = max(stop, self._stops.get(leaf, 0))
         return True
 
     @property
-    def _name(self) -> str:
+    def _reader(self) -> str:
         """What was read is marked by who has read it."""
         return "rules" if self._caller is None else "model"
 
@@ -236,7 +219,7 @@ class MemoryExtractor:
         else:
             (piece,) = pieces
             text = await self._read_by_model(piece, self._caller)
-            if text is None or self._begun.get(piece.leaf) != piece:
+            if text is None or self._is_new:
                 return  # the log was replaced meanwhile
             found = decode_items(text)
             dropped = found.dropped
@@ -245,16 +228,14 @@ class MemoryExtractor:
 
         before, until = self._before
         first = min(piece.start for piece in pieces)
-        memories = []
-        for item in items:
-            place = item.message if item.message >= 0 else first
-            memories.append(_memory(item, self._scope.session_id, until if place < before else ""))
-        marks = [piece.mark for piece in pieces]
-        kept = await self._memory_store.learn(self._scope, self._name, marks, memories, gone, again=first >= before)
+        memories = [
+            _memory(item, self._scope.session_id, until if max(item.message, first) < before else "") for item in items
+        ]
+        marks, again = [piece.mark for piece in pieces], first >= before
+        kept = await self._store.memories.learn(self._scope, self._reader, marks, memories, gone, again=again)
         self.dropped += dropped
-        for piece in pieces:
-            if self._begun.pop(piece.leaf, None) is not None:
-                self._stops[piece.leaf] = piece.stop
+        if not self._is_new:
+            self._stops |= {piece.leaf: piece.stop for piece in pieces}
         for one, memory in zip(kept, memories, strict=False):
             notify_of_memory(self._notify, one, memory.metadata)
 
@@ -263,8 +244,6 @@ class MemoryExtractor:
         self.last_error = str(error) if known else type(error).__name__
         logger.warning("memories could not be learnt", extra={"cause": type(error).__name__})
 
-    # By a model.
-
     async def _read_by_model(self, piece: _Piece, caller: Caller) -> str | None:
         """Return what a model answers, or has answered before; None where the piece is no longer there."""
         session, recipe = self._scope.session_id, self._recipe
@@ -272,7 +251,7 @@ class MemoryExtractor:
         async with paid_once(self._store, recipe, key, self):
             if recipe.shared and (known := (await self._store.find_summaries(session, [key])).get(key)):
                 return known.text
-            if self._begun.get(piece.leaf) != piece:
+            if self._is_new:
                 return None
             segment, entries = self._segment(piece.leaf), self._log.entries[piece.start : piece.stop]
             group = self._log.hashes[piece.leaf - segment.part] if segment.parts > 1 else ""
@@ -286,21 +265,15 @@ class MemoryExtractor:
                     "memory", *asked, *place, estimate_text(content), piece.hash, recipe_hash=recipe.memory
                 )
 
-            job = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
-            reply = await caller.summarize(job)
+            reply = await caller.summarize(await anyio.to_thread.run_sync(made, abandon_on_cancel=True))
             found = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-            if recipe.shared:
-                found = await self._store.save_summary(session, key, found)
-            return found.text
-
-    # By rules.
+            return (await self._store.save_summary(session, key, found)).text if recipe.shared else found.text
 
     async def _read_by_rules(self, pieces: Sequence[_Piece]) -> tuple[list[Item], list[str]]:
         """Return the constraints, decisions and facts that the human stated in some pieces of the log, oldest first,
         each once, and what was said before and holds no longer."""
-        log = self._log.entries
-        within = sorted({index for piece in pieces for index in range(piece.start, piece.stop)})
-        rules = self._log.rules.facts()
+        log, rules = self._log.entries, self._log.rules.facts()
+        within = {index for piece in pieces for index in range(piece.start, piece.stop)}
         facts = [fact for fact in rules if not fact.superseded]
         facts += (fact for fact in self._ledger.facts() if fact.kind == "decision")
         said = {_flat(fact.value) for fact in facts}
@@ -308,14 +281,14 @@ class MemoryExtractor:
         found = [
             Item("preference" if fact.kind == "constraint" else "decision", "", _flat(fact.value), fact.start, HUMAN)
             for fact in facts
+            if fact.start in within
         ]
         for index in within:
             if log[index].facts.human:
                 defined = definitions(log[index].read(index).reading.typed)
                 items = (Item("fact", one.subject, _flat(one.sentence), index, HUMAN, one.relation) for one in defined)
                 found += (item for item in items if item.text not in said)
-        known = set(within)
-        read = {item.text: item for item in sorted(found, key=lambda item: item.message) if item.message in known}
+        read = {item.text: item for item in sorted(found, key=lambda item: item.message)}
         newest = [item._replace(text=item.text[:_LONGEST]) for item in list(read.values())[-_MOST:]]
         if (redact := self._redact) is None:
             return newest, gone

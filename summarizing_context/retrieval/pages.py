@@ -183,7 +183,16 @@ class Expander:
             if leaf < len(segments) and segments[leaf].start == index and segments[leaf].stop <= stop:
                 end = segments[leaf].stop
                 leaves = range(leaf, bisect_left(segments, end, key=lambda segment: segment.start))
-                yield PagePart(index, end, 0, "", self._summary(leaves, short))
+                summaries = self._summaries
+                texts = {leaf: summaries.known_text(leaf) for leaf in leaves}
+                text = "\n".join(texts.values())
+                if short:
+                    text = " ".join(brief_of(text, BRIEF_TOKENS).split())
+                else:
+                    drops = (value for leaf in leaves for value in summaries.drops(Node.leaf(leaf), texts[leaf]))
+                    if dropped := ", ".join(dict.fromkeys(drops)):
+                        text += f"\nNot in this summary: {dropped}"
+                yield PagePart(index, end, 0, "", text)
                 index = end
             else:
                 parts = self._parts(index)
@@ -204,15 +213,6 @@ class Expander:
     def drops(self, node: HeaderNode) -> tuple[str, ...]:
         """Return what a block of the header does not hold of its source; nothing for one outside the tree."""
         return self._summaries.drops(node.node, node.text) if node.node is not None else ()
-
-    def _summary(self, leaves: range, short: bool) -> str:
-        summaries = self._summaries
-        texts = {leaf: summaries.known_text(leaf) for leaf in leaves}
-        text = "\n".join(texts.values())
-        if short:
-            return " ".join(brief_of(text, BRIEF_TOKENS).split())
-        drops = dict.fromkeys(value for leaf in leaves for value in summaries.drops(Node.leaf(leaf), texts[leaf]))
-        return f"{text}\nNot in this summary: {', '.join(drops)}" if drops else text
 
 
 def _read_place(place: object, length: int) -> range:

@@ -24,14 +24,8 @@ from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import query_terms, word_set
 from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.truncation import Count, cut_middle
-from summarizing_context.retrieval.pages import (
-    Page,
-    PagePart,
-    block_of,
-    fenced_page,
-    message_parts,
-    page_room,
-)
+from summarizing_context.retrieval.memory import check_query
+from summarizing_context.retrieval.pages import Page, PagePart, block_of, fenced_page, message_parts, page_room
 from summarizing_context.retrieval.search import Search
 from summarizing_context.stores.base import Match
 from summarizing_context.views.builder import Viewer
@@ -57,13 +51,11 @@ class Recaller:
 
     async def page(self, query: object, max_tokens: object) -> Page:
         """Return the best of what there is, within the tokens."""
-        if not isinstance(query, str):
-            raise SettingsError(f"a query is a text, not {type(query).__name__}")
-        if not (terms := query_terms(query, 64)):
+        check_query(query)
+        if not (terms := query_terms(str(query), 64)):
             raise SettingsError("the query holds no words; write what to look for in plain words")
         most, room = page_room(max_tokens, max(0, len(self._log) - 1), "recall", self._count)
-        by_words = await self._search.matches(terms, self._search.own, _MATCHES)
-        matches = await self._search.with_meaning(query, by_words, self._search.own, _MATCHES)
+        matches = await self._search.matches(str(query), terms, self._search.own, _MATCHES)
         matches = [match for match in matches if match.stop <= len(self._log)]
 
         # what the present view does not show; all of the log where nothing is left out
@@ -150,16 +142,23 @@ class Recaller:
         found = {match.start for match in matches if match.kind == "message"}
         newest: dict[str, int] = {}  # the newest message that holds a value
         crowd: dict[str, int] = {}  # values in the message that holds the fewest beside it
-        used, in_found = set[str](), set[str]()
+        called, in_found = set[str](), set[str]()
         size, first = 0, len(hidden)
         while first and size < _BYTES:
             first -= 1
             size += len(hidden[first].data)
         for index, entry in enumerate(hidden[first:], first):
             if (known := self._values.get(entry.facts.content)) is None:
-                known = self._values[entry.facts.content] = _values_of(index, entry)
+                said, used = list[str](), list[str]()
+                for part in entry.read(index).reading.parts:
+                    is_call = part.kind == "call"
+                    for text in part.texts:
+                        for value in [value for _, value in read_arguments(text, numbers=True)] if is_call else [text]:
+                            is_use = is_call and len(value) <= _LONG  # a longer argument is content, no reference
+                            (used if is_use else said).extend(exact_values(value))
+                known = self._values[entry.facts.content] = said, used
             said, by_calls = known
-            used.update(by_calls)
+            called.update(by_calls)
             values = {*said, *by_calls} - shown
             newest |= dict.fromkeys(values, index)
             if index in found:
@@ -169,7 +168,7 @@ class Recaller:
 
         def rank(value: str) -> tuple[bool, bool, int, str]:
             age = len(hidden) - newest[value]
-            return value not in used, value not in in_found, age * crowd[value], value
+            return value not in called, value not in in_found, age * crowd[value], value
 
         lines: dict[int, list[str]] = {}  # by message
         listed = ""
@@ -186,18 +185,6 @@ class Recaller:
             listed += f"/{value}/\n"
             lines.setdefault(index, []).append(value)
         return [(index, f"{index}: {' '.join(values)}") for index, values in sorted(lines.items())]
-
-
-def _values_of(index: int, entry: Entry) -> tuple[list[str], list[str]]:
-    """Return the exact values of a message: what it says, and what its calls use."""
-    said, used = dict[str, None](), dict[str, None]()
-    for part in entry.read(index).reading.parts:
-        is_call = part.kind == "call"
-        for text in part.texts:
-            for value in [value for _, value in read_arguments(text, numbers=True)] if is_call else [text]:
-                is_use = is_call and len(value) <= _LONG  # a longer argument is content rather than a reference
-                (used if is_use else said).update(dict.fromkeys(exact_values(value)))
-    return list(said), list(used)
 
 
 def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) -> str:

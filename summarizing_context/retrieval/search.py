@@ -15,12 +15,11 @@ from itertools import islice
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
-from summarizing_context.retrieval.memory import Memory
+from summarizing_context.retrieval.memory import Memory, check_query
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Match, Scope, SearchHit, SearchIndex
 
 _SCOPES = ("session", "project", "all")
-_MOST = 1_000  # hits
 _SNIPPET = 200  # characters of a hit
 _SPARE = 3  # times as many matches are looked at as hits are asked for
 
@@ -36,23 +35,20 @@ class Search:
 
     async def find(self, query: str, scope: str, limit: int) -> list[SearchHit]:
         """Return the best hits, the best first."""
-        if not isinstance(query, str):
-            raise SettingsError(f"a query is a text, not {type(query).__name__}")
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-            raise SettingsError(f"limit is {briefly(limit)}; it is a number of hits from 1 to {_MOST}")
+        check_query(query, limit, "hits")
         where = scope_of(scope, self._settings.session_id, self._settings.project)
         terms = query_terms(query)
-        by_words = best_matches(terms, await self.matches(terms, where, _SPARE * limit))
-        found = await self.with_meaning(query, by_words, where, _SPARE * limit)
+        found = await self.matches(query, terms, where, _SPARE * limit, by_terms=True)
         memories = await self._memory.matches(query, limit, everywhere=scope == "all")
         return best_hits(terms, fused(found, memories) if memories else found, limit)
 
-    async def matches(self, terms: Sequence[str], where: Scope, limit: int) -> list[Match]:
-        """Return what holds any of the terms."""
-        return await self._index.find(terms, where, limit)
-
-    async def with_meaning(self, query: str, by_words: list[Match], where: Scope, limit: int) -> list[Match]:
-        """Return matches by words, and those by meaning where there is an embedding, as one ranking."""
+    async def matches(
+        self, query: str, terms: Sequence[str], where: Scope, limit: int, *, by_terms: bool = False
+    ) -> list[Match]:
+        """Return what holds any of the terms, and what is near in meaning where there is an embedding, as one ranking.
+        `by_terms`: what holds more of the terms first."""
+        by_words = await self._index.find(terms, where, limit)
+        by_words = best_matches(terms, by_words) if by_terms else by_words
         if self._embedding_search is None or not query.strip():
             return by_words
         threshold = self._settings.similarity_threshold
@@ -71,7 +67,11 @@ def scope_of(scope: str, session_id: str, project: str | None) -> Scope:
 
 def best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
     """Return matches by words, those that hold more of the terms first."""
-    scored = [match._replace(score=match.score * (0.5 + _coverage(terms, match.text))) for match in matches]
+    scored = []
+    for match in matches:
+        lowered = match.text.lower()
+        coverage = sum(_stands_in(lowered, term) for term in terms) / max(1, len(terms))
+        scored.append(match._replace(score=match.score * (0.5 + coverage)))
     return sorted(scored, key=lambda match: -match.score)
 
 
@@ -97,27 +97,17 @@ def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> lis
     for match in matches:
         words, id = _snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
         found = (SearchHit(*place, match.score, words, match.kind, id) for place in match.places)
-        hits += [hit for hit in found if hit.kind != "summary" or not any(_holds(hit, known) for known in hits)]
+        for hit in found:
+            within = (
+                known.session_id == hit.session_id and hit.start <= known.start and known.stop <= hit.stop
+                for known in hits
+                if known.kind != "memory"
+            )
+            if hit.kind != "summary" or not any(within):
+                hits.append(hit)
         if len(hits) >= limit:
             break
     return hits[:limit]
-
-
-def _holds(summary: SearchHit, hit: SearchHit) -> bool:
-    return (
-        hit.kind != "memory"
-        and summary.session_id == hit.session_id
-        and summary.start <= hit.start
-        and hit.stop <= summary.stop
-    )
-
-
-def _coverage(terms: Sequence[str], text: str) -> float:
-    """Return which part of the terms a text holds, from 0 to 1; the ends of words may differ."""
-    if not terms:
-        return 0.0
-    lowered = text.lower()
-    return sum(_stands_in(lowered, term) for term in terms) / len(terms)
 
 
 def _snippet(terms: Sequence[str], text: str) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 AUTO = "auto"
-LISTED = "#"  # before a session's number, where a file holds several
 
 Message = dict[str, Any]
 
@@ -110,6 +109,16 @@ class Content:
     is_document: bool = False
     unreadable: Sequence[str] = ()  # lines that are no JSON objects, as `file:line: why`
     faults: list[str] = field(default_factory=list)  # records that were skipped as damaged, in the same way
+
+    def walk(self, at: Draft, rows: Sequence[Record], read: Callable[[Record], object], why: str) -> Iterator[Record]:
+        """Yield what `read` makes of the rows, while the draft `at` stands there. One that it makes nothing of is
+        damaged: `why`, with the row's number for `{}`."""
+        for number, row in enumerate(rows, start=1):
+            at.line = row.line
+            if isinstance(found := read(row), Record) and found:
+                yield found
+            else:
+                self.fault(row.line, why.format(number))
 
     def fault(self, line: int, what: str) -> None:
         """Note that a record was skipped as damaged."""

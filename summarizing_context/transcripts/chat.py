@@ -38,12 +38,9 @@ def _read_request(content: Content, draft: Draft, request: Record, messages: Seq
     """Add the messages of a request, without the keys that begin with `_`."""
     if request.get("system"):
         draft.add({"role": "system", "content": request["system"]})
-    for index, message in enumerate(messages):
-        draft.line = message.line
-        if message:
-            draft.add({key: item for key, item in message.items() if not key.startswith("_")})
-        else:
-            content.fault(draft.line, f"message {index + 1} is not an object; each needs a role and a content")
+    needed = "message {} is not an object; each needs a role and a content"
+    for message in content.walk(draft, messages, Record, needed):
+        draft.add({key: item for key, item in message.items() if not key.startswith("_")})
     draft.skipped.update(f"key:{key}" for key in request if key not in ("messages", "system"))
     return draft
 
@@ -57,13 +54,8 @@ def langchain_rows(content: Content) -> Sequence[Record]:
 def read_langchain(content: Content) -> Iterator[Draft]:
     """Yield the dumps of `messages_to_dict`, `dumpd` and `model_dump` as one session."""
     draft = Draft(content.stem)
-    for index, row in enumerate(langchain_rows(content)):
-        draft.line = row.line
-        dump = langchain_fields(row)
-        if dump is None:
-            what = "a record" if row.line else f"record {index + 1}"
-            content.fault(row.line, f"{what} is not a message of LangChain; it has no type")
-            continue
+    needed = f"{'record {}' if content.is_document else 'a record'} is not a message of LangChain; it has no type"
+    for dump in content.walk(draft, langchain_rows(content), langchain_fields, needed):
         role = dump.get("role") if dump["type"] == "chat" else _LANGCHAIN_ROLES.get(dump["type"])
         if not isinstance(role, str):
             draft.skip(dump["type"])

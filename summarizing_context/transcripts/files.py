@@ -41,17 +41,16 @@ def load(path: Path) -> Content:
     name = path.name.removesuffix(".gz")
     looks_whole = _looks_whole(lines)
     is_lines = name.endswith(".jsonl") or not (name.endswith(".json") or looks_whole)
+    first, other = (_rows, _document) if is_lines else (_document, _rows)
     try:
-        return _rows(path, lines) if is_lines else _document(path, lines)
+        return first(path, lines)
     except TranscriptError:
         if not is_lines and not looks_whole:
-            return _rows(path, lines)
+            return _rows(path, lines)  # whose error says more
         with suppress(TranscriptError):
-            if not is_lines:
-                return _rows(path, lines)
-            content = _document(path, lines)
+            content = other(path, lines)
             found = (content.value, *record(content.value).values())
-            if any(isinstance(item, dict) for value in found for item in listed(value)):
+            if not is_lines or any(isinstance(item, dict) for value in found for item in listed(value)):
                 return content
         raise
 

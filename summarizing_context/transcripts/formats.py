@@ -8,8 +8,9 @@ from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import chat, parts, responses, trees
-from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Record, Transcript, record
+from summarizing_context.transcripts.base import AUTO, Content, Draft, Record, Transcript, record
 from summarizing_context.transcripts.files import STDIN, is_spoken, load
+from summarizing_context.transcripts.responses import RECORDS, TYPES
 
 FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "qwen-code": trees.read_qwen_code,  # first, as some of its rows look like Claude Code's
@@ -29,22 +30,7 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "openai-chat": chat.read_list,
     "messages": chat.read_messages,
 }
-_UNKNOWN = {  # by a key that only their records have: known by name, but not read
-    "thread_id": "codex exec --json",
-    "tool_id": "stream-json of Gemini CLI",
-    "tool_call": "stream-json of Cursor",
-    "assistantMessageEvent": "pi --mode json",
-    "mes": "SillyTavern",
-    "working_dir": "goose",
-    "custom_id": "batch file",
-    "current_node": "export of ChatGPT",
-    "chat_messages": "export of Claude.ai",
-    "conversations": "ShareGPT",
-}
-_BESIDE = frozenset(  # types of rows of Claude Code that stand in no tree
-    {"summary", "queue-operation", "file-history-snapshot", "last-prompt", "mode", "custom-title", "agent-name", "tag"}
-)
-_ANTHROPIC = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})  # types of blocks
+_UNREAD: dict[str, str] = RECORDS["unread"]
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
 
@@ -53,7 +39,7 @@ def _detect(content: Content) -> str:
     messages = content.records("messages")
     has_role = any("role" in row for row in messages)
     marks = {_client_of(row) for row in (record(content.value), *content.rows)}
-    names = FORMATS if has_role else [*_UNKNOWN.values(), *FORMATS]
+    names = FORMATS if has_role else [*_UNREAD.values(), *FORMATS]
     if named := next((name for name in names if name in marks), ""):
         return named
 
@@ -81,7 +67,7 @@ def _detect(content: Content) -> str:
         return "langchain"
     is_chat = all(row.text("role") and "parts" not in row for row in messages if row)
     if content.is_document and is_chat and 2 * sum(map(bool, messages)) >= max(len(messages), 1):
-        return "anthropic" if "system" in record(content.value) or kinds & _ANTHROPIC else "openai-chat"
+        return "anthropic" if "system" in record(content.value) or kinds & TYPES["anthropic"] else "openai-chat"
     return "messages" if has_role or content.is_document or not messages else ""
 
 
@@ -97,9 +83,9 @@ def _client_of(row: Record) -> str:
         return ""
     if trees.is_in_tree(row):
         return "qwen-code" if message.each("parts") else "claude-code"
-    if kind in _BESIDE and {"sessionId", "leafUuid", "snapshot"} & {*row}:
+    if kind in TYPES["claude_code_beside"] and {"sessionId", "leafUuid", "snapshot"} & {*row}:
         return "claude-code"
-    if kind in responses.CODEX and isinstance(row.get("payload"), dict):
+    if kind in TYPES["codex"] and isinstance(row.get("payload"), dict):
         return "codex"
     if (row.text("sessionId") and "projectHash" in row) or (kind == "gemini" and row.text("id")):
         return "gemini-cli"
@@ -109,7 +95,7 @@ def _client_of(row: Record) -> str:
         return "stream-json"
     if (kind == "session" and "cwd" in row) or (kind == "message" and "role" in message):
         return "pi"
-    return next((name for key, name in _UNKNOWN.items() if key in row), "")
+    return next((name for key, name in _UNREAD.items() if key in row), "")
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
@@ -173,7 +159,7 @@ def read_named(path: Path, *, format: str = AUTO) -> dict[str, Transcript]:
     several. Sessions without any message are left out, unless the file holds nothing else."""
     found = list(read(path, format=format))
     spoken = [each for each in found if each.messages] or found[:1]
-    return {str(path) if len(spoken) == 1 else f"{path}{LISTED}{each.session_id}": each for each in spoken}
+    return {str(path) if len(spoken) == 1 else f"{path}#{each.session_id}": each for each in spoken}
 
 
 def find_transcripts(paths: Sequence[Path]) -> list[Path]:

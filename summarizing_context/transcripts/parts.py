@@ -112,13 +112,10 @@ def read_gemini(content: Content) -> Iterator[Draft]:
     for key in ("systemInstruction", "system_instruction"):
         if text := text_of(request.at(key).get("parts") or request.get(key)):
             draft.say("system", text)
-    for index, row in enumerate(content.records("contents", "history")):
-        draft.line = row.line
-        if isinstance(row.get("parts"), list):
-            add_parts(draft, str(row.get("role") or "user"), row["parts"])
-        else:
-            what = "a content" if row.line else f"content {index + 1}"
-            content.fault(row.line, f"{what} without a list of parts; each needs one")
+    rows = content.records("contents", "history")
+    needed = f"{'content {}' if content.is_document else 'a content'} without a list of parts; each needs one"
+    for row in content.walk(draft, rows, lambda row: isinstance(row.get("parts"), list) and row, needed):
+        add_parts(draft, str(row.get("role") or "user"), row["parts"])
     yield draft
 
 
@@ -171,16 +168,13 @@ def _parts(value: object) -> list[Record]:
 def read_ai_sdk(content: Content) -> Iterator[Draft]:
     """Yield the one session."""
     draft = Draft(record(content.value).text("id") or content.stem)
-    for index, row in enumerate(content.records("messages")):
-        draft.line = row.line
+    rows, needed = content.records("messages"), "message {} is not a message of the AI SDK; it has no role"
+    for row in content.walk(draft, rows, lambda row: row.text("role") and row, needed):
         said = row.get("parts") or row.get("content")
         if not row.get("parts") and (used := row.each("toolInvocations")):
             text = [{"type": "text", "text": said}] if isinstance(said, str) else listed(said)
             said = [*text, *({"type": "tool-invocation", "toolInvocation": each} for each in used)]
-        if row.text("role"):
-            add_parts(draft, row.text("role"), said)
-        else:
-            content.fault(row.line, f"message {index + 1} is not a message of the AI SDK; it has no role")
+        add_parts(draft, row.text("role"), said)
     yield draft
 
 
@@ -195,12 +189,9 @@ def _read_opencode(content: Content, draft: Draft, session: Record, rows: Sequen
     """Add the messages before what the user has taken back, which OpenCode keeps until the next prompt."""
     last, last_part = session.at("revert").text("messageID"), session.at("revert").text("partID")
     size: int | None = None  # tokens of the newest reply with its request
-    for index, row in enumerate(rows):
-        draft.line = row.line
+    needed = "record {} is not a message of OpenCode; it has no info"
+    for row in content.walk(draft, rows, lambda row: "info" in row and row, needed):
         data, parts = row.at("info"), row.each("parts")
-        if "info" not in row:
-            content.fault(row.line, f"record {index + 1} is not a message of OpenCode; it has no info")
-            continue
         if last and data.text("id") >= last:  # ids rise with time
             draft.skip("reverted")
             parts = [part for part in parts if data.text("id") == last and part.text("id") < last_part]

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 
 from summarizing_context.transcripts.base import Content, Draft, Record, listed, plain, record, text_of, tool_call
 
-_CALLS = frozenset(
-    {"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call"}
-    | {"tool_search_call", "program", "mcp_call"}
-)
-_OUTPUTS = frozenset(f"{name}_output" for name in _CALLS) | {"tool_search_output"}
-_OTHERS = frozenset(
-    {"reasoning", "compaction", "item_reference", "web_search_call", "file_search_call", "code_interpreter_call"}
-    | {"image_generation_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}
-)
-CODEX = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})  # types of rows
+RECORDS = tomllib.loads((files(__package__) / "records.toml").read_text("utf-8"))  # of all clients
+TYPES = {name: frozenset(types) for name, types in RECORDS["types"].items()}
+_CALLS, _OUTPUTS = TYPES["calls"], TYPES["outputs"]
 
 
 def _add_item(draft: Draft, item: Record, prefix: str = "") -> None:
@@ -69,7 +64,7 @@ def is_item(item: Record) -> bool:
     kind = item.text("type")
     if kind == "message":
         return bool(item.text("role")) and "content" in item
-    return kind in _CALLS | _OUTPUTS | _OTHERS and "role" not in item
+    return kind in _CALLS | _OUTPUTS | TYPES["others"] and "role" not in item
 
 
 def records(content: Content) -> list[Record]:
@@ -84,12 +79,8 @@ def read_responses(content: Content) -> Iterator[Draft]:
     draft = Draft(content.stem)
     if instructions := record(content.value).text("instructions"):
         draft.say("system", instructions)
-    for index, item in enumerate(records(content)):
-        draft.line = item.line
-        if item:
-            _add_item(draft, item)
-        else:
-            content.fault(0, f"item {index + 1} is not an object; each needs a type")
+    for item in content.walk(draft, records(content), Record, "item {} is not an object; each needs a type"):
+        _add_item(draft, item)
     yield draft
 
 
@@ -106,7 +97,7 @@ def read_codex(content: Content) -> Iterator[Draft]:
         if kind == "response_item":
             size_before_reply = size if payload.get("role") == "assistant" else size_before_reply
             _add_item(draft, payload, "response_item")
-        elif kind not in CODEX and is_item(row):  # early versions wrote items without an envelope
+        elif kind not in TYPES["codex"] and is_item(row):  # early versions wrote items without an envelope
             _add_item(draft, row)
         elif kind == "compacted":
             draft.reply = None

@@ -108,6 +108,9 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
         name = canonical_json(pin.message)
         if name in said:
             continue
+        if pin.tokens > left and "output_config" in pin.message:  # what it sets holds without its words
+            alone = {**pin.message, "content": []}
+            pin = shown_within(Piece(index, alone, ("shrunk",)), price.message(alone), cap, price)
         if pin.tokens > left:
             left_out.append(index)
             continue

@@ -11,7 +11,7 @@ import pytest
 from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.evaluation.demo import demo_session
-from summarizing_context.evaluation.replay import replay_file
+from summarizing_context.evaluation.replay import replay_files
 from summarizing_context.summarizers.prices import load_prices
 from tests.docs.checkout import run_python
 from tests.exact_counts import exact_counter
@@ -98,7 +98,7 @@ def test_a_first_replay_needs_no_budget_and_says_what_to_type_next(run: Runner):
 
 def test_ctrl_c_shows_the_figures_of_the_files_that_were_replayed(run: Runner, tmp_path, monkeypatch):
     def replayed(paths, plan, *, jobs):
-        yield [replay_file(paths[0], plan)[0]]
+        yield from replay_files(paths[:1], plan)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("summarizing_context.evaluation.replay.replay_files", replayed)

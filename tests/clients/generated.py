@@ -261,7 +261,7 @@ class _Anthropic(_Side):
         for row in kept:
             blocks: list[Row] = []
             for old in row["content"]:
-                if old.get("signature", "").startswith("bound"):
+                if str(old.get("signature")).startswith("bound"):
                     old = {**old, "signature": session.seal.bind(old["thinking"], session.body(), blocks)}
                 blocks.append(old)
             session.given.add(blocks)

@@ -20,7 +20,7 @@ from summarizing_context.errors import (
     SummarizerError,
     SummarizerRefused,
 )
-from summarizing_context.evaluation.cassettes import REDACTED, Caps, Cassette, Mode, Reply, Request, scrubbed
+from summarizing_context.evaluation.cassettes import REDACTED, Cassette, Mode, Reply, Request, scrubbed
 from summarizing_context.summarizers.base import SummaryReply
 from tests.privacy import open_to_others
 
@@ -47,7 +47,7 @@ class Model:
 
 
 def opened(path: Path, mode: Mode = "record", **options: Any) -> Cassette:
-    return Cassette.open(path / "c.jsonl", mode, **options)
+    return Cassette(path / "c.jsonl", mode, **options)
 
 
 async def recorded(path: Path, *requests: Request, answer: Any = "8080") -> bytes:
@@ -64,7 +64,7 @@ async def test_what_was_recorded_is_replayed_without_a_call(tmp_path: Path):
     model = Model()
     with opened(tmp_path, "replay") as cassette:
         assert await cassette.reply(ASKED, model) == Reply("8080", 90, 2, 30)
-    assert (model.calls, cassette.spent.calls, cassette.spent.replayed) == (0, 0, 1)
+    assert (model.calls, cassette.spent["openai/m"].calls, cassette.spent["openai/m"].replayed) == (0, 0, 1)
 
 
 async def test_the_same_request_is_sent_once_even_when_asked_at_once(tmp_path: Path):
@@ -97,12 +97,12 @@ async def ask_on(cassette: Cassette, model: Model) -> None:
             await cassette.reply(replace(ASKED, replicate=replicate), model)
 
 
-@pytest.mark.parametrize("caps", [Caps(max_calls=2), Caps(max_input_tokens=2 * ASKED.tokens + 3)])
-async def test_a_cap_stops_recording_and_keeps_what_there_is(tmp_path: Path, caps: Caps):
+@pytest.mark.parametrize("caps", [{"max_calls": 2}, {"max_input_tokens": 2 * ASKED.tokens + 3}])
+async def test_a_cap_stops_recording_and_keeps_what_there_is(tmp_path: Path, caps: dict[str, int]):
     model = Model()
     for expected in (2, 4):
         with pytest.raises(CassetteLimitError):
-            await ask_on(opened(tmp_path, caps=caps), model)
+            await ask_on(opened(tmp_path, **caps), model)
         assert model.calls == len(opened(tmp_path, "replay")) == expected
 
 
@@ -112,9 +112,9 @@ async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
             await cassette.reply(ASKED, Model(SummarizerError()))
         with pytest.raises(CassetteError, match="1 requests were not recorded"):
             cassette.check()
-        assert (cassette.spent.calls, cassette.spent.input_tokens) == (1, 0)
+        assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (1, 0)
         assert (await cassette.reply(ASKED, Model(SummarizerRefused("no")))).fault == "no"
-        assert (cassette.spent.calls, cassette.spent.input_tokens) == (2, ASKED.tokens)
+        assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (2, ASKED.tokens)
         cassette.check()
     assert (await opened(tmp_path, "replay").reply(ASKED, Model())).fault == "no"
 
@@ -140,7 +140,7 @@ async def test_where_nothing_can_be_written_nothing_is_paid_for(tmp_path: Path):
     (tmp_path / "file").write_text("", encoding="utf8")
     for path in (tmp_path, tmp_path / "file" / "c.jsonl"):
         with pytest.raises(CassetteError, match="written here"):
-            Cassette.open(path, "record")
+            Cassette(path, "record")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_message_is_scrubbed_whole_so_that_whatever_is_cut_of_it_later_holds_n
     arguments = json.dumps({"path": "a", "text": key, "own": "a word that opens"})
     calls = [{"id": "c1", "type": "function", "function": {"name": "write", "arguments": arguments}}]
     blocks = [{"type": "text", "text": key[:900]}, {"type": "text", "text": key[900:] + " and on"}]
-    with Cassette.open(tmp_path / "c.jsonl", "forecast", secrets=["a word that opens"]) as cassette:
+    with Cassette(tmp_path / "c.jsonl", "forecast", secrets=["a word that opens"]) as cassette:
         for message in (
             {"role": "assistant", "content": "so", "tool_calls": calls},
             {"role": "tool", "tool_call_id": "c1", "content": f"before {key} behind"},

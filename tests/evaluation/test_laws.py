@@ -112,7 +112,7 @@ def test_a_view_that_breaks_a_law_is_seen_and_no_other(log: list[Message], view:
     assert law in broken(judged(log, view)) if law else not broken(judged(log, view))
 
 
-def test_a_view_that_only_grew_is_read_from_where_it_grew():
+def test_it_counts_what_a_view_begins_with_as_the_view_before():
     log = [HELLO, A, result("a"), BYE]
     judge = judged(log, [HELLO, A], log)
     assert (judge.common, broken(judge)) == (2, set())

@@ -132,22 +132,19 @@ def _copy_of(message: Any) -> list[Any]:
     return message if isinstance(message, list) else []
 
 
-def _with_copy(row: Message) -> Message:
-    """Return a row of a view with the exact copy beside its content again, with what the view has left of it."""
-    blocks = row["content"]
-    if blocks == _copy_of(row[_GIVEN]):
-        return as_given(row)
-    kept = list(filter(_is_hosts, blocks)) if isinstance(blocks, list) else blocks
-    if len(kept) == len(blocks):
-        return without(row, _GIVEN)
-    metadata = row.get("metadata") or {}
-    copies = {**(metadata.get("anthropic") or {}), "wire_content": blocks}
-    return {**without(row, _GIVEN), "content": kept, "metadata": {**metadata, "anthropic": copies}}
-
-
 def as_row(message: Message) -> Message:
     """The message as the host's `Message` accepts it; nearly always itself."""
-    row = message = _with_copy(message) if _GIVEN in message else message
+    if _GIVEN in message:  # with the exact copy beside its content again, with what the view has left of it
+        blocks, given = message["content"], message
+        message = as_given(given)
+        if blocks != _copy_of(message):
+            kept = list(filter(_is_hosts, blocks)) if isinstance(blocks, list) else blocks
+            message = {**without(given, _GIVEN), "content": kept}
+            if len(kept) < len(blocks):
+                metadata = given.get("metadata") or {}
+                copies = {**(metadata.get("anthropic") or {}), "wire_content": blocks}
+                message["metadata"] = {**metadata, "anthropic": copies}
+    row = message
     if message["role"] not in _ROLES:
         row = {**row, "role": "user"}
     content = message.get("content")
@@ -229,18 +226,17 @@ class _Fitter:
         added = [_call_of(call) for call in listed if call_id(call.get("id")) not in ids]
         own = {block["tool_call_id"] for block in blocks if block["type"] == "tool_result"}  # answered in place
         wired = {id(block): self._call(block["id"]) for block in [*shown, *added] if block["id"] not in own}
-        same = all(wired.get(id(block), block["id"]) == block["id"] for block in shown)
-        if added or own or not same or any(block["type"] == "image" for block in blocks):
-            text = [{"type": "text", "text": content}] if isinstance(content, str) and content else []
-            blocks = [
-                {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
-                for block in [*text, *blocks, *added]
-            ]
-            row = {**without(without_wire_content(row), "tool_calls"), "content": blocks}
+        text = [{"type": "text", "text": content}] if added and content and isinstance(content, str) else []
+        made = [
+            {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
+            for block in [*text, *blocks, *added]
+        ]
+        if made != blocks:
+            row = {**without(without_wire_content(row), "tool_calls"), "content": made}
             if wired:
                 row["tool_calls"] = [  # under the names of all who read them
                     {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
-                    for block in blocks
+                    for block in made
                     if block["type"] == "tool_call"
                 ]
         return _spoken(row) or {**row, "content": NO_TEXT}

@@ -24,8 +24,8 @@ from typing import Any
 
 from summarizing_context.adapters.amplifier.messages import as_logged
 from summarizing_context.adapters.amplifier.options import MEMORY, MountOptions
-from summarizing_context.adapters.open_sessions import as_json
-from summarizing_context.assembly import Options, open_store, start_context
+from summarizing_context.adapters.open_sessions import as_json, opened_store
+from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import (
     MessageError,
@@ -67,12 +67,9 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     try:
         store, listed = _read_place(store)
         if listed:
-            opened = await open_store(store)
-            try:
+            async with opened_store(store) as opened:
                 if any(session.messages for session in await opened.sessions()):
                     listed = []
-            finally:
-                await opened.close()
         context = await begun_with(listed, store)
     except StoreReadOnlyError as error:
         if plan.required:
@@ -80,25 +77,19 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
         with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
-            kept = await open_store(store, read_only=True)
-            try:
-                if session := await kept.load(plan.settings.session_id):
+            async with opened_store(store, read_only=True) as opened:
+                if session := await opened.load(plan.settings.session_id):
                     listed = [decode_message(entry.message) for entry in session.entries]
-            finally:
-                await kept.close()
         return await begun_with(listed, MEMORY)
 
     # sessions of the file that no program has open and that were not changed for so long
     if plan.retain_days is not None:
         limit = datetime.now(UTC) - timedelta(days=plan.retain_days)
         try:
-            opened = await open_store(store)
-            try:
+            async with opened_store(store) as opened:
                 for info in await opened.sessions():
                     if info.writer_pid is None and datetime.fromisoformat(info.updated_at) < limit:
                         await opened.delete_session(info.session_id)
-            finally:
-                await opened.close()
         except (StoreError, SessionInUseError) as error:
             logger.warning("old sessions could not be deleted; it is tried again next time: %s", error)
     return context

@@ -35,7 +35,6 @@ from summarizing_context.evaluation.real.rendering import (
     parts_of,
     seen_files,
     text_of,
-    tokens_of,
 )
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
@@ -107,7 +106,7 @@ async def build(
     missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
     built = Built(missing=missing, waiting=len(summarizer.waiting))
     is_whole = not (built.missing or built.waiting)
-    past = Past(messages, case.tokens or tokens_of(ours))
+    past = Past(messages, case.tokens or estimate_text(ours))
 
     def replied(request: Request) -> str | None:
         if (reply := replies.get(request.key)) is not None:
@@ -135,7 +134,7 @@ async def build(
             text = past.view([])
         if is_whole and text is not None:
             text = _encodable(text)
-            built.views[arm] = View(text, tokens_of(text), digest(text))
+            built.views[arm] = View(text, estimate_text(text), digest(text))
     return built
 
 
@@ -236,7 +235,7 @@ class Past:
             found = fitted(texts, room // 2)
             for path, text in seen_files(self.messages)[:5]:
                 part = Part("user", f"{path}, read again:\n{text}")
-                if tokens_of(text) > 5_000 or cost([*found, part]) > room:
+                if estimate_text(text) > 5_000 or cost([*found, part]) > room:
                     part = Part("user", f"{path} was read before the summary, and is too large to be shown.\n")
                 found += [part] if cost([*found, part]) <= room else []
             notes += found
@@ -245,7 +244,7 @@ class Past:
 
 def cost(parts: Sequence[Part]) -> int:
     """Return the tokens of parts as a reader gets them."""
-    return sum(tokens_of(joined([part])) + _FRAME for part in parts)
+    return sum(estimate_text(joined([part])) + _FRAME for part in parts)
 
 
 def newest(groups: Sequence[list[Part]], tokens: int) -> tuple[list[Part], int]:
@@ -289,8 +288,8 @@ async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
         low, high, budget = 0.0, 0.0, float(case.budget)
         for tried in range(10):
             text = text_of(view)
-            size = tokens_of(text)
-            if size <= past.tokens and size > tokens_of(best):
+            size = estimate_text(text)
+            if size <= past.tokens and size > estimate_text(best):
                 explained = context.explain(drops=False)
                 best, start = text, explained[-1].stop if explained else 0
             if past.tokens * 0.98 <= size <= past.tokens:
@@ -304,7 +303,7 @@ async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
             except BudgetError:
                 break
     older = [part for message in past.messages[:start] for part in parts_of(message)]
-    room = past.tokens - tokens_of(best) - 2 * _FRAME
+    room = past.tokens - estimate_text(best) - 2 * _FRAME
     if room < _SMALLEST or not older:
         return best
     filling, _ = newest([[part] for part in older], room)
@@ -322,8 +321,8 @@ def masking(past: Past) -> str:
             for group in past.groups[:start]
         ]  # fmt: skip
         text = past.view([], groups=[*masked, recent])
-        found = max(found, text, key=tokens_of)
-        if tokens_of(found) >= 0.98 * past.tokens:
+        found = max(found, text, key=estimate_text)
+        if estimate_text(found) >= 0.98 * past.tokens:
             break
     return found
 

@@ -1,8 +1,8 @@
 """Recording through an API: what is missing is sent to models, in the order in which it can be asked.
 
 First questions, if they are wanted; then summaries, in rounds, until every view can be built; then the answers from
-unread views; then the marks of cases in which an answer has none. All calls go through cassettes, which
-keep replies and count the cost. A forecast goes the same way with assumed replies, and saves nothing.
+unread views; then the marks of cases in which an answer has none. All calls go through a cassette, which
+keeps replies and counts the cost. A forecast goes the same way with assumed replies, and saves nothing.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from string import ascii_uppercase
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, TranscriptError
 from summarizing_context.evaluation import cassettes
-from summarizing_context.evaluation.cassettes import Chat, ModelPlan, RecordedModel, fenced_record
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.real.arms import Built, Request, build, compact_request
 from summarizing_context.evaluation.real.recording import (
     ABSENT,
@@ -39,14 +38,17 @@ from summarizing_context.evaluation.real.recording import (
     Recording,
     Reply,
 )
+from summarizing_context.messages.fences import fence
+from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.providers import make_model
 
 ABSTENTION = "not in the record"
 READING = "isolated"  # each request is a call of its own
 _TRIES = 3  # for a reply that can be read
-_WORDS = "word " * 20  # that a forecast assumes, of a question and of an answer
+_ROUNDS = 1_000  # of summaries: one for each rank, second requests after a refusal, and calls for rules in their order
 
+Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 logger = logging.getLogger(__name__)
@@ -57,14 +59,14 @@ class AnswerRecorder:
     """The models of a recording: they summarize, write questions, read and judge."""
 
     recording: Recording
-    plan: ModelPlan
     summarizer: RecordedModel
     writer: RecordedModel
     reader: RecordedModel
     judge: RecordedModel
     questions: int = 0  # to be written for a case that has none
+    concurrency: int = 8  # requests
 
-    async def record(self, arms: Sequence[str], watch: Callable[[str], None] = lambda _: None) -> None:
+    async def record(self, arms: Sequence[str]) -> None:
         """Send what is missing, case by case, and keep what comes. A forecast sends nothing, and assumes replies."""
         for case in self.recording.cases:
             if self.questions and not self.recording.questions(case):
@@ -73,18 +75,19 @@ class AnswerRecorder:
             if not (built.missing or built.waiting):
                 await self._answer(case, built)
                 await self._mark(case)
-            watch(case.name)
 
     async def _ask(self, case: Case) -> None:
         """Have the questions of a case written."""
         number, prompt = self.questions, latest("questions")
         system, log = prompt.render(number=number), compact_request(case, self.recording.messages(case)).user
         tag = f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}"
-        parts, most = (fenced_record(log),), 500 + 120 * number
+        parts, most = (fence("session_record", log),), 500 + 120 * number
         asked = cassettes.Request("questions", self.writer.maker, system, parts, most, prompt=tag)
-        assumed = [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], _WORDS, _WORDS) for at in range(1, number + 1)]
-        read = partial(read_questions, case=case, number=number)
-        found = await self._readable(self.writer, case, asked, read, assumed=str(assumed))
+        words = "word " * 20
+        assumed = [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], words, words) for at in range(1, number + 1)]
+        found = await self._readable(
+            self.writer, case, asked, lambda text: read_questions(text, case, number=number), assumed=str(assumed)
+        )
         if found is None:
             self.recording.asked[case.name] = assumed
         else:
@@ -94,8 +97,9 @@ class AnswerRecorder:
         """Return the views of a case, with every summary written that they need."""
 
         async def write(request: Request) -> None:
-            maker, user = self.summarizer.maker, (request.user,)
-            asked = cassettes.Request(request.purpose, maker, request.system, user, request.max_tokens)
+            asked = cassettes.Request(
+                request.purpose, self.summarizer.maker, request.system, (request.user,), request.max_tokens
+            )
             assumed = "word " * (request.max_tokens // 2)
             reply = await self.summarizer.ask(asked, assumed=assumed, is_usable=lambda kept: not kept.fault)
             if reply.fault:
@@ -103,17 +107,16 @@ class AnswerRecorder:
                     f"{case.name}: {self.summarizer.where} gave no {request.purpose} summary ({reply.fault}); the same "
                     "command asks again"
                 )
-            model = self.plan.chats[0].model
+            model = self.summarizer.model
             self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
 
         messages = self.recording.messages(case)
-        rounds = 1_000  # one for each rank, second requests after a refusal, and calls for rules in their order
-        for _ in range(rounds):
+        for _ in range(_ROUNDS):
             built = await build(case, messages, self.recording.replies, arms, self.recording.settings)
             if not built.missing:
                 return built
-            await self._all([partial(write, request) for request in built.missing])
-        raise CassetteError(f"{case.name}: summaries are missing after {rounds} rounds; record again to go on")
+            await self._all(write, built.missing)
+        raise CassetteError(f"{case.name}: summaries are missing after {_ROUNDS} rounds; record again to go on")
 
     async def _answer(self, case: Case, built: Built) -> None:
         """Ask the reader about each view that has no answers yet."""
@@ -127,37 +130,52 @@ class AnswerRecorder:
             return found
 
         async def ask(arm: str) -> None:
-            view = built.views[arm]
-            system = latest("answers").render(abstention=ABSTENTION)
-            parts = fenced_record(view.text), f"Questions: {listed}"
+            view, system = built.views[arm], latest("answers").render(abstention=ABSTENTION)
+            parts = fence("session_record", view.text), f"Questions: {listed}"
             asked = cassettes.Request("reader", self.reader.maker, system, parts, 4_000)
             found = await self._readable(self.reader, case, asked, read)
             if found is None:
                 found = {question.id: "word " * 15 for question in questions}
             answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
-            line = Answers(case.name, arm, view.digest, view.tokens, answers, self.plan.reader.model, READING)
+            line = Answers(case.name, arm, view.digest, view.tokens, answers, self.reader.model, READING)
             self.recording.add_answers(line)
 
-        unread = [
-            arm
-            for arm, view in built.views.items()
-            if questions and ((case.name, arm) not in known or known[case.name, arm].view != view.digest)
-        ]
-        await self._all([partial(ask, arm) for arm in unread])
+        def is_unread(arm: str) -> bool:
+            answers = known.get((case.name, arm))
+            return answers is None or answers.view != built.views[arm].digest
+
+        if questions:
+            await self._all(ask, list(filter(is_unread, built.views)))
 
     async def _mark(self, case: Case) -> None:
-        """Ask the judge about all answers of a case, unless each has a mark. One judge marks all arms at once."""
-        arms = [arm for name, arm in self.recording.answers if name == case.name]
-        questions = self.recording.questions(case)
-        if all((case.name, question.id, arm) in self.recording.marks for question in questions for arm in arms):
+        """Ask the judge about all answers of a case, unless each has a mark. One judge marks all arms at once, under
+        letters that are drawn for each question."""
+        answers = {arm: found.answers for (name, arm), found in self.recording.answers.items() if name == case.name}
+        questions, marks = self.recording.questions(case), self.recording.marks
+        if all((case.name, question.id, arm) in marks for question in questions for arm in answers):
             return
-        document, letters = judging(self.recording, case)
+        shown, arms = [], dict[str, dict[str, str]]()  # arms by question and letter
+        for one in questions:
+            drawn = random.Random(f"letters/{case.name}/{one.id}").sample(sorted(answers), len(answers))
+            arms[one.id] = dict(zip(ascii_uppercase, drawn, strict=False))
+            said = {letter: answers[arm].get(one.id, "") for letter, arm in arms[one.id].items()}
+            asked_for = {"id": one.id, "category": one.category, "question": one.question, "gold": one.answer}
+            shown.append({**asked_for, "answers": said})
+        document = json.dumps({"case": case.name, "questions": shown}, ensure_ascii=False)
         system = latest("marks").render(right=RIGHT, partly=PARTLY, abstained=ABSTAINED, wrong=WRONG)
-        parts = (fenced_record(json.dumps(document, ensure_ascii=False)),)
-        asked = cassettes.Request("judge", self.judge.maker, system, parts, 4_000)
+        asked = cassettes.Request("judge", self.judge.maker, system, (fence("session_record", document),), 4_000)
 
         def read(text: str) -> list[Mark]:
-            return marks_of(case.name, _object(text, dict[str, dict[str, int]]), letters, self.plan.judge.model)
+            given = _object(text, dict[str, dict[str, int]])
+            if {id: sorted(row) for id, row in given.items()} != {id: sorted(row) for id, row in arms.items()}:
+                raise ValueError("not the questions and letters that the judge was given")
+            by = {"case": case.name, "model": self.judge.model}
+            rows = [
+                {**by, "question": id, "arm": arms[id][letter], "mark": mark}
+                for id, row in given.items()
+                for letter, mark in row.items()
+            ]
+            return msgspec.convert(rows, list[Mark])
 
         self.recording.add_marks(await self._readable(self.judge, case, asked, read) or [])
 
@@ -188,60 +206,57 @@ class AnswerRecorder:
                 return read(reply.text)
             except ValueError as error:
                 complaint = reply.fault or str(error)
-                logger.warning(
-                    "%s: the %s reply of %s cannot be used: %s", case.name, asked.kind, model.where, complaint
-                )
+                told = (case.name, asked.kind, model.where, complaint)
+                logger.warning("%s: the %s reply of %s cannot be used: %s", *told)
         raise TranscriptError(
             f"{case.name}: no usable {asked.kind} reply in {_TRIES} of {model.where}, in the last one {complaint}; "
             "the same command asks again, or take another model"
         )
 
-    async def _all(self, jobs: Sequence[Callable[[], Awaitable[None]]]) -> None:
-        """Run jobs, some side by side. The first failure is raised once those under way have ended."""
+    async def _all(self, ask: Callable[[Item], Awaitable[None]], items: Iterable[Item]) -> None:
+        """Ask for all, some side by side. The first failure is raised once those under way have ended."""
         failures: list[Exception] = []
-        waiting = iter(jobs)
+        places = anyio.CapacityLimiter(self.concurrency)
 
-        async def work() -> None:
-            for job in waiting:
+        async def work(item: Item) -> None:
+            async with places:
                 try:
-                    await job()
+                    if not failures:
+                        await ask(item)
                 except Exception as error:
                     failures.append(error)
-                if failures:
-                    return
 
         async with anyio.create_task_group() as tasks:
-            for _ in range(min(self.plan.concurrency, len(jobs))):
-                tasks.start_soon(work)
+            for item in items:
+                tasks.start_soon(work, item)
         if failures:
             raise failures[0]
 
 
-@asynccontextmanager
-async def open_recorder(
-    recording: Recording, cassette_of: Callable[[Chat], cassettes.Cassette], plan: ModelPlan, *, questions: int = 0
-) -> AsyncIterator[AnswerRecorder]:
-    """Yield the models of a plan, for the length of an `async with`; what was recorded is saved at its end.
+async def record_answers(
+    recording: Recording, cassette: Cassette, models: Sequence[Settings], arms: Sequence[str], questions: int = 0
+) -> None:
+    """Have models asked for what a recording lacks, and save it; what came before a failure too.
 
     Args:
         recording: What is known.
-        cassette_of: Where a model's replies are kept; several may share one.
-        plan: Names the models.
+        cassette: Keeps the replies.
+        models: Settings that name the model that summarizes, the writer of questions, the reader and the judge.
+        arms: Views to be read.
         questions: To be written for a case that has none.
     """
     async with AsyncExitStack() as stack:
 
-        def opened(chat: Chat) -> RecordedModel:
-            cassette = cassette_of(chat)
-            model = make_model(chat.settings(call_timeout=plan.call_timeout), read_only=not cassette.sends)
+        def opened(settings: Settings) -> RecordedModel:
+            model = make_model(settings, read_only=not cassette.sends)
             stack.push_async_callback(model.close)
-            return RecordedModel(model, cassette, plan.call_timeout)
+            return RecordedModel(model, cassette, settings.call_timeout)
 
-        summarizer, writer, reader, judge = map(opened, plan.chats)
+        summarizer, writer, reader, judge = map(opened, models)
         try:
-            yield AnswerRecorder(recording, plan, summarizer, writer, reader, judge, questions)
+            await AnswerRecorder(recording, summarizer, writer, reader, judge, questions).record(arms)
         finally:
-            if any(cassette_of(chat).sends for chat in plan.chats):
+            if cassette.sends:
                 recording.save()
 
 
@@ -252,26 +267,26 @@ class _Written(msgspec.Struct, frozen=True):
     evidence: list[int] = []
 
 
-class _Reply(msgspec.Struct, frozen=True):
+class _Questions(msgspec.Struct, frozen=True):
     questions: list[_Written]
 
 
 def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
     """Return the questions of a reply, with ids. Raise `ValueError` that says what is wrong with the first bad one."""
-    written = _object(text, _Reply, "not a JSON object with questions").questions
+    written = _object(text, _Questions, "not a JSON object with questions").questions
     if not written:
         raise ValueError("no question at all")
     for at, one in enumerate(written, 1):
         beyond = [message for message in one.evidence if not 0 <= message < case.cut]
+        complaint = ""
         if not one.question.strip() or not one.answer.strip():
             complaint = "lacks its words or its answer"
         elif not one.evidence and one.category != ABSENT:
             complaint = "names no message that holds its answer"
         elif beyond:
             complaint = f"names message {beyond[0]}, but there are 0 to {case.cut - 1} before the cut"
-        else:
-            continue
-        raise ValueError(f"question {at} ({one.category}) {complaint}")
+        if complaint:
+            raise ValueError(f"question {at} ({one.category}) {complaint}")
     if len({one.question.strip() for one in written}) < len(written):
         raise ValueError("the same question twice")
     return [
@@ -282,39 +297,7 @@ def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
 
 def _object(text: str, of: type[Value], complaint: str = "not a JSON object as asked for") -> Value:
     """Return the one JSON object of a reply, whatever words are around it."""
-    start, stop = text.find("{"), text.rfind("}") + 1
     try:
-        return msgspec.json.decode(text[start:stop], type=of)
+        return msgspec.json.decode(text[text.find("{") : text.rfind("}") + 1], type=of)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"{complaint} ({error})") from error
-
-
-def judging(recording: Recording, case: Case) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
-    """Return what the judge of a case gets, and by question which arm each letter is."""
-    answers = {arm: found.answers for (name, arm), found in recording.answers.items() if name == case.name}
-    questions, letters = [], {}
-    for one in recording.questions(case):
-        drawn = random.Random(f"letters/{case.name}/{one.id}").sample(sorted(answers), len(answers))
-        mine = letters[one.id] = dict(zip(ascii_uppercase, drawn, strict=False))
-        said = {letter: answers[arm].get(one.id, "") for letter, arm in mine.items()}
-        asked = {"id": one.id, "category": one.category, "question": one.question, "gold": one.answer}
-        questions.append({**asked, "answers": said})
-    return {"case": case.name, "questions": questions}, letters
-
-
-def marks_of(
-    case: str, given: Mapping[str, Mapping[str, int]], letters: Mapping[str, Mapping[str, str]], model: str
-) -> list[Mark]:
-    """Return marks by letters as marks by arms. Raise `TranscriptError` for a letter or a mark that there is not, or
-    where an answer has none."""
-    if {question: sorted(row) for question, row in given.items()} != {q: sorted(row) for q, row in letters.items()}:
-        raise TranscriptError(f"marks of {case}: not the questions and letters that the judge was given")
-    rows = [
-        {"case": case, "question": question, "arm": letters[question][letter], "mark": mark, "model": model}
-        for question, row in given.items()
-        for letter, mark in row.items()
-    ]
-    try:
-        return msgspec.convert(rows, list[Mark])
-    except msgspec.ValidationError as error:
-        raise TranscriptError(f"marks of {case}: {error}; a mark is 2, 1, 0 or -1") from error

@@ -15,6 +15,7 @@ import tomllib
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -22,11 +23,12 @@ import msgspec
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.outcomes import changed_settings, indented
-from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of, tokens_of
+from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import replace_private
 from summarizing_context.summarizers.prompts import names
-from summarizing_context.transcripts import AUTO, read_session
+from summarizing_context.transcripts import read_session
 from summarizing_context.transcripts.files import unpacked_lines
 
 Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
@@ -106,12 +108,12 @@ class Mark(msgspec.Struct, frozen=True):
     model: str
 
 
-class _Questions(msgspec.Struct, frozen=True):
-    questions: list[Question]
-
-
 Line = TypeVar("Line", Reply, Answers, Mark)
 Value = TypeVar("Value")
+
+
+class _Questions(msgspec.Struct, frozen=True):
+    questions: list[Question]
 
 
 @dataclass
@@ -132,7 +134,10 @@ class Recording:
         kind = dict[Literal["case"], list[Case]]
         listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), kind))
         found = cls(folder, listed.get("case", []), settings=_read_settings(folder))
-        found.read_questions()
+        for case in found.cases:
+            path = folder / "questions" / f"{case.name}.json"
+            if path.exists():
+                found.asked[case.name] = _read(path, lambda data: msgspec.json.decode(data, type=_Questions)).questions
         found.add_replies(_lines(folder / REPLIES, Reply))
         found.answers = {(line.case, line.arm): line for line in _lines(folder / ANSWERS, Answers)}
         found.add_marks(_lines(folder / MARKS, Mark))
@@ -143,21 +148,11 @@ class Recording:
         path = self.folder / "logs" / case.log
         try:
             messages = list(read_session(path).messages)
+            if len(messages) < case.cut:
+                raise TranscriptError(f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}")
         except TranscriptError as error:
             raise TranscriptError(f"{error}; bring the file back, or ask again into a new folder") from error
-        if len(messages) < case.cut:
-            raise TranscriptError(
-                f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}; bring the file back, or "
-                "ask again into a new folder"
-            )
         return messages[: case.cut]
-
-    def read_questions(self) -> None:
-        """Read the questions of each case that has some."""
-        for case in self.cases:
-            path = self.folder / "questions" / f"{case.name}.json"
-            if path.exists():
-                self.asked[case.name] = _read(path, lambda data: msgspec.json.decode(data, type=_Questions)).questions
 
     def questions(self, case: Case) -> list[Question]:
         """Return what is asked at the cut; nothing where no questions were written."""
@@ -238,10 +233,7 @@ def _read_settings(folder: Path) -> Settings | None:
     path = folder / _SETTINGS
     if not path.exists():
         return None
-    try:
-        values: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError) as error:
-        raise TranscriptError(f"{path}:1: cannot be read ({error}); ask again into a new folder") from error
+    values = _read(path, lambda data: msgspec.json.decode(data, type=dict[str, Any]))
     prompts = folder / _PROMPTS
     return replace(Settings.from_mapping(values), prompts=prompts if prompts.is_dir() else None)
 
@@ -250,13 +242,11 @@ def _files_of(settings: Settings | None) -> dict[str, bytes]:
     """Return what is kept of settings, by file; nothing where all are as shipped."""
     if settings is None:
         return {}
-    files: dict[str, bytes] = {}
-    if settings.prompts is not None:
-        root = Path(settings.prompts)
-        files = {f"{_PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)}
+    root = settings.prompts and Path(settings.prompts)
+    files = {f"{_PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)} if root else {}
     changed = {name: value for name, value in changed_settings(settings).items() if name not in _SHAPE_NO_VIEW}
     if changed or files:
-        files[_SETTINGS] = msgspec.json.format(msgspec.json.encode(changed, order="sorted"), indent=1) + b"\n"
+        files[_SETTINGS] = indented(dict(sorted(changed.items())))
     return files
 
 
@@ -274,58 +264,35 @@ def add_case(
 ) -> Case:
     """Add a case. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken.
 
-    Args:
-        folder: Of the recording.
-        log: A transcript.
-        name: Of the case; else that of the file.
-        cut: Messages before the view, or the share of the characters that stand before it.
-        budget: Tokens of our view.
-        source: Where the log comes from.
-        licence: What it may be used for.
-        session: Its session, where it has other cases.
-        messages: Of the log, where they were read already: the standard input is read once.
+    `cut` are the messages before the view, or the share of the characters that stand before it; `messages` are those of
+    the log, where they were read already. Cases of one `session` count as one.
     """
     if messages is None:
         messages = read_session(log).messages
+    quoted = partial(json.dumps, ensure_ascii=False)  # as TOML has it: JSON's escapes beyond U+FFFF are none of TOML's
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
     name = name or _stem(log)
     listed = folder / CASES
     known = listed.read_text(encoding="utf8") if listed.exists() else ""
     case = Case(name, f"{name}.jsonl.gz", at, budget, source, licence, session)
-    if not 0 < at <= len(messages) or f"name = {_quoted(name)}\n" in known:
+    if not 0 < at <= len(messages) or f"name = {quoted(name)}\n" in known:
         raise TranscriptError(f"{log}: {name!r} cannot be cut at {at} of {len(messages)}, or is a case already")
     lines = (json.dumps(message, ensure_ascii=False) + "\n" for message in messages[:at])
     replace_private(folder / "logs" / case.log, _gzipped("".join(lines).encode("utf8", "surrogatepass")))
-    rows = [f"{key} = {_quoted(value)}\n" for key, value in msgspec.structs.asdict(case).items() if value]
+    rows = [f"{key} = {quoted(value)}\n" for key, value in msgspec.structs.asdict(case).items() if value]
     replace_private(listed, f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}".encode())
     return case
 
 
-def _quoted(value: object) -> str:
-    """Return a value as TOML writes it; the escapes of JSON for what is beyond U+FFFF are none of TOML's."""
-    return json.dumps(value, ensure_ascii=False)
-
-
 def with_own_case(
-    folder: Path,
-    log: Path,
-    *,
-    cut: int | float,
-    budget: int,
-    own: Settings,
-    clean: Callable[[Message], Message],
-    to: Path,
-    format: str = AUTO,
+    folder: Path, log: Path, messages: Sequence[Message], *, cut: float, budget: int, own: Settings, to: Path
 ) -> Recording:
     """Return what a folder holds, with a log of the user's as its only case; if it has none, the case is added to
-    `to`, cleaned.
+    `to`.
 
     Raise `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
     """
-    messages = [clean(message) for message in read_session(log, format=format).messages]
-    if not messages:
-        raise TranscriptError(f"{log}:1: holds no message; name another transcript")
-    at = cut if isinstance(cut, int) else cut_at(messages, cut)
+    at = cut_at(messages, cut)
     name = f"{_stem(log)}-{at}"
     is_new = not (folder / CASES).exists()
     if not is_new:
@@ -338,7 +305,7 @@ def with_own_case(
                         f"{folder}: holds {name} with another budget ({case.budget}) or another log; take a new folder"
                     )
                 return replace(recording, cases=[case])
-    if (size := tokens_of(text_of(messages[:at]))) <= budget:
+    if (size := estimate_text(text_of(messages[:at]))) <= budget:
         raise TranscriptError(
             f"{log}: the {at} messages before the cut have {size} tokens, so all views hold them all; "
             f"take a budget below {size}, or a later cut"
@@ -347,8 +314,8 @@ def with_own_case(
         for file, content in _files_of(own).items():
             replace_private(to / file, content)
         _check_settings(to, own)
-    own_log = {"source": "a log of the user's", "licence": "not to be published", "session": _stem(log)}
-    case = add_case(to, log, name=name, cut=at, budget=budget, messages=messages, **own_log)
+    about = {"source": "a log of the user's", "licence": "not to be published", "session": _stem(log)}
+    case = add_case(to, log, name=name, cut=at, budget=budget, messages=messages, **about)
     return replace(Recording.open(to), cases=[case])
 
 

@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from summarizing_context.messages.tokens import estimate_text
-
 Message = dict[str, Any]
 RESULT, CALLS, THINKS = "tool result", "assistant calls", "assistant thinks"
 
@@ -70,11 +68,6 @@ def joined(parts: Iterable[Part]) -> str:
     return "\n\n".join(f"[{part.label}]\n{part.text}" for part in parts)
 
 
-def tokens_of(text: str) -> int:
-    """Return what a text costs. One counter measures all arms."""
-    return estimate_text(text)
-
-
 def clipped(text: str, characters: int) -> str:
     """Return the beginning and the end of a text that is longer than so many characters."""
     if len(text) <= characters:
@@ -83,20 +76,14 @@ def clipped(text: str, characters: int) -> str:
     return f"{text[: 2 * characters // 3]} …[{left} characters left out]… {text[-characters // 3 :]}"
 
 
-def numbered(messages: Sequence[Message], *, longest: int, first: int = 0) -> str:
-    """Return a log with numbered messages and clipped texts, for a model that reads all of it.
-
-    Args:
-        messages: The whole log, or its beginning.
-        longest: Characters of a text; results get two thirds.
-        first: The number of the first message.
-    """
-    lines = []
-    for number, message in enumerate(messages, first):
-        for label, text in parts_of(message):
-            most = longest * 2 // 3 if label == RESULT else longest
-            lines.append(f"\n[{number}] {label}: {clipped(text, most)}\n")
-    return "".join(lines)
+def numbered(messages: Sequence[Message], *, longest: int) -> str:
+    """Return a log with numbered messages for a model that reads all of it; texts are clipped to `longest` characters,
+    results to two thirds of them."""
+    return "".join(
+        f"\n[{number}] {label}: {clipped(text, longest * 2 // 3 if label == RESULT else longest)}\n"
+        for number, message in enumerate(messages)
+        for label, text in parts_of(message)
+    )
 
 
 def seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
@@ -161,8 +148,7 @@ def _path_read(arguments: dict[str, Any]) -> str | None:
     """Return the file that a command of a shell shows; None for any other command."""
     for key in ("command", "cmd", "script"):
         command = arguments.get(key)
-        if isinstance(command, list):
-            command = command[-1] if command else ""
-        if isinstance(command, str) and (read := _SHELL_READ.match(command)):
+        last = command[-1] if isinstance(command, list) and command else command
+        if isinstance(last, str) and (read := _SHELL_READ.match(last)):
             return read["path"]
     return None

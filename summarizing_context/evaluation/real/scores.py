@@ -12,7 +12,6 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -99,11 +98,10 @@ def replay(
     for case in recording.cases:
         read = {arm: recording.answers[case.name, arm] for arm in arms if (case.name, arm) in recording.answers}
         for question in recording.questions(case) if read else ():
-            marks = {arm: recording.marks.get((case.name, question.id, arm)) for arm in read}
-            answers: dict[str, tuple[str, int | None]] = {
-                arm: (said.answers.get(question.id, ""), mark.mark if (mark := marks[arm]) is not None else None)
-                for arm, said in read.items()
-            }
+            answers: dict[str, tuple[str, int | None]] = {}
+            for arm, said in read.items():
+                mark = recording.marks.get((case.name, question.id, arm))
+                answers[arm] = said.answers.get(question.id, ""), None if mark is None else mark.mark
             shown.append(Shown(case.name, question, answers))
     makers = {
         "summaries": Counter(f"{one.model}, {one.reading}" for one in recording.replies.values()),
@@ -208,28 +206,17 @@ def check_bounds(scores: Sequence[ArmScore], bounds: Sequence[Bound]) -> list[Ga
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a suite file says; `recording` is a folder, seen from the checkout."""
+    """What a suite file says; `recording` is a folder, and `cassette` the file of what is recorded for it, seen from
+    the checkout."""
 
     name: str
     claim: str
     recording: str
     bounds: list[Bound] = []
+    cassette: str = ""  # else evals/cassettes/<name>.jsonl
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSuite:
-    """A suite, and the checkout that it stands in."""
-
-    suite: Suite
-    root: Path
-
-    @property
-    def cassette(self) -> Path:
-        """The file of the replies that are recorded for it."""
-        return self.root / "evals" / "cassettes" / f"{self.suite.name}.jsonl"
-
-
-def load_suite(name: str, start: Path) -> LoadedSuite:
+def load_suite(name: str, start: Path) -> Suite:
     """Return a suite by its name, or the recorded answers of a folder. Raise `SettingsError`."""
     if (own := recorded_folder(Path(name))) is not None:
         return own
@@ -245,14 +232,16 @@ def load_suite(name: str, start: Path) -> LoadedSuite:
         there = ", ".join(sorted(file.stem for file in path.parent.glob("*.toml"))) or "none"
         raise SettingsError(f"there is no suite {name!r} in {suites.as_posix()}; there are: {there}")
     try:
-        return LoadedSuite(msgspec.convert(tomllib.loads(path.read_text(encoding="utf8")), Suite), root)
+        suite = msgspec.convert(tomllib.loads(path.read_text(encoding="utf8")), Suite)
     except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{suites.as_posix()}/{path.name}: {error}") from error
+    cassette = root / (suite.cassette or f"evals/cassettes/{suite.name}.jsonl")
+    return msgspec.structs.replace(suite, recording=str(root / suite.recording), cassette=str(cassette))
 
 
-def recorded_folder(folder: Path) -> LoadedSuite | None:
+def recorded_folder(folder: Path) -> Suite | None:
     """Return a folder of recorded answers as a suite; None if it is none."""
     if not (folder / CASES).is_file():
         return None
     claim = "Answers of a model to questions about these sessions, from views with equal tokens."
-    return LoadedSuite(Suite(name=folder.resolve().name, claim=claim, recording="."), folder)
+    return Suite(name=folder.resolve().name, claim=claim, recording=str(folder))

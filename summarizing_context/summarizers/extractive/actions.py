@@ -48,7 +48,7 @@ class Step(NamedTuple):
         if self.works_on_a_file:
             return f"{self.command or self.tool} {shown(self.path) if len(self.path) < limit else self.file}"
         if self.command:
-            return f"`{clip(shown(calls.bare_command(self.command)), limit)}`"
+            return f"`{clip(shown(calls.bare_command(self.command)[0]), limit)}`"
         if patched := calls.patched_files(self.items):
             return f"{self.tool} {shown(patched[0][0])}"
         items = [f"{key}={clip(shown(value), 40)}" for key, value in self.items if value]
@@ -69,7 +69,7 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
             path = next((named[key][0] for key in _PATH_KEYS if key in named), "")
             command = " ".join(next((named[key] for key in COMMAND_KEYS if key in named), ()))
             runs = bool(command) and (not path or " " in command)
-            looks = calls.only_looks(calls.bare_command(command)) if runs else calls.looks_only(command or tool)
+            looks = calls.only_looks(calls.bare_command(command)[0]) if runs else calls.looks_only(command or tool)
             steps.append(Step(at, tool, command, path, body, items, looks))
         elif kind in ("result", "failed") and waiting.get(tool):
             index = waiting[tool].popleft()

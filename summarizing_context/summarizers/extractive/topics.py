@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from summarizing_context.messages.text import cleaned, lower_words, shown, split_lines, words_of
+from summarizing_context.messages.text import LOWER_TABLE, cleaned, shown, split_lines, words_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.extractive.lines import STOP_WORDS
 
@@ -46,7 +46,7 @@ def _scored(content: str, topic: str) -> tuple[list[str], list[str], list[int]]:
         for text in split_lines(cleaned(raw)):
             labels.append(label)
             texts.append(text)
-            words.append(b" %b " % lower_words(text.lower().encode("utf-8", "surrogatepass")))
+            words.append(b" %b " % text.lower().encode("utf-8", "surrogatepass").translate(LOWER_TABLE))
 
     # The terms are the stems of the topic's words, without stop words; scripts that part no words give pairs of signs.
     said = list(dict.fromkeys(words_of(topic.lower())))

@@ -118,7 +118,7 @@ def test_a_view_that_changed_is_told_and_its_marks_still_count(tmp_path):
 def test_the_page_shows_gold_and_all_answers_escaped(tmp_path):
     outcome = replay(answered(tmp_path), ("ours", "compact"))
     gates = check_bounds(outcome.arms, [Bound(at_least=0.9), Bound(at_least=1.1)])
-    page = write_reports(outcome, "a claim & more", gates, tmp_path / "out")
+    page, _ = write_reports(outcome, "a claim & more", gates, tmp_path / "out")
     shown = page.read_text("utf8")
     assert shown.startswith("<!doctype html>")
     assert "&lt;b&gt;ours&lt;/b&gt;" in shown
