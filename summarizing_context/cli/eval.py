@@ -329,11 +329,11 @@ def _recording(run: Record, mode: Mode, file: Path | None, secrets: Iterable[str
 
 def _spent(cassette: Cassette, models: Iterable[Settings], prices: str | Path | None) -> list[dict[str, Any]]:
     """Return what a cassette was asked for: a row for each model, with the servers that were asked and its price."""
-    from summarizing_context.summarizers.providers import address_of
+    from summarizing_context.summarizers.providers import make_model
 
     rows: dict[str, dict[str, Any]] = {}
     for settings in models:
-        name, address = f"{settings.summarizer}/{settings.model}", address_of(settings)
+        name, address = f"{settings.summarizer}/{settings.model}", make_model(settings, read_only=True).address
         if (known := rows.get(name)) is not None:
             if address not in known["address"].split(" and "):
                 known["address"] += f" and {address}"

@@ -302,9 +302,9 @@ def _told_counts(title: str, counts: Mapping[str, int]) -> list[Text]:
 def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
     """Show calls, tokens and price of a replay, per file and in total."""
     from summarizing_context.evaluation.replay import add_up, add_up_by_variant
-    from summarizing_context.summarizers.providers import address_of
+    from summarizing_context.summarizers.providers import make_model
 
-    model, address = str(settings.model), address_of(settings)
+    model, address = str(settings.model), make_model(settings, read_only=True).address
     price = load_prices(settings.prices).price_of(model)
     sums, total = add_up_by_variant(rows), add_up(rows)
     cells: list[tuple[object, ...] | None] = []

@@ -46,10 +46,10 @@ from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.providers import ChatModel, make_model
+from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience.caller import call_within, declared
 from summarizing_context.summarizers.resilience.retries import describe_failure, retry_after_of
-from summarizing_context.summarizers.sdk import Fault
+from summarizing_context.summarizers.sdk import Fault, SdkSummarizer
 from summarizing_context.summarizers.verification.replies import readable
 
 Mode = Literal["replay", "record", "forecast"]
@@ -357,7 +357,7 @@ def _check_writable(path: Path) -> None:
 class RecordedModel:
     """One model, asked through the cassette; also a summarizer of a context. Closing `model` is its owner's."""
 
-    def __init__(self, model: ChatModel, cassette: Cassette, timeout: float = 60.0) -> None:
+    def __init__(self, model: SdkSummarizer, cassette: Cassette, timeout: float = 60.0) -> None:
         self.model, address = declared(model, "model") or type(model).__name__, declared(model, "address")
         self.where = f"{self.model} at {address}" if address else self.model
         # A recipe names the server, and a cassette is replayed anywhere.

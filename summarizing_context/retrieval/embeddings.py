@@ -25,7 +25,7 @@ from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
 from summarizing_context.summarizers.openai import KEY_VARIABLE, OFFICIAL, connect
-from summarizing_context.summarizers.sdk import IDENTITY, Connection, Fault, recipe_name
+from summarizing_context.summarizers.sdk import Connection, Fault, recipe_name
 
 
 class Embedder(Protocol):
@@ -201,8 +201,7 @@ class OpenAIEmbedder:
                 f"embedding = 'openai' needs a key and there is none; set embedding_api_key{place} "
                 "(any word will do for a server of your own that asks for none)"
             )
-        server = None if address.rstrip("/") == OFFICIAL else address
-        self.recipe = recipe_name("openai-embeddings", self.model, server=server, options={})
+        self.recipe = recipe_name("openai-embeddings", self.model, server=address, official=OFFICIAL)
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
         self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=most)
 
@@ -210,7 +209,7 @@ class OpenAIEmbedder:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""
         reply = await self._connection.request(
             lambda client: client.embeddings.with_streaming_response.create(
-                model=self.model, input=texts, encoding_format="float", extra_headers=IDENTITY
+                model=self.model, input=texts, encoding_format="float"
             )
         )
         listed = reply.get("data")

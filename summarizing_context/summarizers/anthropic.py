@@ -11,11 +11,9 @@ from typing import Any
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import (
-    IDENTITY,
     Fault,
     SdkSummarizer,
-    cached_count,
-    http_client,
+    client_of,
     made_reply,
     token_count,
 )
@@ -23,11 +21,7 @@ from summarizing_context.summarizers.verification.replies import Refusal
 
 
 class AnthropicSummarizer(SdkSummarizer):
-    """Summarizes with an Anthropic model. Safe for any number of tasks of one event loop; close it in the end.
-
-    Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request,
-    such as `{"thinking": {"type": "disabled"}}`.
-    """
+    """Summarizes with an Anthropic model."""
 
     provider = "anthropic"
     official = "https://api.anthropic.com"
@@ -38,14 +32,9 @@ class AnthropicSummarizer(SdkSummarizer):
     def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
         import anthropic
 
-        client = anthropic.AsyncAnthropic(
-            base_url=address,
-            api_key=key if variable == "ANTHROPIC_API_KEY" else None,
-            auth_token=key if variable == "ANTHROPIC_AUTH_TOKEN" else None,
-            max_retries=0,
-            timeout=timeout,
-            http_client=http_client(anthropic, timeout),
-        )
+        api_key, token = (key if variable == each else None for each in self.key_variables)
+        kind = anthropic.AsyncAnthropic
+        client = client_of(anthropic, kind, timeout=timeout, base_url=address, api_key=api_key, auth_token=token)
         _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
         return client
 
@@ -56,8 +45,6 @@ class AnthropicSummarizer(SdkSummarizer):
                 max_tokens=limit,
                 system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
                 messages=[{"role": "user", "content": user}],
-                extra_headers=IDENTITY,
-                extra_body=self.options or None,
             )
         )
 
@@ -75,7 +62,7 @@ class AnthropicSummarizer(SdkSummarizer):
             "".join(text for text in texts if isinstance(text, str)),
             token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             token_count(usage, "output_tokens"),
-            cached_tokens=cached_count(usage, "cache_read_input_tokens"),
+            cached_tokens=usage.get("cache_read_input_tokens") if isinstance(usage, Mapping) else None,
             reason=reason,
             cut_reasons=("max_tokens", "model_context_window_exceeded", "pause_turn"),
             limit=limit,

@@ -56,9 +56,7 @@ class CallStatistics:
     """What calling the summarizer has come to, since it was made."""
 
     model_calls: int = 0  # attempts sent, those that failed too
-    input_tokens: int = (
-        0  # of attempts that got a reply or are under way; as the provider reported them, else estimated
-    )
+    input_tokens: int = 0  # of attempts that got a reply or are under way; as reported, else estimated
     output_tokens: int = 0
     refused_replies: int = 0
     failed_jobs: int = 0  # given up after at least one call

@@ -58,14 +58,13 @@ class HostSummarizer:
         self._find = find
         self._model = model
         self.is_cancelled = is_cancelled
-        self._calls: set[asyncio.Future[Any]] = set()
-        self._cancelled: set[asyncio.Future[Any]] = set()  # those of them that `cancel` has ended
+        self._calls: dict[asyncio.Future[Any], bool] = {}  # those under way, and whether `cancel` has ended them
 
     @property
     def recipe(self) -> str:
         """Names the provider and the model that answer now."""
         window = read_provider(self._find())
-        return recipe_name("host", f"{window.name}/{self._model or window.model or 'default'}", server=None, options={})
+        return recipe_name("host", f"{window.name}/{self._model or window.model or 'default'}")
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the model's answer, or raise `SummarizerError` or a subclass when there is none that could serve."""
@@ -97,7 +96,7 @@ class HostSummarizer:
             call = asyncio.ensure_future(provider.complete(request, **options))
         finally:
             in_summary.reset(mark)
-        self._calls.add(call)
+        self._calls[call] = False
         failure: SummarizerError
         try:
             return _read_response(await call, limit)
@@ -111,15 +110,11 @@ class HostSummarizer:
         except Exception as error:
             kinds = [kind.__name__ for kind in type(error).__mro__]
             fault = next((_FAULTS[kind] for kind in kinds if kind in _FAULTS), Fault.SERVER)
-            wait: Any = getattr(error, "retry_after", None) if fault is Fault.RATE_LIMITED else None
-            is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
-            failure = failure_of(fault, float(wait) if is_number else None)
+            failure = failure_of(fault, getattr(error, "retry_after", None) if fault is Fault.RATE_LIMITED else None)
             if "ContentFilterError" in kinds:
                 failure = SummarizerRefused(Refusal.DECLINED)
         finally:
-            was_cancelled = call in self._cancelled or self.is_cancelled()
-            self._calls.discard(call)
-            self._cancelled.discard(call)
+            was_cancelled = self._calls.pop(call) or self.is_cancelled()
         if was_cancelled:  # with whatever error such a call ends, it tells nothing of the provider
             raise SummarizerNotReady(Fault.CANCELLED, retry_after=_CANCEL_CHECK)
         raise failure  # out here, so that it does not carry the provider's error along
@@ -130,8 +125,8 @@ class HostSummarizer:
 
     async def cancel(self) -> None:
         """End the calls under way, when the host asks for it."""
-        self._cancelled |= self._calls
-        for call in tuple(self._calls):
+        for call in self._calls:
+            self._calls[call] = True
             call.cancel()
 
 

@@ -11,12 +11,9 @@ from typing import Any
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import (
-    IDENTITY,
     Fault,
-    HttpStatus,
     SdkSummarizer,
-    cached_count,
-    http_client,
+    client_of,
     made_reply,
     status_failure,
     token_count,
@@ -28,11 +25,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 class OpenAIChatSummarizer(SdkSummarizer):
-    """Summarizes with a chat model. Safe for any number of tasks of one event loop; close it in the end.
-
-    Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request,
-    such as `{"reasoning_effort": "low"}`.
-    """
+    """Summarizes with a chat model."""
 
     provider = "openai"
     official = OFFICIAL
@@ -48,21 +41,18 @@ class OpenAIChatSummarizer(SdkSummarizer):
 
     async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        fields = {"messages": messages, "extra_headers": IDENTITY, "extra_body": self.options or None}
 
         async def limited_by(name: str) -> Mapping[str, Any]:
+            fields = {"model": self.model, "messages": messages, name: limit}
             return await self.connection.request(
-                lambda client: client.chat.completions.with_streaming_response.create(
-                    model=self.model, **fields, **{name: limit}
-                )
+                lambda client: client.chat.completions.with_streaming_response.create(**fields)
             )
 
         name, *others = self._limit_names
         try:
             reply = await limited_by(name)
         except SummarizerError as error:
-            cause = error.__cause__
-            if not others or not isinstance(cause, HttpStatus) or cause.status_code not in (400, 422):
+            if not others or getattr(error.__cause__, "status_code", None) not in (400, 422):
                 raise
             (name,) = others
             reply = await limited_by(name)
@@ -70,7 +60,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
         return reply
 
     def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
-        choices, error = reply.get("choices"), reply.get("error")
+        choices, error, usage = reply.get("choices"), reply.get("error"), reply.get("usage")
         if not isinstance(choices, list):  # an error with the status of a success, as some servers send it
             code = error.get("code") if isinstance(error, Mapping) else None
             if isinstance(code, int) and 300 <= code < 600:
@@ -81,7 +71,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
         message = choices[0].get("message") if isinstance(choices[0], Mapping) else None
         if not isinstance(message, Mapping):
             raise SummarizerError(Fault.SHAPE)
-        reason, usage, content = choices[0].get("finish_reason"), reply.get("usage"), message.get("content")
+        reason, content = choices[0].get("finish_reason"), message.get("content")
         parts = content if isinstance(content, list) else [{"text": content or ""}]
         parts = [part for part in parts if isinstance(part, Mapping)]
         declines = any(part.get("type") == "refusal" for part in parts)
@@ -89,11 +79,12 @@ class OpenAIChatSummarizer(SdkSummarizer):
             raise SummarizerRefused(Refusal.DECLINED)
         if message.get("tool_calls") or message.get("function_call") or not isinstance(content, str | list | None):
             raise SummarizerRefused(Refusal.NOT_TEXT)
+        details = usage.get("prompt_tokens_details") if isinstance(usage, Mapping) else None
         return made_reply(
             "".join(text for part in parts if isinstance(text := part.get("text"), str)),
             token_count(usage, "prompt_tokens"),
             token_count(usage, "completion_tokens"),
-            cached_tokens=cached_count(usage, "prompt_tokens_details", "cached_tokens"),
+            cached_tokens=details.get("cached_tokens") if isinstance(details, Mapping) else None,
             reason=reason,
             cut_reasons=("length",),
             limit=limit,
@@ -101,10 +92,9 @@ class OpenAIChatSummarizer(SdkSummarizer):
 
 
 def connect(address: str, key: str, timeout: float) -> Any:
-    """Return a client of the SDK, without retries and redirects."""
+    """Return a client of the SDK."""
     import openai
 
-    http = http_client(openai, timeout)
-    client = openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0, timeout=timeout, http_client=http)
+    client = client_of(openai, openai.AsyncOpenAI, timeout=timeout, base_url=address, api_key=key)
     _ = client.chat.completions.with_streaming_response  # loads modules, better now than on the event loop
     return client

@@ -18,7 +18,6 @@ from summarizing_context.errors import PromptError
 
 _NAME = re.compile(r"([a-z][a-z0-9_]*)/v([1-9][0-9]{0,5})")
 _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
-_KEY = re.compile(r"name|version|purpose|placeholders|focus_[1-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +61,9 @@ def prompts_root() -> Traversable:
 def names(root: Traversable | None = None) -> list[str]:
     """Return all prompts of a folder, such as `segment/v1`, by purpose and version."""
     folders = [folder for folder in (root or prompts_root()).iterdir() if folder.is_dir()]
-    found = [f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir()]
-    matched = [match for name in found if (match := _NAME.fullmatch(name.removesuffix(".md"))) and name.endswith(".md")]
-    return [match[0] for match in sorted(matched, key=lambda match: (match[1], int(match[2])))]
+    there = [f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir()]
+    found = [match for file in there if (match := re.fullmatch(rf"{_NAME.pattern}\.md", file))]
+    return [f"{match[1]}/v{match[2]}" for match in sorted(found, key=lambda match: (match[1], int(match[2])))]
 
 
 def load(name: str, *, root: Traversable | None = None) -> Prompt:
@@ -82,19 +81,20 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
     facts: dict[str, str] = {}
     for line in parts[1].splitlines():
         key, _, value = line.partition(":")
-        if not value.strip() or key in facts or not _KEY.fullmatch(key):
+        if not value.strip() or key in facts or not re.fullmatch("name|version|purpose|placeholders|focus_[1-9]", key):
             raise PromptError(
                 f"prompt {name}: {line[:60]!r} is not a `key: value` line of the front matter, or repeats a key"
             )
         facts[key] = value.strip()
     if missing := {"name", "version", "purpose", "placeholders"} - facts.keys():
         raise PromptError(f"prompt {name}: the front matter lacks {_listed(missing)}")
-    if (facts["name"], facts["version"]) != (matched[1], matched[2]):
+    if (facts["name"], facts["version"]) != matched.groups():
         raise PromptError(f"prompt {name}: its front matter says {facts['name']}/v{facts['version']}")
-    focuses = {key: facts[key] for key in sorted(facts) if key.startswith("focus_")}
-    if list(focuses) != [f"focus_{rank}" for rank in range(1, len(focuses) + 1)]:
+    ranks = [key for key in sorted(facts) if key.startswith("focus_")]
+    if ranks != [f"focus_{rank}" for rank in range(1, len(ranks) + 1)]:
         raise PromptError(f"prompt {name}: focuses are numbered from 1 without a gap")
-    prompt = Prompt(matched[1], int(matched[2]), facts["purpose"], parts[2].strip(), tuple(focuses.values()))
+    focuses = tuple(facts[rank] for rank in ranks)
+    prompt = Prompt(matched[1], int(matched[2]), facts["purpose"], parts[2].strip(), focuses)
     declared = {each.strip() for each in facts["placeholders"].split(",")}
     if declared != prompt.placeholders or ("focus" in declared) != bool(focuses):
         raise PromptError(

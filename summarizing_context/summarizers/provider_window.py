@@ -30,20 +30,8 @@ def read_provider(provider: Any) -> ProviderWindow:
     """
     if provider is None:
         return NO_PROVIDER
-    answers: list[Any] = []
-    for method in ("get_info", "get_model_info"):
-        try:
-            found = getattr(provider, method, None)
-            answer = found() if callable(found) else None
-        except Exception as error:
-            details = {"method": method, "cause": type(error).__name__}
-            logger.warning("a provider does not tell its window", extra=details)
-            answer = None
-        if isinstance(answer, Coroutine):
-            answer.close()
-        answers.append(None if hasattr(answer, "__await__") else answer)
     try:
-        info, model = answers
+        info, model = _answer(provider, "get_info"), _answer(provider, "get_model_info")
         defaults = field_of(info, "defaults")
         defaults = defaults if isinstance(defaults, Mapping) else {}
         window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
@@ -56,6 +44,19 @@ def read_provider(provider: Any) -> ProviderWindow:
     except Exception as error:
         logger.warning("a provider does not tell its window", extra={"cause": type(error).__name__})
         return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)
+
+
+def _answer(provider: Any, method: str) -> Any:
+    """Return what a provider says of itself; None where it fails, or would have to be awaited."""
+    try:
+        found = getattr(provider, method, None)
+        answer = found() if callable(found) else None
+    except Exception as error:
+        logger.warning("a provider does not tell its window", extra={"method": method, "cause": type(error).__name__})
+        return None
+    if isinstance(answer, Coroutine):
+        answer.close()
+    return None if hasattr(answer, "__await__") else answer
 
 
 def field_of(holder: Any, name: str) -> Any:

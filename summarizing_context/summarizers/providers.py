@@ -5,33 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from pkgutil import resolve_name
-from typing import Protocol
 
 from summarizing_context.concurrency import Clock, WorkerThread, choose_clock
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.base import Summarizer, SummaryReply
+from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 from summarizing_context.summarizers.resilience.limits import Limits
+from summarizing_context.summarizers.sdk import SdkSummarizer
 
 AnyCaller = ExtractiveSummarizer | ResilientSummarizer
-
-
-class ChatModel(Summarizer, Protocol):
-    """A model behind a provider's SDK: it summarizes, and answers whatever else it is asked. Close it in the end."""
-
-    model: str
-    recipe: str
-    address: str  # of the server that is asked
-    host: str  # of its server, with the port where one was given
-
-    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
-        """Return its answer. Raise `SummarizerError` if there is none now."""
-
-    async def close(self) -> None: ...
 
 
 def make_caller(
@@ -59,12 +45,7 @@ def make_caller(
     return ResilientSummarizer(given, limits=limits, clock=clock)
 
 
-def address_of(settings: Settings) -> str:
-    """Return the server that would be asked for the model that the settings name."""
-    return make_model(settings, read_only=True).address
-
-
-def make_model(settings: Settings, *, read_only: bool) -> ChatModel:
+def make_model(settings: Settings, *, read_only: bool) -> SdkSummarizer:
     """Return the model that the settings name; the caller closes it. One that only reads calls nobody and needs no
     key."""
     if settings.summarizer not in PROVIDERS:
@@ -73,5 +54,5 @@ def make_model(settings: Settings, *, read_only: bool) -> ChatModel:
             f"{' or '.join(map(repr, PROVIDERS))}, or pass an object of yours as summarizer="
         )
     key = settings.api_key or ("unused" if read_only else None)
-    make: Callable[..., ChatModel] = resolve_name(PROVIDERS[settings.summarizer])
+    make: Callable[..., SdkSummarizer] = resolve_name(PROVIDERS[settings.summarizer])
     return make(settings.model, base_url=settings.base_url, api_key=key, timeout=settings.call_timeout)

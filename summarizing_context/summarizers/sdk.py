@@ -35,7 +35,6 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal, readable
 
 MOST_BYTES = 2_000_000  # of a reply
-IDENTITY = {"Accept-Encoding": "identity"}  # a packed reply could be small on the way and huge in memory
 
 
 class Fault(StrEnum):
@@ -59,6 +58,15 @@ class Fault(StrEnum):
     CANCELLED = "the host has cancelled the call"
 
 
+_STATUS_FAULTS = {
+    **dict.fromkeys((401, 403), Fault.KEY),
+    **dict.fromkeys((408, 504), Fault.TIMEOUT),
+    **dict.fromkeys((503, 529), Fault.OVERLOADED),
+    404: Fault.NOT_FOUND,
+    429: Fault.RATE_LIMITED,
+}
+
+
 class HttpStatus(Exception):
     """The HTTP status of a provider's answer."""
 
@@ -71,8 +79,8 @@ class SdkSummarizer(ABC):
     """Summarizes with a model behind a provider's SDK. Safe for any number of tasks of one event loop; close it in the
     end.
 
-    Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request.
-    A subclass says how to ask, how to read the answer, and what its provider is called.
+    Without `base_url` or `api_key` the SDK's environment variables hold. A subclass says how to ask, how to read the
+    answer, and what its provider is called.
     """
 
     provider: ClassVar[str]
@@ -87,7 +95,6 @@ class SdkSummarizer(ABC):
         *,
         base_url: str | None = None,
         api_key: str | None = None,
-        options: Mapping[str, Any] | None = None,
         timeout: float = 60.0,  # seconds without a sign of life
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -95,25 +102,19 @@ class SdkSummarizer(ABC):
         if not isinstance(model, str) or not model.strip():
             raise SettingsError(f"{needs} model and there is none; set model, for example model = {self.example!r}")
         usual = self.key_variables[0]
-        keys = [(usual, api_key), *((variable, os.environ.get(variable)) for variable in self.key_variables)]
-        variable, key = next(((variable, key) for variable, key in keys if key), (usual, ""))
-        if not key:
+        keys = {name: os.environ.get(name) for name in self.key_variables}
+        keys[usual] = api_key or keys[usual]
+        variable = next(filter(keys.get, keys), usual)
+        if not (key := keys[variable]):
             raise SettingsError(
                 f"{needs} key and there is none; set api_key or the environment variable {usual} ({self.key_hint})"
             )
-        try:
-            self.options: dict[str, Any] = json.loads(_canonical(dict(options or {})))
-        except (TypeError, ValueError, RecursionError):
-            raise SettingsError(
-                "options must be a mapping of JSON values; they are added to each request as they are"
-            ) from None
         address = base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL") or self.official
         found = urlsplit(address)
         self.model = model
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
-        server = None if address.rstrip("/") == self.official else address
-        self.recipe = recipe_name(self.provider, model, server=server, options=self.options)
+        self.recipe = recipe_name(self.provider, model, server=address, official=self.official)
         self.connection = Connection(partial(self.connect, address, variable, key, timeout), now=now)
 
     @abstractmethod
@@ -202,16 +203,24 @@ class Connection:
                 await client.close()
 
 
-def http_client(sdk: Any, timeout: float) -> Any:
-    """Return an SDK's HTTP client that follows no redirect, and leaves the body of an error unread: the SDKs would read
-    it whole."""
+def client_of(sdk: Any, kind: Any, *, timeout: float, **options: Any) -> Any:
+    """Return a client of an SDK, without retries and redirects.
+
+    It asks for replies that are not compressed: they could be small on the way and huge in memory. It leaves the body
+    of an error unread, which the SDKs would read whole.
+    """
 
     async def drop_error_body(response: Any) -> None:
         if not 200 <= response.status_code < 300:
             await response.aclose()
 
-    hooks = {"response": [drop_error_body]}
-    return sdk.DefaultAsyncHttpxClient(timeout=timeout, follow_redirects=False, event_hooks=hooks)
+    http = sdk.DefaultAsyncHttpxClient(
+        timeout=timeout,
+        follow_redirects=False,
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [drop_error_body]},
+    )
+    return kind(max_retries=0, timeout=timeout, http_client=http, **options)
 
 
 def fenced(job: SummaryJob) -> str:
@@ -221,26 +230,19 @@ def fenced(job: SummaryJob) -> str:
 
 
 def most_tokens(max_tokens: int) -> int:
-    """Return the limit on output to ask the provider for, where about `max_tokens` are wanted.
-
-    Models count otherwise than we do, and a reply that is cut off is lost. The limit counts hidden thinking too; few
-    models take 2,000 tokens of that for one summary.
-    """
+    """Return the limit on output to ask the provider for, where about `max_tokens` are wanted: models count otherwise
+    than we do, and few take more than 2,000 tokens of hidden thinking for one summary."""
     return 2 * max_tokens + 2_000
 
 
-def recipe_name(provider: str, model: str, *, server: str | None, options: Mapping[str, Any]) -> str:
+def recipe_name(provider: str, model: str, *, server: str = "", official: str = "") -> str:
     """Return what names a summarizer for the shared cache: a model of one name may be another one at another server.
 
     The layout is that of a request: another one gives other summaries.
     """
-    parts = {"server": server and server.rstrip("/"), "options": _canonical(options) if options else None}
-    hashes = {key: hashlib.sha256(text.encode("utf-8", "surrogatepass")) for key, text in parts.items() if text}
-    return f"{provider}/{model};layout=1" + "".join(f";{key}={it.hexdigest()[:12]}" for key, it in hashes.items())
-
-
-def _canonical(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, sort_keys=True, allow_nan=False)
+    server = server.rstrip("/")
+    digest = hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{provider}/{model};layout=1" + ("" if server == official else f";server={digest}")
 
 
 def made_reply(
@@ -251,7 +253,7 @@ def made_reply(
     reason: object,  # why it ended
     cut_reasons: tuple[str, ...],
     limit: int,  # of tokens written
-    cached_tokens: int | None = None,
+    cached_tokens: object = None,
 ) -> SummaryReply:
     """Return the reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off.
 
@@ -261,7 +263,8 @@ def made_reply(
     is_cut = reason in cut_reasons if is_told else output_tokens is None or output_tokens >= limit
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
-    return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached_tokens)
+    cached = cached_tokens if _is_count(cached_tokens) else None
+    return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached)
 
 
 def token_count(usage: object, *names: str) -> int | None:
@@ -270,31 +273,22 @@ def token_count(usage: object, *names: str) -> int | None:
     return (sum(figures) or None) if all(map(_is_count, figures)) else None
 
 
-def cached_count(usage: object, *path: str) -> int | None:
-    """Return how much of the input the provider read from its prompt cache; None if it does not say, or not soundly."""
-    for name in path:
-        usage = usage.get(name) if isinstance(usage, Mapping) else None
-    return usage if _is_count(usage) else None
-
-
 def _is_count(figure: object) -> TypeGuard[int]:
     return isinstance(figure, int) and not isinstance(figure, bool) and figure >= 0
-
-
-def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
-    """Return what an answer with this HTTP status means."""
-    faults = {401: Fault.KEY, 403: Fault.KEY, 404: Fault.NOT_FOUND, 429: Fault.RATE_LIMITED}
-    faults |= {408: Fault.TIMEOUT, 504: Fault.TIMEOUT, 503: Fault.OVERLOADED, 529: Fault.OVERLOADED}
-    other = Fault.REDIRECT if status < 400 else Fault.REQUEST if status < 500 else Fault.SERVER
-    failure = failure_of(faults.get(status, other), retry_after)
-    failure.__cause__ = HttpStatus(status)
-    return failure
 
 
 def failure_of(fault: Fault, retry_after: float | None = None) -> SummarizerError:
     """Return the error that says what went wrong, of the kind that it has."""
     kinds = {Fault.RATE_LIMITED: SummarizerRateLimited, Fault.TIMEOUT: SummarizerTimeout}
     return kinds.get(fault, SummarizerError)(fault, retry_after=retry_after)
+
+
+def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
+    """Return what an answer with this HTTP status means."""
+    other = Fault.REDIRECT if status < 400 else Fault.REQUEST if status < 500 else Fault.SERVER
+    failure = failure_of(_STATUS_FAULTS.get(status, other), retry_after)
+    failure.__cause__ = HttpStatus(status)
+    return failure
 
 
 def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:

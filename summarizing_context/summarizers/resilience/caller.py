@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
@@ -118,11 +119,8 @@ class _Run:
 class ResilientSummarizer:
     """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used.
 
-    Ask `ready_in` before starting a job. Safe for any number of tasks of one event loop.
-
-    A call that takes too long is cancelled once. If it swallows that, it is left behind after half a second, with a
-    warning; it may go on running until its event loop ends, but holds up neither its job nor the closing of a
-    context. The same happens when a job is cancelled: its cancellation is passed to the call and always goes on.
+    Ask `ready_in` before starting a job. Safe for any number of tasks of one event loop. Calls that take too long, or
+    whose job is cancelled, end as `call_within` says.
     """
 
     def __init__(
@@ -190,18 +188,20 @@ class ResilientSummarizer:
             return max(0.0 if run.refused else backoff(state), self._breaker.ready_in(self._clock.now()))
 
         def is_over(state: RetryCallState) -> bool:
-            if run.calls >= self._limits.attempts or run.was_terse or self._breaker.tripped:
-                return True
-            error = state.outcome.exception() if state.outcome is not None else None
-            now = self._clock.now()
-            has_time = now + state.upcoming_sleep < run.deadline
-            return isinstance(error, NotAdmitted | SummarizerNotReady) or self._caps.ready_in(now) != 0 or not has_time
+            error, now = state.outcome and state.outcome.exception(), self._clock.now()
+            return (
+                run.calls >= self._limits.attempts
+                or run.was_terse
+                or self._breaker.tripped
+                or isinstance(error, NotAdmitted | SummarizerNotReady)
+                or self._caps.ready_in(now) != 0
+                or now + state.upcoming_sleep >= run.deadline
+            )
 
         retry = retry_if_exception_type(Exception)
         retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
         try:
-            ready = self.ready_in()
-            if ready is None:
+            if (ready := self.ready_in()) is None:
                 raise NotAdmitted("a cap of this session is reached; raise it to go on")
             if ready > 0:
                 raise NotAdmitted(
@@ -213,16 +213,16 @@ class ResilientSummarizer:
                 reply, dropped = run.salvaged
                 self._figures.dropped_lines += dropped
                 return reply
-            is_ready = not isinstance(error, SummarizerNotReady)
-            self._figures.failed_jobs += run.calls > 0 and is_ready
-            failure = (run.failure or error) if is_ready else error
+            failure = error
+            if not isinstance(error, SummarizerNotReady):
+                self._figures.failed_jobs += run.calls > 0
+                failure = run.failure or error
             kind = next((kind for kind in _KINDS if isinstance(failure, kind)), SummarizerError)
             kind = kind if run.calls else SummarizerNotReady
             reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
-            calls = "1 call" if run.calls == 1 else f"{run.calls} calls"
             raise kind(
-                f"no summary of {job.kind} {job.range_hash[:8]} after {calls}: {reason}; "
-                "the log is safe, a stand-in is shown until it is tried again",
+                f"no summary of {job.kind} {job.range_hash[:8]} after {run.calls} call{'s' * (run.calls != 1)}: "
+                f"{reason}; the log is safe, a stand-in is shown until it is tried again",
                 retry_after=(self.ready_in() if kind is SummarizerNotReady else retry_after_of(failure)) or None,
             ) from (run.failure or error)
 
@@ -252,9 +252,8 @@ class ResilientSummarizer:
         output_tokens = 0
         try:
             try:
-                reply: object = await call_within(
-                    min(self._limits.call_timeout, run.deadline - now), _asked(self._inner, job)
-                )
+                seconds = min(self._limits.call_timeout, run.deadline - now)
+                reply: object = await call_within(seconds, _asked(self._inner, job))
             except SummarizerRefused:
                 raise
             except BaseException:
@@ -266,18 +265,16 @@ class ResilientSummarizer:
             if said.input_tokens is not None:
                 self._caps.correct(spent, said.input_tokens)
                 self._warn_of_caps(self._clock.now())
-            output_tokens = said.output_tokens or (
-                estimate_text(said.text) if len(said.text) <= 20_000 else len(said.text) // 4
-            )
+            length = len(said.text)
+            output_tokens = said.output_tokens or (estimate_text(said.text) if length <= 20_000 else length // 4)
             self._figures.output_tokens += output_tokens
             self._figures.cached_tokens += said.cached_tokens or 0
 
             # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
             # event loop would have to wait for many of them before its turn comes.
             async with self._checking:
-                kept, dropped = await anyio.to_thread.run_sync(
-                    self._check, run, reply, spent.tokens, abandon_on_cancel=True
-                )
+                check = partial(_checked, run, reply, spent.tokens)
+                kept, dropped = await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
         except SummarizerNotReady as error:  # no failure, but it is not called again before it says so
             self._breaker.abandoned(ticket)
             wait = retry_after_of(error) or self._limits.breaker_cooldown
@@ -300,33 +297,12 @@ class ResilientSummarizer:
         self._figures.dropped_lines += dropped
         return kept
 
-    def _check(self, run: _Run, reply: object, input_tokens: int) -> tuple[SummaryReply, int]:
-        """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
-        those that the source says. `SummarizerRefused` where too little is left, and what can be kept is."""
-        checked = check_reply(reply, run.job)
-        output_tokens = estimate_text(checked.text) if checked.output_tokens is None else checked.output_tokens
-        checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
-        if run.job.kind == "rules":  # each of its lines is checked by itself
-            return checked, 0
-        if run.job.kind == "memory":
-            if (items := read_items(checked.text, run.job.content)) is None:
-                raise SummarizerRefused(Refusal.NO_ITEMS)
-            return replace(checked, text=items.encode()), 0
-        verified = verify(checked.text, run.job)
-        run.unsupported = verified.unsupported
-        kept = replace(checked, text=verified.text), verified.dropped_lines
-        if not verified.unsupported or keeps_enough(checked.text, verified):
-            return kept
-        if verified.text and (run.salvaged is None or len(verified.text) > len(run.salvaged[0].text)):
-            run.salvaged = kept
-        raise SummarizerRefused(Refusal.UNSUPPORTED)
-
     def _note_failure(self, run: _Run, ticket: int, error: Exception) -> None:
         refused, is_final, job = isinstance(error, SummarizerRefused), needs_a_person(error), run.job
         run.failure, run.refused = error, run.refused or refused
         self._figures.last_error = describe_failure(error)
-        waits = job.kind != "rules" and not (refused and job.kind == "memory")  # a summary is missing
-        if not waits and not is_final:
+        is_missed = job.kind != "rules" and not (refused and job.kind == "memory")  # a summary is
+        if not is_missed and not is_final:
             self._breaker.abandoned(ticket)
         elif refused and run.salvaged is not None:  # enough of it serves
             self._note_success(ticket)
@@ -359,3 +335,25 @@ class ResilientSummarizer:
 
 async def _asked(inner: Summarizer, job: SummaryJob) -> object:
     return await inner.summarize(job)  # whatever a user's object returns or raises, in a task of its own
+
+
+def _checked(run: _Run, reply: object, input_tokens: int) -> tuple[SummaryReply, int]:
+    """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
+    those that the source says. `SummarizerRefused` where too little is left, and what can be kept is."""
+    checked = check_reply(reply, run.job)
+    output_tokens = estimate_text(checked.text) if checked.output_tokens is None else checked.output_tokens
+    checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
+    if run.job.kind == "rules":  # each of its lines is checked by itself
+        return checked, 0
+    if run.job.kind == "memory":
+        if (items := read_items(checked.text, run.job.content)) is None:
+            raise SummarizerRefused(Refusal.NO_ITEMS)
+        return replace(checked, text=items.encode()), 0
+    verified = verify(checked.text, run.job)
+    run.unsupported = verified.unsupported
+    kept = replace(checked, text=verified.text), verified.dropped_lines
+    if not verified.unsupported or keeps_enough(checked.text, verified):
+        return kept
+    if verified.text and (run.salvaged is None or len(verified.text) > len(run.salvaged[0].text)):
+        run.salvaged = kept
+    raise SummarizerRefused(Refusal.UNSUPPORTED)

@@ -26,15 +26,12 @@ class Limits:
 class Breaker:
     """Closed, until `failures` calls in a row fail; then open for `cooldown` seconds; then half-open.
 
-    Half-open lets one probe through at a time: its success closes the breaker, its failure opens it again.
-    Only the probe decides. The outcome of a call that began before the breaker opened says nothing about calls
-    that begin now, so a late success does not close it and a late failure does not count; its reply is good all
-    the same. A failure's `retry_after` is honoured in every state: no job may start before it has passed.
+    Half-open lets one probe through at a time: its success closes the breaker, its failure opens it again. A call that
+    began before the breaker opened decides nothing. A failure's `retry_after` is honoured in every state.
     """
 
     def __init__(self, *, failures: int, cooldown: float) -> None:
-        self._failures_allowed = failures
-        self._cooldown = cooldown
+        self._failures_allowed, self._cooldown = failures, cooldown
         self._failures = 0
         self._opened = 0  # times; the ticket of a call is what it was when the call began
         self.tripped = False  # it has opened and no probe has closed it since
@@ -99,14 +96,14 @@ class Spent:
 class Caps:
     """Hard caps: a call that would exceed one is not let through.
 
-    A call that was held back for its size keeps its place: until it would fit, or a call is let through,
-    `ready_in` speaks for it, so that a caller who obeys `ready_in` is not turned away again and again. A call
-    that can never fit ends the calls of this session.
+    `ready_in` speaks for a call that was held back for its size, until one is let through: a caller who obeys it is
+    not turned away again and again. A call that can never fit ends the calls of this session.
     """
 
     def __init__(self, limits: Limits) -> None:
         names = ("calls_per_hour", "input_tokens_per_hour", "calls_per_session", "input_tokens_per_session")
-        self._caps = {f"max_{name}": getattr(limits, f"max_{name}") for name in names}
+        caps = {f"max_{name}": getattr(limits, f"max_{name}") for name in names}
+        self._caps: dict[str, float] = {name: inf if cap is None else cap for name, cap in caps.items()}
         self._hour: list[Spent] = []  # the calls of the last hour, oldest first
         self._held_back = 0  # input tokens of the call that found no room
         self._warned: set[str] = set()
@@ -117,7 +114,7 @@ class Caps:
         """Return the seconds until a call may be sent, with so many input tokens; 0.0 is now, None is never again in
         this session."""
         tokens = max(self._held_back if tokens is None else tokens, 1)
-        hour_calls, hour_tokens, most_calls, most_tokens = (inf if cap is None else cap for cap in self._caps.values())
+        hour_calls, hour_tokens, most_calls, most_tokens = self._caps.values()
         if self.calls >= most_calls or self.tokens + tokens > most_tokens or hour_calls < 1 or tokens > hour_tokens:
             return None
         self._hour = [spent for spent in self._hour if spent.at + HOUR > now]
@@ -144,15 +141,11 @@ class Caps:
         self.tokens += tokens - spent.tokens
         spent.tokens = tokens
 
-    def newly_reached(self, now: float) -> list[tuple[str, int]]:
+    def newly_reached(self, now: float) -> list[tuple[str, float]]:
         """Return the caps, by setting, that calls have reached; each once."""
         hour = [spent.tokens for spent in self._hour if spent.at + HOUR > now]
         used = (len(hour), sum(hour) + self._held_back, self.calls, self.tokens + self._held_back)
-        reached = [
-            (name, cap)
-            for (name, cap), have in zip(self._caps.items(), used, strict=True)
-            if cap is not None and have >= cap
-        ]
-        new = [(name, cap) for name, cap in reached if name not in self._warned]
+        caps = zip(self._caps.items(), used, strict=True)
+        new = [(name, cap) for (name, cap), have in caps if have >= cap and name not in self._warned]
         self._warned.update(name for name, _ in new)
         return new

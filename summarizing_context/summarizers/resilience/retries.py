@@ -36,8 +36,7 @@ class RetrySchedule:
         refused, before = isinstance(error, SummarizerRefused), self._failed.get(hash)
         times = before.times + 1 if before is not None and before.refused == refused else 1
         wait = getattr(error, "retry_after", None) or self._cooldown
-        if refused:
-            wait = self._cooldown * 2 ** min(times - 1, 16)
+        wait = self._cooldown * 2 ** min(times - 1, 16) if refused else wait
         self._failed[hash] = _Failed(times, now, now + wait, refused)
 
     def recover(self, hash: str, began: float) -> None:
@@ -53,8 +52,7 @@ class RetrySchedule:
         return hash in self._failed and self._failed[hash].retry_at > now
 
     def is_given_up(self, hash: str) -> bool:
-        """Say whether no usable answer is to be expected: two jobs, one after the other, ended with a refused reply. It
-        is still asked for, less and less often."""
+        """Say whether two jobs, one after the other, ended with a refused reply. It is still asked for, less often."""
         failed = self._failed.get(hash)
         return failed is not None and failed.refused and failed.times >= 2
 

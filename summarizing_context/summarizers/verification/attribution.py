@@ -9,7 +9,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Literal
 
 from summarizing_context.messages.fences import folded
 from summarizing_context.messages.text import bare, cleaned, split_line
@@ -48,7 +47,7 @@ _SPEAKER = re.compile(
 )
 
 
-def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> str:
+def attribute(text: str, content: str, kind: str) -> str:
     """Return `text`, a model's summary of `content`, in which nothing stands as the user's that no human said.
 
     Lines that look like a record's labels are escaped: a summary that begins with one would be read as a record. Of a
@@ -141,7 +140,7 @@ class _Spoken:
     itself.
     """
 
-    def __init__(self, content: str, kind: Literal["segment", "rollup"]) -> None:
+    def __init__(self, content: str, kind: str) -> None:
         self._rows: list[tuple[list[str], list[int], str]] = []  # of each text, the newest first: its sentences, where
         # each ends in all of them, and these in lower case as one text
         for child in split_children(content) if kind == "rollup" else (content,):

@@ -44,19 +44,17 @@ def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
         raise SummarizerRefused(Refusal.NOT_TEXT)
     if len(said.text) > 200_000:
         raise SummarizerRefused(Refusal.TOO_LARGE)
-    if (
-        job.kind == "memory" or job.kind == "rules"
-    ):  # each of their lines is judged by itself, whatever else stands there
+    if job.kind in ("memory", "rules"):  # each of their lines is judged by itself, whatever else stands there
         if _is_error_text(said.text) and not (job.kind == "memory" and '"quote"' in said.text):  # has a `message` too
             raise SummarizerRefused(Refusal.ERROR_TEXT)
-        if job.kind == "memory":
-            return replace(said, text=clean_reply(said.text), truncated=False)
-        return replace(said, text=clean_reply(said.text.rpartition("\n")[0] if said.truncated else said.text))
+        is_cut = said.truncated and job.kind == "rules"
+        text = clean_reply(said.text.rpartition("\n")[0] if is_cut else said.text)
+        return replace(said, text=text, truncated=is_cut)
     if said.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
     text = clean_reply(said.text)
-    if (fault := _fault(text, job)) is not None:
-        raise SummarizerRefused(fault)
+    if faults := _faults(text, job):
+        raise SummarizerRefused(faults[0])
     return replace(said, text=attribute(text, job.content, job.kind))  # that may take it over the cap
 
 
@@ -73,34 +71,29 @@ def plain_reply(reply: object) -> SummaryReply:
     return SummaryReply(text, used, made, truncated=bool(reply.truncated), cached_tokens=cached)
 
 
-def _fault(text: str, job: SummaryJob) -> Refusal | None:
-    """Return what is wrong with a clean reply: its words, or its size."""
-    if not any(map(str.isalnum, text)):
-        return Refusal.EMPTY
-    if _is_error_text(text):
-        return Refusal.ERROR_TEXT
-    if len(text) <= _SHORT and _DECLINED.match(_plain(text)):
-        return Refusal.DECLINED
+def _faults(text: str, job: SummaryJob) -> list[Refusal]:
+    """Return what is wrong with the words or the size of a clean reply, the worst first."""
     most = int(1.5 * job.max_tokens)  # a model cannot count; up to this its reply is taken as it is
     is_huge = len(text) > 64 * most  # is not counted, as that would hold up the loop
     tokens = most + 1 if is_huge else estimate_text(text)
-
-    # it holds the whole content, begins with the instructions, or is long and copies the content, whole or by lines
     given = (text, job.content, job.instructions, job.prompt)
     flat, content, instructions, prompt = (" ".join(part.split()) for part in given)
-    if flat in (content, prompt) or (len(content) >= 200 and content in flat):
-        return Refusal.ECHO
-    if len(flat) >= 40 and flat[:200] in instructions:
-        return Refusal.ECHO
-    if job.max_tokens < tokens and not is_huge:  # lines that are neighbours in both: quotes are not, copies are
-        copied, there = (
-            list(pairwise(line.strip() for line in lines.split("\n") if line.strip())) for lines in (text, job.content)
-        )
-        if flat in content or sum(map(set(there).__contains__, copied)) > 0.8 * len(copied):
-            return Refusal.ECHO
-    if tokens > most:
-        return Refusal.OVER_CAP
-    return Refusal.OVER_HALF if job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2 else None
+    copied, there = (  # lines that are neighbours: those of quotes are not in both, those of copies are
+        list(pairwise(line.strip() for line in lines.split("\n") if line.strip())) for lines in (text, job.content)
+    )
+    shared = sum(map(set(there).__contains__, copied))
+    checks = {
+        Refusal.EMPTY: not any(map(str.isalnum, text)),
+        Refusal.ERROR_TEXT: _is_error_text(text),
+        Refusal.DECLINED: len(text) <= _SHORT and _DECLINED.match(_plain(text)),
+        Refusal.ECHO: flat in (content, prompt)
+        or (len(content) >= 200 and content in flat)
+        or (len(flat) >= 40 and flat[:200] in instructions)
+        or (job.max_tokens < tokens and not is_huge and (flat in content or shared > 0.8 * len(copied))),
+        Refusal.OVER_CAP: tokens > most,
+        Refusal.OVER_HALF: job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2,
+    }
+    return [refusal for refusal, holds in checks.items() if holds]
 
 
 # A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`,
