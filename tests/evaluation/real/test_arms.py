@@ -20,7 +20,8 @@ def test_every_arm_has_the_tokens_of_ours_and_the_system_rows(tmp_path):
     views = built(replied(tmp_path)).views
     assert list(views) == list(ARMS)
     most = views["ours"].tokens
-    assert all(0.65 * most <= view.tokens <= most + 2 for view in views.values())
+    least = dict.fromkeys(ARMS, 0.75) | {"cliff": 0.65}  # a mechanical cut of so short a log has no more to show
+    assert all(least[arm] * most <= view.tokens <= most + 2 for arm, view in views.items())
     assert all(view.text.startswith("[system]\nYou help with the software") for view in views.values())
 
 
