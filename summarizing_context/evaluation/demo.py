@@ -59,8 +59,8 @@ async def play_demo(
 ) -> DemoReport:
     """Add the messages one by one, take a view before each answer, and look into the last view.
 
-    The worker runs beside it and is never waited for. `watch` is called with the messages so far, the tokens of the
-    view and the summaries that are ready.
+    The worker runs in the background, and the agent never waits for it. `watch` is called with the messages so far, the
+    tokens of the view and the summaries that are ready.
     """
     settings = replace(settings, session_id=await free_session_id(settings, "demo"))
     costs = await make_costs(settings)

@@ -160,7 +160,7 @@ def may_hold_files(message: bytes) -> bool:
 
 def _instruction_files(reading: Reading) -> Iterator[tuple[str, str]]:
     """Yield the instruction files in a message, in their order; none in what a person typed or a tool said. Each is its
-    path, or its name where no path is told, and its text."""
+    path, or its name where there is no path, and its text."""
     for part in reading.parts:
         for text in part.texts if part.kind == "text" else ():
             said = text[:400_000]

@@ -211,7 +211,7 @@ class CallReader:
             named.setdefault(key, []).append(value)
         words = [value for key in COMMAND_KEYS for value in named.get(key, ())]
         word = words[0] if len(words) == 1 and words[0].isidentifier() else ""
-        if word and (more := named.pop("args", None)):  # a program and, beside it, its words
+        if word and (more := named.pop("args", None)):  # a program, and its arguments
             named |= {key: [" ".join([word, *more])] for key in COMMAND_KEYS if key in named}
             word = ""
         taken: set[str] = set()

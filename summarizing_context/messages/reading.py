@@ -109,7 +109,7 @@ class Reading(NamedTuple):
 
     @property
     def said(self) -> Reading:
-        """Return the reading without what nobody reads."""
+        """Return the reading without its unread fields."""
         return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), frame=())
 
 
@@ -161,7 +161,7 @@ def read_content(message: Message) -> Reading:
     else:
         parts = [] if content is None or content == "" else [_text(content)]
 
-    # What stands beside it; of calls only what is not said in a block as well.
+    # The other fields; of calls only what is not said in a block as well.
     shown = {part.id: part for part in parts if part.kind == "call"}
     listed = message.get("tool_calls")
     for value in listed if isinstance(listed, list) else ():
@@ -224,7 +224,7 @@ def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
 
 
 def is_wordless_media(block: object) -> bool:
-    """Return whether a content block is an image, a sound or a file without words beside it."""
+    """Return whether a content block is an image, a sound or a file with no text of its own."""
     return isinstance(block, dict) and shape_of(block).kind == "media" and not _media_words(read_block(block).inner)
 
 

@@ -203,7 +203,7 @@ THINKING_FIELDS = (
     *("reasoning_content", "thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_details"),
 )
 BESIDE_CONTENT = ("refusal", "function_call", "audio")
-SEALS = frozenset({"signature", "data", "encrypted_content", "thoughtSignature"})  # fields that nobody reads
+SEALS = frozenset({"signature", "data", "encrypted_content", "thoughtSignature"})  # fields that are not text
 ID_FIELDS = frozenset(name for shape in (*SHAPES.values(), *UNTYPED.values()) for name in shape.id) - {"name"}
 
 # In metadata: tools that a response loaded, without which calls of them are unknown; the response that a message was.
@@ -246,7 +246,7 @@ class Block(NamedTuple):
 
     @property
     def seals(self) -> dict[str, str]:
-        """Fields beside the one that holds what it is, which nobody reads."""
+        """The other fields of a block, which are not read."""
         beside = self.whole.items() if self.field else ()
         return {key: value for key, value in beside if key in SEALS and isinstance(value, str)}
 
