@@ -1,8 +1,9 @@
-"""The tree of summaries: segments, blocks of sixteen, wide merges, and where a view cuts the log.
+"""The tree of summaries: segments, merges of them, and where a view cuts the log.
 
-Pure. A header shows one wide merge of all old segments, and the summaries of the newer ones behind it. Measured on
-real models: such a header keeps what narrow merges of four lose. A fact passes through at most
-floor(log16 segments) + 2 summarizations.
+Pure. A header shows the past in less and less detail: the newest segments each by itself, older ones in merges of four,
+and one wide merge of all before. Each merge of four is made once; the wide one reads those, and larger blocks of the
+deep past, so that what merges read grows with the log as the log itself does. A fact passes through at most
+floor(log4 segments) + 1 summarizations.
 """
 
 from __future__ import annotations
@@ -14,20 +15,29 @@ from typing import Literal, NamedTuple
 
 from summarizing_context.log.segments import Segment
 
-FAN_IN = 16
+FOUR = 4  # segments of the smallest merge
 
-LEAST_STEP = 4  # segments; a merge of fewer is not worth a call
+_DEEP = 64  # segments of the next larger block; each one above holds four of those below
 
-BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
+_BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
 
-_FIRST_FAN_IN = 4  # of the first release
+_MERGED = 0.6  # of a header's target, that merges take before the wide one moves on
+
+_AHEAD = 0.75  # of the target, from which on the next merge is made
+
+FRAME = 20  # tokens of a block around its text
+
+
+def _larger(size: int) -> int:
+    """The size of the next larger block: 1, 4, 64, 256, 1,024 and so on."""
+    return _DEEP if size == FOUR else FOUR * size
 
 
 class Node(NamedTuple):
     """One place in the tree: the segments from `start` up to, not including, `stop`.
 
-    One segment is a leaf. Sixteen leaves from a multiple of 16 on are a block, sixteen such blocks from a multiple of
-    256 on are one again, and so on. Any other node is a wide merge.
+    One segment is a leaf. A block has 4, 64, 256 or more of them and begins at a multiple of its size. Any other node
+    is a wide merge.
     """
 
     start: int
@@ -50,23 +60,22 @@ class Node(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """0 for a leaf, n for a block of 16^n, one more than its largest child's for a wide merge; -1 outside."""
-        size, rank = 1, 0 if self.width else -1
-        while size < self.width:
-            size, rank = size * FAN_IN, rank + 1
-        is_whole = size == self.width and self.start % size == 0
-        return rank if is_whole or rank < 0 else 1 + max(child.rank for child in self.children)
+        """0 for a leaf, one more than its largest child's for a merge; -1 outside."""
+        return 1 + max(child.rank for child in self.children) if self.width > 1 else self.width - 1
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The nodes that it merges, oldest first: the sixteen parts of a block, else the largest blocks that fit."""
+        """The nodes that it merges, oldest first: leaves where it has fewer than 16, else the largest blocks that
+        fit."""
         if self.width <= 1:
             return ()
         found, at = list[Node](), self.start
         while at < self.stop:
             size = 1
-            while at % (size * FAN_IN) == 0 and size * FAN_IN <= min(self.stop - at, self.width - 1):
-                size *= FAN_IN
+            while self.width >= FOUR**2 and at % _larger(size) == 0 and at + _larger(size) <= self.stop:
+                if _larger(size) == self.width:
+                    break
+                size = _larger(size)
             found.append(Node(at, at + size))
             at += size
         return tuple(found)
@@ -74,11 +83,16 @@ class Node(NamedTuple):
 
 def blocks_ending_at(stop: int) -> list[Node]:
     """The blocks whose last segment is the one before `stop`, the smallest first."""
-    found, size = list[Node](), FAN_IN
+    found, size = list[Node](), FOUR
     while stop and stop % size == 0:
         found.append(Node(stop - size, stop))
-        size *= FAN_IN
+        size = _larger(size)
     return found
+
+
+def merge_share(rank: int) -> float:
+    """The part of its source that a merge may take; more where that is short already."""
+    return 0.35 if rank == 1 else 0.75
 
 
 NOTE = Node(-1, -1)  # a note about a topic; it stands outside the tree
@@ -96,111 +110,113 @@ class MergeRule(NamedTuple):
 
     target: float  # tokens; above, more is merged
     most: float  # tokens that it may take as long as no merge is ready
-    step: int  # merges end at multiples of so many segments
 
 
 def merge_oldest(
     shown: Sequence[Node], tokens: Callable[[Node], int], is_ready: Callable[[Node], bool], rule: MergeRule
 ) -> list[Node]:
-    """The nodes of a header, with the oldest replaced by one wide merge where they exceed the target.
+    """The nodes of a header, with the oldest merged where they exceed the target.
 
-    As many leaves stay behind the merge as come nearest to `BEHIND` of the target. While no merge is ready, the header
-    may grow up to `most`; beyond that the nearest merge is taken, even as an extract.
+    As many leaves stay behind the merges as come nearest to `_BEHIND` of the target; those before are merged by four,
+    and all together once merges take more than `_MERGED` of it. While no merge is ready, the header may grow up to
+    `most`; beyond that the nearest merge is taken, even as an extract.
     """
-    total, rests = 0.0, _rests(shown, tokens, rule)
+    total = 0.0
     for node in reversed(shown):
         total += tokens(node)
         if total > max(rule.target, rule.most):  # the newest alone are too many: old ones are not looked at
             total = inf
             break
-    if total <= rule.target or not rests:
-        return list(shown)
-
-    def merged(stop: int) -> float:
-        return tokens(Node(0, stop)) + rests[stop]
-
-    nearest = sorted(rests, key=lambda stop: abs(rests[stop] - BEHIND * rule.target))
-    ready = [stop for stop in nearest if is_ready(Node(0, stop))]
-    found = next((stop for stop in ready if merged(stop) <= rule.target), None)
-    if found is None and total <= rule.most:
-        return list(shown)
-    if found is None:
-        found = next((stop for stop in ready if merged(stop) <= rule.most), None)
-    if found is None:
-        found = next((stop for stop in nearest if merged(stop) <= rule.target), None)
-    if found is None:
-        found = min(nearest, key=merged)
-        if merged(found) >= total:
-            return list(shown)
-    return [Node(0, found), *(node for node in shown if node.start >= found)]
-
-
-def _rests(shown: Sequence[Node], tokens: Callable[[Node], int], rule: MergeRule) -> dict[int, float]:
-    """Where a wide merge may end, each with the tokens of the leaves behind it: at multiples of the step, or of the
-    least step, that leave no more than the target; where these leave none, anywhere."""
     leaves = [node for node in shown if node.width == 1]
-    rests, rest = dict[int, float](), 0.0
+    if total <= rule.target or not leaves:
+        return list(shown)
+
+    # where merges may end, each with the tokens of the leaves behind
+    merges, rests, rest = shown[: len(shown) - len(leaves)], dict[int, float](), 0.0
     for leaf in reversed(leaves):
         if rest > rule.target:
             break
         rests[leaf.stop] = rest
         rest += tokens(leaf)
-    return _stepped(rests, rule.step, rule.target) or ({leaves[-1].stop: 0.0} if leaves else {})
+    if rest <= rule.target and merges:
+        rests[merges[-1].stop] = rest
+    rests = _by_four(rests, rule.target) or {leaves[-1].stop: 0.0}
+
+    # what may stand there: merges of four behind those that are shown, or one wide merge of all
+    every, end = list[list[Node]](), merges[-1].stop if merges else 0
+    for stop in sorted(rests, key=lambda stop: abs(rests[stop] - _BEHIND * rule.target)):
+        if stop % FOUR == end % FOUR == 0:
+            every.append([*merges, *_fours(end, stop)])
+        every.append([Node(0, stop)])
+    ready = [merged for merged in every if all(map(is_ready, merged))]
+
+    def of(merged: Sequence[Node]) -> float:
+        return sum(map(tokens, merged)) + rests[merged[-1].stop]
+
+    def first(among: Sequence[list[Node]], most: float) -> list[Node] | None:
+        share = _MERGED * rule.target
+        fair = (one for one in among if len(one) == 1 or sum(map(tokens, one)) <= share)
+        return next((one for one in fair if of(one) <= most), None)
+
+    found = first(ready, rule.target)
+    if found is None and total <= rule.most:
+        return list(shown)
+    found = found or first(ready, rule.most) or first(every, rule.target)
+    if found is None:
+        found = min(every, key=of)
+        if of(found) >= total:
+            return list(shown)
+    return [*found, *(leaf for leaf in leaves if leaf.start >= found[-1].stop)]
 
 
-def _stepped(rests: dict[int, float], step: int, target: float) -> dict[int, float]:
-    """Those of the places that are multiples of the step, or of the least step; all where these leave too little behind
-    the merge, or too much."""
-    for each in (step, LEAST_STEP):
-        found = {stop: rest for stop, rest in rests.items() if stop % each == 0}
-        if any(0 < rest <= 2 * BEHIND * target for rest in found.values()):
-            return found
-    return rests
+def _fours(start: int, stop: int) -> list[Node]:
+    return [Node(at, at + FOUR) for at in range(start, stop, FOUR)]
 
 
-_AHEAD = 0.75  # of the target, from which on the next merge is made
-
-FRAME = 20  # tokens of a block around its text
+def _by_four(rests: dict[int, float], target: float) -> dict[int, float]:
+    """Those of the places that are multiples of four; all where these leave too little behind the merges, or too
+    much."""
+    fours = {stop: rest for stop, rest in rests.items() if stop % FOUR == 0}
+    return fours if any(0 < rest <= 2 * _BEHIND * target for rest in fours.values()) else rests
 
 
 class HeaderPlace(NamedTuple):
     """What one view shows of the tree."""
 
-    oldest: Node | None  # its first block; None where it shows none
+    merges: tuple[Node, ...]  # oldest first
+    start: int  # of the first segment that stands by itself
     target: float  # tokens above which it merges more
 
-    @property
-    def merged(self) -> int:
-        """Segments before those that stand by themselves."""
-        if self.oldest is None:
-            return 0
-        return self.oldest.stop if self.oldest.width > 1 else self.oldest.start
 
+def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segments: int) -> list[Node]:
+    """The merges that will be shown when the header has outgrown its target; none while that is far.
 
-def next_merge(
-    place: HeaderPlace, tokens: Callable[[int], int | None], segments: int, merge: int, step: int
-) -> Node | None:
-    """The merge that will be shown when the header has outgrown its target; None while that is far.
-
-    `tokens` tells those of a segment's summary; None while it is not ready, and then nothing is foreseen: what is asked
-    of a model depends on the log alone, not on which summary is ready first. `merge` tells the tokens of a merge. Looks
+    `tokens` tells those of a summary; None while it is not ready. Before all segments that are looked at have one,
+    nothing is foreseen: what is asked of a model depends on the log alone, not on which summary is ready first. Looks
     at no more segments than fill the target.
     """
-    target, rest = place.target, 0.0
-    before = merge + FRAME if place.merged else 0
-    rests: dict[int, float] = {}
-    for segment in range(segments - 1, place.merged - 1, -1):
+    merges, start, target = place
+    before = sum((tokens(node) or 0) + FRAME for node in merges)
+    rests, rest = dict[int, float](), 0.0
+    for segment in range(segments - 1, start - 1, -1):
         if before + rest > target:
             break
         rests[segment + 1] = rest
-        if (size := tokens(segment)) is None:
-            return None
+        if (size := tokens(Node.leaf(segment))) is None:
+            return []
         rest += size + FRAME
-    stops = _stepped(rests, step, target)
+    if before + rest <= target and merges:
+        rests[start] = rest
+    stops = _by_four(rests, target)
     if not stops or before + rest < _AHEAD * target:
-        return None
-    wanted = BEHIND * target - max(0.0, target - before - rest)  # what is still to come will stand behind it too
-    return Node(0, min(stops, key=lambda stop: abs(stops[stop] - wanted)))
+        return []
+    wanted = _BEHIND * target - max(0.0, target - before - rest)  # what is still to come will stand behind it too
+    stop = min(stops, key=lambda stop: abs(stops[stop] - wanted))
+    if stop % FOUR or start % FOUR:
+        return [Node(0, stop)]
+    fours = _fours(start, stop)
+    sizes = [size + FRAME for node in fours if (size := tokens(node)) is not None]
+    return [Node(0, stop)] if len(sizes) == len(fours) and before + sum(sizes) > _MERGED * target else fours
 
 
 def merges_below(nodes: Iterable[Node]) -> Iterator[Sequence[Node]]:
@@ -241,7 +257,7 @@ class HeaderNode(NamedTuple):
     text: str  # as shown
     tokens: int = 0  # of its block
     drops: tuple[str, ...] = ()  # exact values of its source that it does not hold; told by `explain`
-    segments: int = 0  # that it stands for; 0 outside the tree, and in what the first release has stored
+    segments: int = 0  # that it stands for; 0 outside the tree
 
     @property
     def name(self) -> str:
@@ -251,12 +267,7 @@ class HeaderNode(NamedTuple):
     @property
     def node(self) -> Node | None:
         """Its place in the tree; None outside of it."""
-        if self.rank < 0:
-            return None
-        if self.segments:
-            return Node(self.number, self.number + self.segments)
-        width = _FIRST_FAN_IN**self.rank
-        return Node(self.number * width, (self.number + 1) * width)
+        return Node(self.number, self.number + self.segments) if self.rank >= 0 else None
 
 
 def stand_ins(nodes: Iterable[HeaderNode], but: Sequence[HeaderNode] = ()) -> int:

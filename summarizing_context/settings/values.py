@@ -341,28 +341,20 @@ HEADER_TARGET = 0.36  # share of room of the header above which the oldest summa
 
 
 class SummarySizes(NamedTuple):
-    """Sizes in tokens, and how many segments at a time go from the unrolled part of a header into its merge."""
+    """Sizes in tokens."""
 
     leaf: int  # cap of one segment's summary
     merge: int  # cap of a merge
-    step: int  # segments; a power of two
     target: float  # tokens of a header above which more is merged
 
 
 def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes:
     """Return the sizes that the settings ask for: those that are given, else by the room of a view; by `max_tokens`
-    while no room is known.
-
-    A step is as many segments as fill half of the header's target, from 4 to 16.
-    """
+    while no room is known."""
     tokens = settings.max_tokens if room is None else room
     by_budget, merge = next(caps for below, *caps in _CAPS if below is None or tokens < below)
     leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
-    target = HEADER_TARGET * tokens
-    step = 4
-    while 2 * step <= min(16, target / 2 / (0.7 * leaf)):  # a summary takes about that share of its cap
-        step *= 2
-    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, step, target)
+    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, HEADER_TARGET * tokens)
 
 
 def every_size(settings: Settings) -> list[SummarySizes]:

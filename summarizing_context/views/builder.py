@@ -495,9 +495,12 @@ class Viewer:
         if states:
             self._summaries.use_room(max(state.room for state in states))
         self._summaries.notes.keep(state.focus for state in states)
-        oldest = [next((node for node, _ in state.tree_nodes), None) for state in states]
-        targets = [self._room_of(state).header_target for state in states]
-        self._summaries.keep_headers(map(HeaderPlace, oldest, targets))
+        places = []
+        for state in states:
+            merges = tuple(node for node, _ in state.tree_nodes if node.width > 1)
+            start = merges[-1].stop if merges else next((node.start for node, _ in state.tree_nodes), 0)
+            places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
+        self._summaries.keep_headers(places)
 
     def _fed(self, provider_view: ProviderView, room: Room) -> tuple[Tail, int]:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:

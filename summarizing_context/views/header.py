@@ -141,7 +141,7 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
     places = [node for node, _ in plan.tree]
     places += map(Node.leaf, range(places[-1].stop if places else 0, plan.leaves))
     if not style.flat:
-        rule = MergeRule(min(room.header_target, for_tree), for_tree, texts.sizes.step)
+        rule = MergeRule(min(room.header_target, for_tree), for_tree)
         places = merge_oldest(places, lambda node: write(node).tokens, texts.is_more_than_stand_in, rule)
         if places and sum(write(node).tokens for node in places) > for_tree:
             places = _fewer(places, lambda node: write(node).tokens, for_tree / 2)

@@ -14,7 +14,7 @@ from summarizing_context.errors import SummarizerError
 from summarizing_context.log.entries import Entry, output_hash, recipe_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Sources, render_entries
-from summarizing_context.log.tree import NOTE, Maker, Node, Want
+from summarizing_context.log.tree import NOTE, Maker, Node, Want, merge_share
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
 from summarizing_context.messages.tokens import estimate_text
@@ -23,7 +23,6 @@ from summarizing_context.settings.values import FIRST_CAP, Settings, SummarySize
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import in_use
-from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
 from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -33,9 +32,9 @@ _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 
 _ASKED = 1_200  # characters of a request that stand as context
 
-_SHARE, _MERGE_SHARE = 0.4, 0.45  # of its source that a summary, or a merge, may take
+_SHARE = 0.4  # of its source that a summary may take
 
-_FOR_A_MODEL = (RENDERER_VERSION, CUTTING_VERSION, ATTRIBUTION_VERSION)
+_FOR_A_MODEL = (RENDERER_VERSION, CUTTING_VERSION)
 
 Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
 
@@ -209,7 +208,8 @@ class Jobs:
         source, recipe = estimate_text(content), self._sized
         is_merge = prompted == "rollup"
         rank = want.node.rank if is_merge else 0
-        cap, share = (recipe.merge_tokens, _MERGE_SHARE) if is_merge else (recipe.max_tokens, _SHARE)
+        cap = recipe.merge_tokens if is_merge else recipe.max_tokens
+        share = merge_share(rank) if is_merge else _SHARE
         # tokens that the summary may take: the cap, or less of a short source, for a reply of more than half of it is
         # refused; in steps, so that requests begin alike and the provider's cache serves them
         most = cap

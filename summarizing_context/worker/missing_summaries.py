@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from summarizing_context.log.tree import FAN_IN, Node, Want, blocks_ending_at
+from summarizing_context.log.tree import FOUR, Node, Want, blocks_ending_at
 from summarizing_context.worker.summary_cache import SummaryCache
 
 
@@ -47,7 +47,7 @@ class Planner:
 
     def _blocks(self, segments: int) -> Iterator[Node]:
         """The blocks that are merged ahead."""
-        for stop in range(FAN_IN, segments + 1, FAN_IN) if self._has_blocks else ():
+        for stop in range(FOUR, segments + 1, FOUR) if self._has_blocks else ():
             yield from blocks_ending_at(stop)
 
     def _missing_of(self, merge: Node) -> Iterator[Want]:

@@ -19,7 +19,8 @@ from summarizing_context.log.tree import (
     Node,
     NodeText,
     cut_at,
-    next_merge,
+    merge_share,
+    next_merges,
     stand_ins,
 )
 from summarizing_context.messages.rendering import render_children
@@ -35,6 +36,8 @@ _FULL_READ = 20_000  # estimated tokens that one activation may have extracted a
 _SKIM_TOKENS = 100
 
 _REREAD = 64  # segments whose summaries a longer merge reads
+
+_LEAST_MERGE = 40  # tokens of an extractive one
 
 _SHORT = 60  # tokens below which a provisional text is skimmed
 
@@ -94,25 +97,16 @@ class SummaryCache:
 
     def needed_merges(self) -> list[Node]:
         """Merges that views show or will show next, ready or not."""
-        places = self._places or (HeaderPlace(None, self.sizes.target),)
-        shown = [place.oldest for place in places if place.oldest is not None and place.oldest.width > 1]
-        segments, step = len(self._log.segments), self.sizes.step
-        soon = segments if self._is_near else 0
-        ahead = [next_merge(place, self._leaf_tokens, soon, self._merge_tokens(place), step) for place in places]
-        needed = dict.fromkeys([*shown, *self._requested, *(node for node in ahead if node is not None)])
-        return [node for node in needed if node.stop <= segments]
+        segments = len(self._log.segments)
+        needed = [node for place in self._places for node in place.merges] + list(self._requested)
+        if self._is_near:
+            for place in self._places or (HeaderPlace((), 0, self.sizes.target),):
+                needed += next_merges(place, self._tokens_of, segments)
+        return [node for node in dict.fromkeys(needed) if node.stop <= segments]
 
-    def _merge_tokens(self, place: HeaderPlace) -> int:
-        """What the next merge of a header takes, about: as much as the present one."""
-        oldest = place.oldest
-        if oldest is None or oldest.width == 1 or not self.is_ready(oldest):
-            return self.sizes.merge
-        return estimate_text(self.text_of(oldest).text)
-
-    def _leaf_tokens(self, segment: int) -> int | None:
-        """What a segment's summary takes; None until it is ready."""
-        found = self._ready.get(self._log.hashes[segment])
-        return None if found is None else estimate_text(found.text)
+    def _tokens_of(self, node: Node) -> int | None:
+        """What the summary of a node takes; None until it is ready."""
+        return estimate_text(self.text_of(node).text) if self.is_ready(node) else None
 
     # which nodes there are
 
@@ -220,7 +214,8 @@ class SummaryCache:
         if hash not in self._stand_ins:
             by_own = self._maker == "extractive" and all(text.made_by != "stand-in" for text in texts)
             children = render_children([text.text for text in texts])
-            text = summarize_extractively(children, kind="rollup", max_tokens=self.sizes.merge)
+            most = min(self.sizes.merge, int(merge_share(node.rank) * estimate_text(children)))
+            text = summarize_extractively(children, kind="rollup", max_tokens=max(most, _LEAST_MERGE))
             passes = 1 + max(text.passes for text in texts)
             self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", passes)
         return self._stand_ins[hash]

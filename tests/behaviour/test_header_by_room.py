@@ -81,7 +81,7 @@ async def test_the_merge_keeps_its_share_in_any_room(budget: int, system: float,
     assert found.tokens <= 0.55 * found.room
     assert len(found.leaves) + len(found.merges) > 0
     if segments >= 16 and found.room >= 4_000:
-        assert found.tokens >= 0.13 * found.room, "no room stays empty beside what could be told"
+        assert found.tokens >= 0.11 * found.room, "no room stays empty beside what could be told"
 
 
 async def table() -> None:

@@ -1,4 +1,4 @@
-"""bounded_passes: a fact goes through at most floor(log16 segments) + 2 summarizations, its segment's own counted."""
+"""bounded_passes: a fact goes through at most floor(log4 segments) + 1 summarizations, its segment's own counted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_no_fact_is_passed_on_more_often_than_the_tree_is_high() -> None:
         entry = await feed(judge, 200)
         statistics = judge.context.statistics()
         segments = len({job.range_hash for job in summarizer.segments})
-        bound = height(segments) + 2
+        bound = height(segments) + 1
         assert segments >= 64
         assert 2 <= statistics.max_passes <= bound
         shown = [int(n) for row in judge.last for n in re.findall(r"passes (\d+)", plain_text(row["content"]))]
@@ -44,9 +44,9 @@ async def test_no_fact_is_passed_on_more_often_than_the_tree_is_high() -> None:
 
 
 def height(segments: int) -> int:
-    """floor(log16 segments), in whole numbers."""
+    """floor(log4 segments), in whole numbers."""
     high = 0
-    while 16 ** (high + 1) <= segments:
+    while 4 ** (high + 1) <= segments:
         high += 1
     return high
 

@@ -219,20 +219,18 @@ BULLETS = ("- ", "* ", "1. ", "  - ", "")
 
 
 @pytest.mark.parametrize(("heading", "bullet"), [(HEADINGS[n % 8], BULLETS[n % 5]) for n in range(12)])
-def test_what_a_model_copies_under_constraints_is_no_constraint_for_all_fifty(heading: str, bullet: str):
+def test_what_a_model_writes_under_constraints_is_no_constraint_for_all_fifty(heading: str, bullet: str):
     stopped = 0
     for (content, mark), (text, _) in zip(contents(), marked_injections(), strict=False):
         copied = "\n".join(f"{bullet}{line}" for line in text.splitlines() if line.strip())
         reply = f"## Done\n- The build was read.\n{heading}\n{bullet}{RULE}\n{copied}\n## Facts\n- a is read"
         taken = check_reply(reply, job(content=content, max_tokens=400, source_tokens=10_000)).text
-        assert mark not in constraints(taken)
-        assert RULE in constraints(taken)
+        assert not constraints(taken)
         assert mark in taken[taken.index("## Facts") :] or not bullet  # without bullets some lines are headings
         assert not re.search(r"^### (user|summary|system)", taken, re.MULTILINE)
         rolled = job(kind="rollup", rank=1, content=render_children([taken] * 4), max_tokens=400, source_tokens=10_000)
         again = check_reply(reply, rolled).text
-        assert mark not in constraints(again)
-        assert RULE in constraints(again)
+        assert not constraints(again)
         stopped += 1
     assert stopped == 50
 

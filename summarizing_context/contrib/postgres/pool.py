@@ -24,7 +24,6 @@ from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.stores.base import SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
-from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
 from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 def queue_name(recipe: str) -> str:
     """Return the queue for workers of one model, and of a version that checks replies alike."""
-    made_by = f"{recipe} {GROUNDING_VERSION} {ATTRIBUTION_VERSION}"
+    made_by = f"{recipe} {GROUNDING_VERSION}"
     return f"summaries_{hashlib.sha256(made_by.encode()).hexdigest()[:16]}"
 
 

@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.verification.attribution import LEAD
 
 GROUNDING_VERSION = "1"  # another one when summaries that it let through must not stand
 _FEWEST_WORDS = 4  # of a line, and of a summary
 _HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
+_LEAD = re.compile(r"\s*(?:(?:[-*+•>]|\d{1,3}[.)])\s+)*")  # of a list's item
 _WORDS = re.compile(r"[^\W_]+")
 
 
@@ -43,7 +43,7 @@ def verify(reply: str, job: SummaryJob) -> Verified:
         bad |= dict.fromkeys(found)
 
         # sentences and what semicolons part; what stands in brackets or between marks of code stays in one piece
-        start = lead.end() if (lead := LEAD.match(line)) else 0
+        start = lead.end() if (lead := _LEAD.match(line)) else 0
         clauses: list[str] = []
         is_open = False
         for piece in re.split(r"(?<=[.!?;])\s+(?=\S)", line[start:]):

@@ -13,7 +13,7 @@ from itertools import pairwise
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.verification.attribution import attribute
+from summarizing_context.summarizers.extractive.sections import escape_labels
 
 
 class Refusal(StrEnum):
@@ -55,7 +55,8 @@ def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
     text = clean_reply(said.text)
     if faults := _faults(text, job):
         raise SummarizerRefused(faults[0])
-    return replace(said, text=attribute(text, job.content, job.kind))  # that may take it over the cap
+    # what begins with a record's label would be read as one; what the user demands stands in the block of rules alone
+    return replace(said, text=_CONSTRAINTS.sub("## Facts", escape_labels(text)).strip())
 
 
 def plain_reply(reply: object) -> SummaryReply:
@@ -91,10 +92,15 @@ def _faults(text: str, job: SummaryJob) -> list[Refusal]:
         or (len(flat) >= 40 and flat[:200] in instructions)
         or (job.max_tokens < tokens and not is_huge and (flat in content or shared > 0.8 * len(copied))),
         Refusal.OVER_CAP: tokens > most,
-        Refusal.OVER_HALF: job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2,
+        Refusal.OVER_HALF: job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2 and job.rank < 2,
     }
     return [refusal for refusal, holds in checks.items() if holds]
 
+
+_CONSTRAINTS = re.compile(  # a heading of constraints, however it is marked
+    r"(?im)^[ \t]*(?:#{1,6} [^\n]{0,40}(?:constraint|correction)[^\n]{0,40}"
+    r"|(\*\*|__)[^*_\n]{0,40}(?:constraint|correction)[^*_\n]{0,40}\1:?)[ \t]*$"
+)
 
 # A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`,
 # `◁think▷`; gpt-oss channels, with and without their tokens; Gemma's and Granite's own; folded and fenced blocks.
