@@ -27,7 +27,7 @@ def test_the_list_names_each_prompt_with_its_tokens_and_hash(run: Runner):
 
 def test_one_prompt_is_shown_with_its_text(run: Runner):
     assert latest("focus").text.splitlines()[-1] in run("prompts", "show", "focus").out
-    assert run("prompts", "show", "rollup/v2", "--json", "-").document["focuses"] == list(load("rollup/v2").focuses)
+    assert run("prompts", "show", "rollup/v3", "--json", "-").document["focuses"] == list(load("rollup/v3").focuses)
 
 
 def test_a_name_alone_compares_the_shipped_prompt_with_that_of_a_users_folder(run: Runner, tmp_path: Path):
