@@ -28,8 +28,7 @@ from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
-from summarizing_context.sessions.announcements import make_notify
-from summarizing_context.sessions.session import Session
+from summarizing_context.sessions.session import Session, make_notify
 from summarizing_context.settings.addresses import check_scheme, is_address
 from summarizing_context.settings.ledger_rules import LedgerRule, ToolRules, check_rules
 from summarizing_context.settings.providers import PROVIDERS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -11,7 +12,7 @@ import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.log.entries import Facts
+from summarizing_context.log.entries import Facts, make_entry
 from summarizing_context.log.host_history import Comparison, HostRow, compare, read_rows
 from summarizing_context.log.kept_texts import Plan
 from summarizing_context.log.ledger import Fact
@@ -20,17 +21,17 @@ from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.redaction import Redact
-from summarizing_context.messages.shapes import Message
+from summarizing_context.messages.shapes import Message, check_message
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.pages import Detail, Expander, Page, Place
 from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool
-from summarizing_context.sessions.checkpoints import Checkpoints, PinEditor
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import Session
 from summarizing_context.sessions.statistics import BudgetReport, Statistics
+from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.prices import ModelPrice
@@ -68,8 +69,6 @@ class SummarizingContext:
         self._is_cut_short = False  # closing, by a cancellation
         self._last_view: View | None = None
         self._budgets = BudgetPolicy(settings, session.notify)
-        self._checkpoints = Checkpoints(session)
-        self._pins = PinEditor(session)
         self._follower = Follower(session)
         self._memory = Memory(session, store.memories, embedding_search)
         self._shows_memories = settings.memory_include == "auto"
@@ -87,7 +86,7 @@ class SummarizingContext:
         both cases the log is unchanged."""
         session = self._writable
         await session.append([await session.intake.one(message)])
-        await self._checkpoint_if_due()
+        await session.checkpoint_if_due()
 
     async def get_messages_for_request(
         self,
@@ -134,7 +133,8 @@ class SummarizingContext:
         memories = await self._memory.choose() if self._shows_memories else ()
         self._last_view = view = await session.view(key, budget, memories, begin=lead)
         if self._budgets.note(window, budget):
-            await session.save_budget(budget)
+            warning = "the budget of a session could not be kept with it"
+            await session.keep(partial(session.store.save_budget, session.id, budget), warning)
         return view
 
     async def get_messages(self) -> list[Message]:
@@ -163,9 +163,9 @@ class SummarizingContext:
         A moved `cache_control` mark is no difference, nor is one text block written as a string. `keys` are the host's
         ids, one a message: a message whose key was followed before is not looked at, so a changed one needs another.
         `system` is a prompt that leads the history."""
-        self._session.check(writes=True)
+        session = self._writable
         report = await self._follower.follow(messages, keys, system)
-        await self._checkpoint_if_due()
+        await session.checkpoint_if_due()
         return report
 
     async def compare_transcript(self, messages: Iterable[Message]) -> Comparison:
@@ -223,7 +223,14 @@ class SummarizingContext:
         """Take back the last activation that covered messages: the next view is the one of before it, and what was said
         since. It stays until it needs another activation, as long as no one asks for one. Called again, the one before
         is taken back. Durable; an activation itself, with the reason `restored`. Raises `UndoError`."""
-        return await self._writable.undo()
+        made = await self._writable.undo()
+        return ActivationReport(
+            True, made.reason, made.tokens_before, made.tokens_after, made.tokens_before - made.tokens_after
+        )
+
+    async def undo_outlook(self) -> ActivationRecord:
+        """Return the record that `undo_activation` would make now. Nothing is done. Raises `UndoError`."""
+        return await self._open_session.undo(only_looks=True)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be, and no memory is being learnt.
@@ -300,15 +307,27 @@ class SummarizingContext:
 
         In a reopened session that is the budget of the provider that was named last.
         """
-        return self._open_session.budget_report()
+        session = self._open_session
+        used = min(session.used_tokens(), session.budget)
+        return BudgetReport(session.budget, used, used / session.budget)
 
     def has_space(self, message: Message) -> bool:
         """Whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
-        return self._open_session.has_space(message)
+        session = self._open_session
+        entry = make_entry(check_message(message), session.counter.count, session.counter.name)
+        return session.used_tokens() + entry.cost(session.settings.image_tokens) <= session.budget
 
     async def make_space(self, tokens: int) -> ActivationReport:
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
-        return await self._open_session.make_space(tokens, await self._memory.choose())
+        session = self._open_session
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
+            raise SettingsError(
+                f"make_space was asked for {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
+            )
+        memories, now, report = await self._memory.choose(), session.used_tokens(), None
+        if now + tokens > session.budget:
+            report = await session.activate(session.key, session.budget, "explicit", memories)
+        return ActivationReport(False, "explicit", now, now, 0) if report is None else report
 
     def standing_rules(self) -> list[StandingRule]:
         """The rules that the human has typed, oldest first, those that a later message ends included."""
@@ -362,13 +381,11 @@ class SummarizingContext:
         Durable. Whatever is pinned enters the next view if the past that it stands in is covered. Pins go along with
         checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`.
         """
-        self._session.check(writes=True)
-        return await self._pins.pin(index_or_text)
+        return await self._writable.pin(index_or_text)
 
     async def unpin(self, id: str) -> None:
         """Give up what `pin` pinned. Raises `PinNotFoundError`."""
-        self._session.check(writes=True)
-        await self._pins.unpin(id)
+        await self._writable.unpin(id)
 
     def pins(self) -> list[Pin]:
         """What is pinned by `pin`, oldest first."""
@@ -376,39 +393,37 @@ class SummarizingContext:
 
     async def checkpoint(self, name: str | None = None) -> str:
         """Keep the present log, without ephemeral messages, and what is shown of it; the id to come back with."""
-        self._session.check(writes=True)
-        return (await self._checkpoints.save(name)).id
+        return (await self._writable.save_checkpoint(name)).id
 
     async def restore(self, id: str) -> str:
         """Go back to a checkpoint, named by its id or its name: the next view is the view of then.
 
         Nothing is lost: the present becomes a checkpoint, whose id is returned. Raises `CheckpointNotFoundError`.
         """
-        self._session.check(writes=True)
-        return (await self._checkpoints.restore(id)).id
+        return (await self._writable.restore(_checkpoint_id(id))).id
 
     async def fork(self, id: str, session_id: str) -> str:
         """Begin another session, in the same store, that goes on from a checkpoint; open it by its `session_id`.
 
         Raises `CheckpointNotFoundError`, and `SessionExistsError` where the id is taken.
         """
-        self._session.check(writes=True)
-        return await self._checkpoints.fork(id, session_id)
+        session, at, fork = self._writable, _checkpoint_id(id), Settings(session_id=session_id).session_id
+        await session.store.checkpoints.fork(session.id, at, fork)
+        return fork
 
     async def list_checkpoints(self) -> list[Checkpoint]:
         """The checkpoints of this session, oldest first."""
-        self._session.check()
-        return await self._checkpoints.listed()
+        session = self._open_session
+        return await session.store.checkpoints.listed(session.id)
 
     async def delete_checkpoint(self, id: str) -> None:
         """Forget a checkpoint. What only it needed leaves the file with the store's next `purge`."""
-        self._session.check(writes=True)
-        await self._checkpoints.delete(id)
+        session = self._writable
+        await session.store.checkpoints.delete(session.id, _checkpoint_id(id))
 
     def should_checkpoint(self) -> bool:
         """Whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made yet."""
-        self._session.check()
-        return self._checkpoints.is_due
+        return self._open_session.checkpoint_is_due
 
     @property
     def memory(self) -> Memory:
@@ -510,10 +525,6 @@ class SummarizingContext:
             return ActivationReport(False, "explicit", now, now, 0, raw)
         return report
 
-    async def _checkpoint_if_due(self) -> None:
-        if self._session.settings.checkpoint_interval_messages is not None:
-            await self._checkpoints.save_if_due()
-
     async def _leave(self) -> None:
         """Learn what the session teaches, where the settings ask for it. Never fails; takes two seconds at most."""
         if (learner := self._session.learner) is not None:
@@ -532,3 +543,9 @@ class SummarizingContext:
         """The session, to be changed. Raises where it may not."""
         self._session.check(writes=True)
         return self._session
+
+
+def _checkpoint_id(id: object) -> str:
+    if not isinstance(id, str):
+        raise SettingsError(f"a checkpoint's id is a string, as list_checkpoints() tells it; not {type(id).__name__}")
+    return id

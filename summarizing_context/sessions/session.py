@@ -1,4 +1,5 @@
-"""The session behind a context: its log and the store kept in step, activations committed, a stored log loaded."""
+"""The session behind a context: its log and the store kept in step, activations committed, checkpoints and pins,
+a stored log loaded; and what it tells an observer."""
 
 from __future__ import annotations
 
@@ -11,16 +12,24 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Protocol, cast
+from typing import Any, cast
 
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, in_turns, running_loop
+from summarizing_context.concurrency import (
+    Clock,
+    Events,
+    Foreground,
+    finish_despite_cancellation,
+    in_turns,
+    running_loop,
+)
 from summarizing_context.errors import (
     BudgetError,
     ContextClosedError,
     DamagedMessageError,
+    PinNotFoundError,
     SettingsError,
     StoreCorruptError,
     StoreError,
@@ -29,12 +38,12 @@ from summarizing_context.errors import (
     WrongEventLoopError,
     briefly,
 )
-from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, make_entry
+from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, stored_rules
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.pins import decode_pins, encode_pins
+from summarizing_context.log.pins import PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
-from summarizing_context.messages.shapes import Message, check_message
+from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.sessions.activations import (
     ActivationHistory,
@@ -43,10 +52,11 @@ from summarizing_context.sessions.activations import (
     stored_form,
     usable_state,
 )
-from summarizing_context.sessions.announcements import Announce, Notify
-from summarizing_context.sessions.statistics import BudgetReport, Statistics
+from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
+    CHECKPOINT_ID,
+    Checkpoint,
     NewActivation,
     Place,
     SessionStore,
@@ -65,36 +75,42 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
+_lines = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 _Decide = Callable[[], Change | None]
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
 
 
-class MemoryLearner(Protocol):
-    """What a session asks of the background task that extracts memories."""
+Notify = Callable[[str, dict[str, Any]], None]
 
-    dropped: int  # memories that a model proposed and the log did not bear out
-    last_error: str | None
 
-    def wake(self) -> None:
-        """Go on reading, if there is anything to read."""
+def make_notify(events: Events | None, session_id: str) -> Notify:
+    """Return what logs an event and hands it to the observer. A fault of the observer costs only the event."""
 
-    def read_to_end(self) -> None:
-        """Read the log up to its present end."""
+    def notify(name: str, data: dict[str, Any]) -> None:
+        line = ""
+        if name == "activation":
+            line = (
+                f"activation ({data['reason']}) in {data['duration']:.3f} s: {data['tokens_before']} tokens to "
+                f"{data['tokens_after']}, {data['messages']} messages, {data['header_blocks']} summaries, "
+                f"{data['stand_ins']} stand-ins"
+            )
+        elif name in ("summary_ready", "summary_failed"):
+            line = f"summary {data['range_hash'][:8]} of rank {data['rank']}"
+            if name == "summary_failed":
+                line += f" failed after {data['duration']:.3f} s: {data['error']}"
+            else:
+                line += f" by {data['model'] or data['made_by']} in {data['duration']:.3f} s"
+                if data["made_by"] == "model":
+                    line += f", {data['input_tokens']} tokens in, {data['output_tokens']} out"
+        if line:
+            _lines.info("%s: %s", session_id, line)
+        if events is not None:
+            try:
+                events.emit(name, data)
+            except Exception as error:
+                _lines.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
-    def opened(self, stop: int, updated_at: str) -> None:
-        """The log held so many entries when it was opened, the last of that time."""
-
-    def forget(self) -> None:
-        """The log was replaced: nothing of it has been read."""
-
-    async def settle(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is left to read; False after `timeout` seconds."""
-
-    async def leave(self, within: float) -> None:
-        """The session ends: read the rest, within so many seconds."""
-
-    async def close(self) -> None:
-        """End what is under way."""
+    return notify
 
 
 @dataclass(kw_only=True, eq=False)
@@ -107,15 +123,17 @@ class Session:
     ledger: SessionLedger
     views: Viewer
     worker: Worker
-    learner: MemoryLearner | None  # where memories are learnt
+    learner: Any  # the `MemoryExtractor` where memories are learnt, else None
     store: SessionStore
     intake: Intake
     counter: TokenCounter
     in_thread: Callable[[Callable[[], object]], Awaitable[object]]  # runs what takes long
     foreground: Foreground
     clock: Clock
-    notify: Notify  # an observer
-    announce: Announce | None  # returns when the hooks have acted; None where there are none
+    notify: Notify
+    announce: (
+        Callable[[dict[str, Any]], Awaitable[None]] | None
+    )  # returns when the hooks have acted; None where there are none
     read_only: bool
     warns_of_room: bool = True  # once, that a budget leaves too little of it
 
@@ -130,7 +148,8 @@ class Session:
         self.activations: Counter[str] = Counter()
         self.history = ActivationHistory()
         self.last_error: str | None = None
-        self.replaced_by = 0  # messages of the log that was put in the place of another last
+        self._replaced_by = 0  # messages of the log that was put in the place of another last
+        self._checkpoint_looked_for = Place(0, 0)  # when it was last looked whether one is due
         self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
         self.worker.before_call = self._keep_closings
         self._segments_seen = 0
@@ -149,13 +168,13 @@ class Session:
             )
         self.log.closings = closings_of(data for _, data in stored.activations)
         self._kept_closings = set(self.log.closings)
-        entries, unread = await self.decoded(stored.entries), list[tuple[int, StoredRules]]()
+        entries, unread = await self._decoded(stored.entries), list[tuple[int, StoredRules]]()
         for at, rules in load_rules(entries, stored.rules, self.log.verdicts):
             unread += ((at, row) for row in rules)
             await asyncio.sleep(0)
         async for entry in in_turns(entries):
             self.log.extend(entry)
-        await self.keep_rules(unread)
+        await self._keep_rules(unread)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
         self.log.version = stored.log_version
@@ -163,9 +182,8 @@ class Session:
         self.views.reopened = bool(stored.entries)
         self.log.loaded = len(self.log)
         for key, data in stored.activations:
-            if (
-                state := usable_state(self.log, data)
-            ) is not None and state.serial:  # else it was kept for its closings
+            state = usable_state(self.log, data)
+            if state is not None and state.serial:  # else it was kept for its closings
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
@@ -177,13 +195,14 @@ class Session:
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
             self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
         self.requested_at = self.clock.now()
+        self._checkpoint_looked_for = self.place
         self.worker.start_tokens = self._start_tokens()
 
     async def messages(self) -> list[Message]:
         """Every message of the log as it stands now, in order, as fresh copies; the event loop turns meanwhile."""
         return [entry.message() async for entry in in_turns(self.log.in_order())]
 
-    async def decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
+    async def _decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
         """Entries as the log holds them; the event loop turns meanwhile."""
         entries: list[Entry] = []
         async for entry in in_turns(stored):
@@ -193,21 +212,15 @@ class Session:
                 raise DamagedMessageError(self.id, len(entries), self.store.name) from error
         return entries
 
-    async def keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
+    async def _keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
         """Keep what was read of messages, so that it need not be read again."""
         if rows:
             warning = "standing rules could not be kept; they are read again when it is opened"
-            await self._keep(partial(self.store.save_rules, self.id, rows), warning)
-
-    async def save_budget(self, budget: int) -> None:
-        """Keep the budget of a request with the session, for those who look at the session later."""
-        warning = "the budget of a session could not be kept with it"
-        await self._keep(partial(self.store.save_budget, self.id, budget), warning)
+            await self.keep(partial(self.store.save_rules, self.id, rows), warning)
 
     async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
-        """Keep a state. A view is due in any case: where the store fails, it is shown from memory."""
         warning = "an activation could not be kept; after a restart it is made again"
-        await self._keep(partial(self.store.save_activation, self.id, key, state, made), warning)
+        await self.keep(partial(self.store.save_activation, self.id, key, state, made), warning)
 
     async def _keep_closings(self) -> None:
         """Keep where a view has ended a segment ahead of its activation, before a summary is paid for."""
@@ -217,7 +230,8 @@ class Session:
                     self._kept_closings = set(self.log.closings)
                     await self._save_state(latest.key, encode_state(latest.state.on(self.log)))
 
-    async def _keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
+    async def keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
+        """Write what a call can do without: where the store fails, it is warned of."""
         if self.read_only:
             return
         try:
@@ -251,7 +265,7 @@ class Session:
         """Add entries at the end of the log, all of them or none."""
         if stored := [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]:
             with self.foreground.call():
-                await self.store.append(self.id, stored, self.changing_log(partial(self._extend, entries)))
+                await self.store.append(self.id, stored, self._when_thawed(partial(self._extend, entries)))
         else:
             self.foreground.change(partial(self._extend, entries))
         await self.foreground.thawed()
@@ -267,7 +281,7 @@ class Session:
                 return
             pinned = present.pinned
             with self.foreground.call():
-                await self._store_replacement(log, durable, await self.filled(log))
+                await self._store_replacement(log, durable, await self._filled(log))
             if present.pinned != pinned:
                 await self.store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             for one in self.views.provider_views:  # the store has forgotten all of them
@@ -275,7 +289,7 @@ class Session:
                     await self._save_state(one.key, one.encode(one.state))
             await self.worker.recall(everything=True)
 
-    async def filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog | None:
+    async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog | None:
         """Return a log of these entries beside the present one, worked out while the event loop turns; None where few
         of them are new: those are worked out when they are committed."""
         if len(log) - self.log.common_prefix(log) <= max(1_000, len(log) // 8):
@@ -293,7 +307,7 @@ class Session:
         while True:
             keep = self.log.common_prefix(log)
             rest = await self.intake.all_stored(durable[keep:])
-            committed = self.changing_log(partial(self.replaced, log, filled))
+            committed = self._when_thawed(partial(self._replaced, log, filled))
             if keep != self.log.common_prefix(log):  # added to meanwhile
                 continue
             if keep == len(self.log):
@@ -304,7 +318,7 @@ class Session:
             if made is not None:
                 return None  # else a cancelled replacement of the log was still on its way
 
-    def changing_log(self, work: Callable[[], None]) -> Callable[[], None]:
+    def _when_thawed(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return what a store calls once it has committed: it waits until no thread reads the session."""
         return partial(self.foreground.change, work)
 
@@ -320,12 +334,12 @@ class Session:
             for one in self.views.provider_views
         ]
 
-    def replaced(self, log: Sequence[Entry], filled: MessageLog | None, closings: set[int] | None = None) -> None:
+    def _replaced(self, log: Sequence[Entry], filled: MessageLog | None, closings: set[int] | None = None) -> None:
         """A new log is committed: go on from it."""
         covered_histories = self.views.covered_histories()
         old = Replaced(list(self.log.entries), self.log.common_prefix(log))
         self.log.replace(log, filled, closings)
-        self.replaced_by = len(self.log)
+        self._replaced_by = len(self.log)
         self.ledger.keep(self.log.kept)
         self.summaries.reset()
         if self.learner is not None:
@@ -334,9 +348,9 @@ class Session:
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
-    def go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
+    def _go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
         """The store is back at a checkpoint: so are the log in memory, the pins and the views."""
-        self.replaced(log, filled, closings_of(one.state for one in there.provider_views))
+        self._replaced(log, filled, closings_of(one.state for one in there.provider_views))
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
@@ -345,7 +359,107 @@ class Session:
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
         self.worker.start_tokens = self._start_tokens()
+        self._checkpoint_looked_for = self.place
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
+
+    async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
+        """Keep the present state."""
+        if name is not None:
+            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 200:
+                raise SettingsError(
+                    f"a checkpoint's name is 1-200 printable characters, or None; not {briefly(name, 60)}"
+                )
+            if CHECKPOINT_ID.fullmatch(name):
+                raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
+        async with self.changing:
+            made = None
+            while made is None:  # a cancelled replacement of the log was still on its way
+                made = await self.store.checkpoints.save(self.id, name, self.place, self.provider_views())
+            if self.learner is not None:
+                self.learner.read_to_end()
+            return made
+
+    @property
+    def checkpoint_is_due(self) -> bool:
+        """Whether a multiple of `checkpoint_interval_messages` was reached since the last one."""
+        every, (version, noted) = self.settings.checkpoint_interval_messages, self._checkpoint_looked_for
+        if version != self.log.version:  # the log was replaced, perhaps by a shorter one
+            noted = min(noted, self._replaced_by)
+        return every is not None and len(self.log) // every > noted // every
+
+    async def checkpoint_if_due(self) -> None:
+        """Make the automatic checkpoint. A message is in the log in any case: where the store fails, it is told."""
+        if not self.checkpoint_is_due or self.changing.locked():
+            return  # the next message will see to it
+        self._checkpoint_looked_for = self.place
+        try:
+            await self.save_checkpoint()
+        except StoreError as error:
+            self.last_error = str(error)
+            logger.warning("an automatic checkpoint could not be kept", exc_info=error)
+
+    async def restore(self, id: str) -> Checkpoint:
+        """Go back to a checkpoint, and return the one of the present that is made before."""
+        async with self.changing:
+            there = await self.store.checkpoints.load(self.id, id)
+            entries = await self._decoded(there.entries)
+            filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
+            back, target, made = (
+                self._when_thawed(partial(self._go_back, entries, filled, there)),
+                there.checkpoint,
+                None,
+            )
+            while made is None:
+                made = await self.store.checkpoints.restore(self.id, target.id, self.place, self.provider_views(), back)
+            await self.worker.recall(everything=True)
+            rows = []
+            async for at, entry in in_turns(list(enumerate(self.log.entries))):
+                rows += [(at, row) for row in stored_rules(entry, self.log.verdicts)]
+            await self._keep_rules(rows)
+        return made
+
+    async def pin(self, what: int | str) -> str:
+        """Pin a message or a text, and return the id of the pin."""
+        log = self.log
+        if isinstance(what, str):
+            if not what.strip() or len(what) > 2_000:
+                raise SettingsError("a pinned text has 1-2,000 characters; pin the message it stands in by its index")
+            try:
+                what.encode()
+            except UnicodeEncodeError:
+                raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
+        elif isinstance(what, bool) or not isinstance(what, int):
+            raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
+        async with self.changing:
+            if isinstance(what, str):
+                changed, id = log.pinned.with_text(what)
+            elif 0 <= what < len(log):
+                changed, id = log.pinned.with_message(what, log.entries[what].facts.content)
+            else:
+                raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
+            await self._keep_pins(changed)
+        return id
+
+    async def unpin(self, id: str) -> None:
+        """Give up a pin."""
+        if not isinstance(id, str):
+            raise SettingsError(f"a pin's id is a string, as pin() and pins() tell it; not {type(id).__name__}")
+        async with self.changing:
+            changed = self.log.pinned.without(id)
+            if changed is None:
+                has = ", ".join(pin.id for pin in self.log.pinned.pins) or "none"
+                raise PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
+            await self._keep_pins(changed)
+
+    async def _keep_pins(self, changed: PinList) -> None:
+        """Commit pins first, then show them: with the next view, whose prefix ends before the first that changes."""
+
+        def committed() -> None:
+            self.log.pinned = changed
+            self.views.refresh_pins()
+
+        if changed != self.log.pinned:
+            await self.store.save_pins(self.id, encode_pins(changed), self._when_thawed(committed))
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
@@ -422,7 +536,11 @@ class Session:
                     change = await self._decided(decide, takes_long())
                     if change is None:
                         return None
-                    waits = self._await_summaries(change, until)
+                    waits = anyio.current_time() < until and stand_ins(change.state.nodes) > 0
+                    if waits:  # for summaries in the place of the stand-ins, where any is being made
+                        self.views.request(change.state.stop, change.state.nodes, change.state.focus)
+                        self.wake()
+                        waits = not self.worker.is_idle
                     if not waits and is_announced:
                         return await finish_despite_cancellation(self._make(change, decide, began))
                 finally:
@@ -462,66 +580,50 @@ class Session:
             change = await self._decided(decide, True)
         return None
 
-    def budget_report(self) -> BudgetReport:
-        """How much of the budget the view takes as it stands."""
-        used = min(self._used_tokens(), self.budget)
-        return BudgetReport(self.budget, used, used / self.budget)
-
-    def has_space(self, message: object) -> bool:
-        """Whether the whole message fits beside what the view takes."""
-        entry = make_entry(check_message(message), self.counter.count, self.counter.name)
-        return self._used_tokens() + entry.cost(self.settings.image_tokens) <= self.budget
-
-    async def make_space(self, tokens: int, memories: Sequence[str]) -> ActivationReport:
-        """Activate unless so many tokens are free."""
-        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= self.budget:
-            raise SettingsError(
-                f"make_space was asked for {briefly(tokens)}; it is a number of tokens from 0 to {self.budget}"
-            )
-        now, report = self._used_tokens(), None
-        if now + tokens > self.budget:
-            report = await self.activate(self.key, self.budget, "explicit", memories)
-        return report if report is not None else ActivationReport(False, "explicit", now, now, 0)
-
-    def _used_tokens(self) -> int:
+    def used_tokens(self) -> int:
         """Tokens of the view if nothing more is covered."""
         try:
             return self.views.tokens(self.key, self.budget, as_shown=self.foreground.is_frozen)[0]
         except BudgetError as error:  # the system rows alone leave no room
             return error.required_tokens
 
-    async def undo(self) -> ActivationReport:
-        """Take back the last activation. Raises `UndoError`, and `StoreError`, and then nothing is changed."""
+    async def undo(self, *, only_looks: bool = False) -> ActivationRecord:
+        """Take back the last activation and return the record of that; where it `only_looks`, change nothing.
+
+        Raises `UndoError`, and `StoreError`, and then nothing is changed."""
+        views = self.views
         async with self.changing:
             began = self.clock.now()
-            shown = None if self.views.latest is None else self.views.latest.key
+            shown = None if views.latest is None else views.latest.key
             own = [one for one in self.history.records if one.provider == shown]  # of the view that was shown last
             undone = last_to_undo(own or self.history.records, self.log.version)
             data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else usable_state(self.log, data)
             if there is None:
                 raise UndoError("the view of before is not kept any longer, or its log is cut otherwise by now")
-            key, latest = undone.provider, self.views.latest
+            key, latest = undone.provider, views.latest
             if latest is not None and (latest.key, latest.provider) == (key, self.key):
                 budget = self.budget
             else:
-                state = next((one.state for one in self.views.provider_views if one.key == key), there)
-                budget = state.room + self.views.system_rows.tokens
-            change = await self._decided(partial(self.views.undo, key, there, budget), True)
+                state = next((one.state for one in views.provider_views if one.key == key), there)
+                budget = state.room + views.system_rows.tokens
+            change = await self._decided(partial(views.undo, key, there, budget), True)
             if change is None:
                 raise UndoError("the view of before, with what was said since, does not fit; give a larger budget")
-            made = self.history.next(change, self.log, self.views, undone.number)
-            return await finish_despite_cancellation(self._undone(change, made, began))
+            made = self.history.next(change, self.log, views, undone.number)
 
-    async def _undone(self, change: Change, made: ActivationRecord, began: float) -> ActivationReport:
-        shown = change.provider_view
-        form = stored_form(made, shown.encode(change.before))
-        await self.store.save_activation(self.id, shown.key, shown.encode(change.state), form)
-        if not self._show(change, made, began):
-            raise UndoError("the log was replaced meanwhile; look at activations() again")
-        if self.log.pinned.pins:
-            self.views.refresh_pins()  # what was pinned since
-        return change.report
+            async def commit() -> None:
+                view = change.provider_view
+                form = stored_form(made, view.encode(change.before))
+                await self.store.save_activation(self.id, view.key, view.encode(change.state), form)
+                if not self._show(change, made, began):
+                    raise UndoError("the log was replaced meanwhile; look at activations() again")
+                if self.log.pinned.pins:
+                    views.refresh_pins()  # what was pinned since
+
+            if not only_looks:
+                await finish_despite_cancellation(commit())
+            return made
 
     def _show(self, change: Change, made: ActivationRecord, began: float) -> bool:
         """An activation is committed: the next view shows it. False if the log was replaced in between."""
@@ -603,11 +705,3 @@ class Session:
         if len(self.log.segments) != self._segments_seen and not self.closed:
             self._segments_seen = len(self.log.segments)
             self.wake()
-
-    def _await_summaries(self, change: Change, until: float) -> bool:
-        """Whether to wait for summaries in the place of the stand-ins that a change shows: they are being made."""
-        if anyio.current_time() >= until or not stand_ins(change.state.nodes):
-            return False
-        self.views.request(change.state.stop, change.state.nodes, change.state.focus)
-        self.wake()
-        return not self.worker.is_idle

@@ -11,6 +11,7 @@ import secrets
 import socket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from ipaddress import ip_address
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 import anyio
 from anyio import to_thread
 
-from summarizing_context import Settings, open_store, undo_stored
+from summarizing_context import Settings, open_context
 from summarizing_context.errors import (
     MissingExtraError,
     NodeNotFoundError,
@@ -82,7 +83,7 @@ def inspector_app(
         access: lets in who opened a link of it, and nobody else. With None, whoever reaches the application may read
             and undo; an application around this one has to know who asks.
     """
-    pages = _Pages(Reader(store, settings or Settings()), undo or partial(_undo_in, store))
+    pages = _Pages(Reader(store, settings or Settings()), undo or partial(_undo_in, store, settings or Settings()))
     routes = [
         Route("/", pages.static),
         Route("/static/{name}", pages.static),
@@ -93,12 +94,11 @@ def inspector_app(
     return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host, access=access)])
 
 
-async def _undo_in(store: str | Path, session_id: str) -> None:
-    opened = await open_store(store)
-    try:
-        await undo_stored(opened, session_id)
-    finally:
-        await opened.close()
+async def _undo_in(store: str | Path, settings: Settings, session_id: str) -> None:
+    async with open_context(
+        replace(settings, store=str(store), session_id=session_id, summarizer="extractive")
+    ) as context:
+        await context.undo_activation()
 
 
 class _Pages:

@@ -23,7 +23,6 @@ from summarizing_context import (
     message_text_parts,
     open_context,
     open_store,
-    undo_stored,
 )
 from summarizing_context.evaluation.view_parts import view_parts
 from summarizing_context.messages.reading import read_message
@@ -180,8 +179,8 @@ class Reader:
 
     async def undo_outlook(self, session_id: str) -> Json:
         """Return what an undo of the last activation would come to. Raises `UndoError`."""
-        async with self._reading() as store:
-            return (await undo_stored(store, session_id, only_looks=True))._asdict()
+        async with self._opened(session_id, looks=False) as context:
+            return (await context.undo_outlook())._asdict()
 
     async def search(self, session_id: str, query: str) -> Json:
         """Return messages and summaries of the session that hold the words, the best first."""
