@@ -11,6 +11,7 @@ import json
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -102,13 +103,9 @@ class Setting:
             return text
 
 
-_declared: dict[type, dict[str, Setting]] = {}
-
-
+@cache
 def declared(cls: type) -> dict[str, Setting]:
     """Return the settings that a dataclass declares, by name."""
-    if cls in _declared:
-        return _declared[cls]
     hints = get_type_hints(cls, include_extras=True)
     found = {}
     for one in fields(cls):
@@ -137,7 +134,7 @@ def declared(cls: type) -> dict[str, Setting]:
         allowed += ", or none" if optional else ""
         described, hint = one.metadata.get("description", ""), hints[one.name]
         found[one.name] = Setting(one.default, not one.repr, hint, kind, words, optional, allowed, described, extra)
-    return _declared.setdefault(cls, found)
+    return found
 
 
 class Given(NamedTuple):
@@ -147,9 +144,8 @@ class Given(NamedTuple):
     label: str
 
 
-Source = tuple[
-    Mapping[Any, Given], list[str]
-]  # what one place says, by the settings' own names; problems of reading it
+# What one place says, by the settings' own names, and problems of reading it.
+Source = tuple[Mapping[Any, Given], list[str]]
 
 
 def accepted(cls: type, *sources: Source) -> dict[str, Any]:
@@ -218,46 +214,39 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
     implied: dict[Any, Given] = {}  # by a group that is there
     problems: list[str] = []
 
-    def put(name: Any, value: Any, label: str) -> None:
-        name = KEY_ALIASES.get(name, name) if isinstance(name, str) else name
-        if name in given:
-            problems.append(f"{label} is given twice, as {given[name].label} too; leave one out")
-        given[name] = Given(value, label)
-
-    def read(group: Mapping[Any, Any], inside: str) -> None:
-        for key, value in group.items():
-            label = f"{inside}{shown_name(key)}" if isinstance(key, str) else f"{inside}{shown(key)}"
-            if key not in (WHOLE, GROUP):
-                put(key, value, label)
-            elif key == WHOLE and inside != where:
-                problems.append(f"{label} stands inside of itself; leave one of them out")
-            elif not isinstance(value, Mapping):
-                problems.append(f"{label} = {shown(value)} is refused; allowed: a group of settings")
-            elif key == WHOLE:
-                read(value, f"{label}.")
-            else:
-                read_memories(value, f"{label}.")
-
-    def read_memories(group: Mapping[Any, Any], inside: str) -> None:
-        enabled = group.get("enabled")
+    def read(group: Mapping[Any, Any], inside: str, *, of_memories: bool = False) -> None:
         for key, value in group.items():
             label = f"{inside}{shown_name(key) if isinstance(key, str) else shown(key)}"
-            if key == "enabled" and not isinstance(value, bool):
-                problems.append(f"{label} = {shown(value)} is refused; allowed: true or false")
-            elif key == "enabled":
-                put(_IN_GROUP[key], "auto" if value else "off", label)
-            elif key == "vector_store" and value == "chroma" and enabled is False:
-                pass  # nothing is kept: no extra is needed
-            elif key in _IN_GROUP:
-                put(_IN_GROUP[key], value, label)
-            else:
+            name = KEY_ALIASES.get(key, key)
+            if of_memories and key not in _IN_GROUP:
                 near = difflib.get_close_matches(str(key)[:100], _IN_GROUP, n=1, cutoff=0.4)
                 hint = f"did you mean {inside}{near[0]}?" if near else f"there are {', '.join(_IN_GROUP)}"
                 problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
-        if enabled is True:
+                continue
+            if of_memories:
+                name = _IN_GROUP[key]
+                if key == "enabled" and not isinstance(value, bool):
+                    problems.append(f"{label} = {shown(value)} is refused; allowed: true or false")
+                    continue
+                if key == "enabled":
+                    value = "auto" if value else "off"
+                elif key == "vector_store" and value == "chroma" and group.get("enabled") is False:
+                    continue  # nothing is kept: no extra is needed
+            elif key in (WHOLE, GROUP):
+                if key == WHOLE and inside != where:
+                    problems.append(f"{label} stands inside of itself; leave one of them out")
+                elif not isinstance(value, Mapping):
+                    problems.append(f"{label} = {shown(value)} is refused; allowed: a group of settings")
+                else:
+                    read(value, f"{label}.", of_memories=key == GROUP)
+                continue
+            if name in given:
+                problems.append(f"{label} is given twice, as {given[name].label} too; leave one out")
+            given[name] = Given(value, label)
+        if of_memories and group.get("enabled") is True:
             implied["memory_extract"] = Given(True, f"{inside}enabled")
-        if enabled is not False and group.get("embedding_model") is not None:  # as the names that are in use tell
-            implied["embedding"] = Given("openai", f"{inside}embedding_model")
+        if of_memories and group.get("enabled") is not False and group.get("embedding_model") is not None:
+            implied["embedding"] = Given("openai", f"{inside}embedding_model")  # as the names that are in use tell
 
     read(mapping, where)
     return implied | given, problems

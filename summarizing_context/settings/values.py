@@ -19,7 +19,7 @@ from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, Self, TypeVar
 from msgspec import Meta
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.addresses import StoreAddress, is_address, shown_store, unknown_scheme, why_refused
+from summarizing_context.settings.addresses import StoreAddress, is_address, shown_store, unknown_address
 from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
 from summarizing_context.settings.providers import SUMMARIZERS
 from summarizing_context.settings.rules import (
@@ -54,8 +54,8 @@ def _read_place(value: Any) -> str | Path:
     """Take a file's path, `:memory:`, or the address of a server."""
     if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
         raise Refused
-    if (scheme := unknown_scheme(value)) is not None:
-        raise Refused(why_refused(scheme), shown=shown_store(value)[:60])
+    if unknown := unknown_address(value):
+        raise Refused(unknown[1], shown=shown_store(value)[:60])
     if is_address(value):
         return StoreAddress(str(value))
     if not str(value).startswith("~"):
