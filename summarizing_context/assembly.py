@@ -110,7 +110,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     """Return an open context that the caller closes. A given store is closed too when this raises."""
     running_loop()
     async with AsyncExitStack() as opened:  # closes the store where anything fails
-        if callable(getattr(options.store, "close", None)):
+        if options.store is not None and callable(getattr(options.store, "close", None)):
             opened.push_async_callback(options.store.close)
 
         # what was given

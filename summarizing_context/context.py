@@ -29,8 +29,7 @@ from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool
 from summarizing_context.sessions.follower import Follower, FollowReport
-from summarizing_context.sessions.session import Session
-from summarizing_context.sessions.statistics import BudgetReport, Statistics
+from summarizing_context.sessions.session import BudgetReport, Session, Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
@@ -41,8 +40,6 @@ from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View, decode_state
 from summarizing_context.worker.topic_notes import check_focus
-
-_LEARN_WITHIN = 1.0  # seconds, for the model to learn on leaving
 
 
 class SummarizingContext:
@@ -67,14 +64,15 @@ class SummarizingContext:
         self._price = price  # of the model that makes the summaries
         self._closing = closing  # after the worker has stopped, in order
         self._is_cut_short = False  # closing, by a cancellation
-        self._last_view: View | None = None
+        self.last_view: View | None = None
+        """The view handed out last; None before the first."""
         self._budgets = BudgetPolicy(settings, session.notify)
         self._follower = Follower(session)
-        self._memory = Memory(session, store.memories, embedding_search)
-        self._shows_memories = settings.memory_include == "auto"
+        self.memory = Memory(session, store.memories, embedding_search)
+        """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         self._redact = redact  # what of a topic no model may read
-        self._memory_tools = MemoryTools(self._memory)
-        self._search = Search(settings, store.index, embedding_search, self._memory)
+        self._memory_tools = MemoryTools(self.memory)
+        self._search = Search(settings, store.index, embedding_search, self.memory)
         self._expander = Expander(log, session.summaries, count)
         self._recaller = Recaller(log, session.views, count, self._search, session.foreground)
         self._recall_tool = RecallTool(session, self._expander, self._recaller)
@@ -130,8 +128,8 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        memories = await self._memory.choose() if self._shows_memories else ()
-        self._last_view = view = await session.view(key, budget, memories, begin=lead)
+        memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
+        self.last_view = view = await session.view(key, budget, memories, begin=lead)
         if self._budgets.note(window, budget):
             warning = "the budget of a session could not be kept with it"
             await session.keep(partial(session.store.save_budget, session.id, budget), warning)
@@ -168,21 +166,15 @@ class SummarizingContext:
         await session.checkpoint_if_due()
         return report
 
-    async def compare_transcript(self, messages: Iterable[Message]) -> Comparison:
-        """How far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of either
-        count for nothing. Raises `MessageError`."""
-        self._session.check()
+    async def compare_transcript(self, messages: Iterable[Message]) -> tuple[Comparison, list[HostRow], list[Facts]]:
+        """Return how far this log and a host's copy of it, `messages`, go together by content, and both as
+        `log.host_history` compares them. Ephemeral messages of either count for nothing. Raises `MessageError`."""
+        facts = [entry.facts for entry in self._open_session.log.entries]
         rows = await read_rows(messages)
         places = [at for at, row in enumerate(rows) if not row.ephemeral]
-        found = compare([rows[at].content for at in places], (entry.facts for entry in self._session.log.entries))
+        found = compare([rows[at].content for at in places], facts)
         stop = found.transcript_stop
-        return found._replace(transcript_stop=places[stop] if stop < len(places) else len(rows))
-
-    async def read_transcript(self, messages: Iterable[Message]) -> tuple[list[HostRow], list[Facts]]:
-        """A host's copy of this log and the log itself, as `log.host_history` compares them. Raises `MessageError`."""
-        self._session.check()
-        rows = await read_rows(messages)
-        return rows, [entry.facts for entry in self._session.log.entries]
+        return found._replace(transcript_stop=places[stop] if stop < len(places) else len(rows)), rows, facts
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""
@@ -191,7 +183,7 @@ class SummarizingContext:
     def expect_provider(self, provider: Any) -> None:
         """Tell whose window the first request will have to fit; later ones say so themselves."""
         self._session.check()
-        if self._last_view is None:
+        if self.last_view is None:
             window = read_provider(provider)
             self._session.key, self._session.budget = window.key, self._budgets.choose(None, window)
 
@@ -200,7 +192,7 @@ class SummarizingContext:
         tokens, for the number of its messages, or because the prompt cache is cold. It is written anew for other pins,
         signed thinking of a finished turn, memories, or a log that was replaced or restored. Nothing is done. Of the
         request itself, its prompt, tools and provider, nothing is known yet."""
-        return self._open_session.would_compact(await self._memory.choose(for_now=True))
+        return self._open_session.would_compact(await self.memory.choose(for_now=True))
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave about the low water raw, if that frees anything. Asked again with nothing said since,
@@ -257,19 +249,19 @@ class SummarizingContext:
         `input_tokens` are those neither read from nor written to a cache, in tokens, as are the others.
         """
         self._session.check()
-        counts: tuple[object, ...] = (input_tokens, cache_read, cache_write)
-        for count in counts:
-            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                told = f"observe_usage was told {briefly(count)}"
-                raise SettingsError(f"{told}; usage is counted in tokens, ints of at least 0")
-        if (view := self._last_view) is not None:
+        for count in (input_tokens, cache_read, cache_write):
+            if type(count) is not int or count < 0:
+                raise SettingsError(
+                    f"observe_usage was told {briefly(count)}; usage is counted in tokens, ints of at least 0"
+                )
+        if (view := self.last_view) is not None:
             self._budgets.observe(input_tokens + cache_read + cache_write, view.tokens + view.fixed_tokens)
 
     def statistics(self) -> Statistics:
         """The figures of this session since it was opened."""
         session, calls, price = self._open_session, self._calls(), self._price
         cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
-        return session.statistics(calls, cost, self._memory.last_error)
+        return session.statistics(calls, cost, self.memory.last_error)
 
     def __len__(self) -> int:
         """Messages of the log."""
@@ -277,11 +269,6 @@ class SummarizingContext:
 
     def __bool__(self) -> bool:
         return True
-
-    @property
-    def last_view(self) -> View | None:
-        """The view handed out last; None before the first."""
-        return self._last_view
 
     async def close(self) -> None:
         """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
@@ -295,9 +282,13 @@ class SummarizingContext:
                 async with AsyncExitStack() as ends:  # each of them, whatever the others do
                     for close in reversed(self._closing):
                         ends.push_async_callback(close)
-                    ends.push_async_callback(self._leave)
-                    ends.push_async_callback(self._memory.close)
+                    if (learner := self._session.learner) is not None:
+                        ends.push_async_callback(learner.close)
+                    ends.push_async_callback(self.memory.close)
                     await self._session.worker.stop()
+                    if learner is not None:  # learn what the session teaches, within a second
+                        with anyio.move_on_after(2):
+                            await learner.leave(1.0)
         except BaseException:
             self._is_cut_short = True
             raise
@@ -324,7 +315,7 @@ class SummarizingContext:
             raise SettingsError(
                 f"make_space was asked for {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
             )
-        memories, now, report = await self._memory.choose(), session.used_tokens(), None
+        memories, now, report = await self.memory.choose(), session.used_tokens(), None
         if now + tokens > session.budget:
             report = await session.activate(session.key, session.budget, "explicit", memories)
         return ActivationReport(False, "explicit", now, now, 0) if report is None else report
@@ -373,7 +364,7 @@ class SummarizingContext:
 
     def should_compress(self) -> bool:
         """As `should_compact`, in a plain function: it knows the memories that were looked up last."""
-        return self._open_session.would_compact(self._memory.chosen)
+        return self._open_session.would_compact(self.memory.chosen)
 
     async def pin(self, index_or_text: int | str) -> str:
         """Keep a message, by its index in the log, or a text in every view; the id to unpin it with.
@@ -424,11 +415,6 @@ class SummarizingContext:
     def should_checkpoint(self) -> bool:
         """Whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made yet."""
         return self._open_session.checkpoint_is_due
-
-    @property
-    def memory(self) -> Memory:
-        """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
-        return self._memory
 
     async def search(
         self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
@@ -516,7 +502,7 @@ class SummarizingContext:
         topic = None if focus is None else await anyio.to_thread.run_sync(check_focus, focus, self._redact)
         if topic is not None and session.settings.strategy == "truncate":
             raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
-        memories = await self._memory.choose()
+        memories = await self.memory.choose()
         report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, request=request)
         session.wake()
         if report is None:
@@ -524,13 +510,6 @@ class SummarizingContext:
             raw = session.views.raw_messages(session.key, session.budget, request)
             return ActivationReport(False, "explicit", now, now, 0, raw)
         return report
-
-    async def _leave(self) -> None:
-        """Learn what the session teaches, where the settings ask for it. Never fails; takes two seconds at most."""
-        if (learner := self._session.learner) is not None:
-            with anyio.move_on_after(_LEARN_WITHIN + 1):
-                await learner.leave(_LEARN_WITHIN)
-            await learner.close()
 
     @property
     def _open_session(self) -> Session:
