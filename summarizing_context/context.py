@@ -94,7 +94,7 @@ class SummarizingContext:
         system: Prompt | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> list[Message]:
-        """The messages of the next request, within the budget, as fresh copies. Never waits for a model.
+        """Return the messages of the next request, within the budget, as fresh copies. Never wait for a model.
 
         The budget in tokens is `token_budget` if given, else what `provider` tells of its window less the answer
         and a margin, else `max_tokens`. `system` is a system prompt, a text or a list of blocks, that is no part of the
@@ -136,7 +136,7 @@ class SummarizingContext:
         return view
 
     async def get_messages(self) -> list[Message]:
-        """The whole log, as received, as fresh copies."""
+        """Return the whole log, as received, as fresh copies."""
         return await self._open_session.messages()
 
     def open_calls(self) -> list[OpenCall]:
@@ -188,10 +188,11 @@ class SummarizingContext:
             self._session.key, self._session.budget = window.key, self._budgets.choose(None, window)
 
     async def should_compact(self) -> bool:
-        """Whether the next view, for the provider of the last one, would activate. It covers more of the past for its
-        tokens, for the number of its messages, or because the prompt cache is cold. It is written anew for other pins,
-        signed thinking of a finished turn, memories, or a log that was replaced or restored. Nothing is done. Of the
-        request itself, its prompt, tools and provider, nothing is known yet."""
+        """Return whether the next view, for the provider of the last one, would activate. Nothing is done.
+
+        It would for its tokens, for the number of its messages, because the prompt cache is cold, or for other pins,
+        signed thinking of a finished turn, memories, or a log that was replaced or restored. Of the request itself, its
+        prompt, tools and provider, nothing is known yet."""
         return self._open_session.would_compact(await self.memory.choose(for_now=True))
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
@@ -199,16 +200,15 @@ class SummarizingContext:
         it only shows summaries that have become ready; `summarize` covers more.
 
         With a `focus`, the name of a topic in at most 500 characters, the header also keeps a note of what the newest
-        covered past says about it. At once it holds the lines that name the topic. From the next activation on, or when
-        it is asked for again, it holds what the model made of them. It stays until another focus or a new log replaces
-        it. An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the
-        low water, all but the newest 10 messages are. Raises `SettingsError` for a focus that names nothing, or where
-        nothing is summarized."""
+        covered past says about it: at once the lines that name the topic; from the next activation on, or when asked
+        again, what the model made of them. It stays until another focus or a new log replaces it. An activation happens
+        then even if it only adds the note; where nothing is covered and nothing is beyond the low water, all but the
+        newest 10 messages are. Raise `SettingsError` for a focus that names nothing, or where nothing is summarized."""
         self._session.check()
         return await self._activate(None, focus)
 
     def activations(self) -> list[ActivationRecord]:
-        """Each activation of this session, oldest first, those of earlier processes included."""
+        """Return each activation of this session, oldest first, those of earlier processes included."""
         return list(self._open_session.history.records)
 
     async def undo_activation(self) -> ActivationReport:
@@ -230,8 +230,7 @@ class SummarizingContext:
         Return True once every summary is there that the session wants. Return False after `timeout` seconds, and at
         once where nothing can be made for now though some are missing: the breaker is open, a cap is reached, or a
         reply was refused. `statistics()` tells how many (`summaries_pending`) and why (`breaker`, `cap_reached`,
-        `last_error`).
-        """
+        `last_error`)."""
         self._session.check()
         if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
             raise SettingsError(f"timeout is {briefly(timeout)}; it is a number of seconds, or None")
@@ -246,8 +245,7 @@ class SummarizingContext:
     async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
         """Tell how many tokens the provider counted for the last view; budgets from its window follow that.
 
-        `input_tokens` are those neither read from nor written to a cache, in tokens, as are the others.
-        """
+        `input_tokens` are those neither read from nor written to a cache."""
         self._session.check()
         for count in (input_tokens, cache_read, cache_write):
             if type(count) is not int or count < 0:
@@ -258,13 +256,13 @@ class SummarizingContext:
             self._budgets.observe(input_tokens + cache_read + cache_write, view.tokens + view.fixed_tokens)
 
     def statistics(self) -> Statistics:
-        """The figures of this session since it was opened."""
+        """Return the figures of this session since it was opened."""
         session, calls, price = self._open_session, self._calls(), self._price
         cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
         return session.statistics(calls, cost, self.memory.last_error)
 
     def __len__(self) -> int:
-        """Messages of the log."""
+        """Return the number of messages of the log."""
         return len(self._session.log) + len(self._session.log.ephemeral)
 
     def __bool__(self) -> bool:
@@ -294,16 +292,15 @@ class SummarizingContext:
             raise
 
     def budget(self) -> BudgetReport:
-        """How much of the last request's budget the view takes as it stands; `max_tokens` before the first.
+        """Return how much of the last request's budget the view takes as it stands; `max_tokens` before the first.
 
-        In a reopened session that is the budget of the provider that was named last.
-        """
+        In a reopened session that is the budget of the provider that was named last."""
         session = self._open_session
         used = min(session.used_tokens(), session.budget)
         return BudgetReport(session.budget, used, used / session.budget)
 
     def has_space(self, message: Message) -> bool:
-        """Whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
+        """Return whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
         session = self._open_session
         entry = make_entry(check_message(message), session.counter.count, session.counter.name)
         return session.used_tokens() + entry.cost(session.settings.image_tokens) <= session.budget
@@ -321,17 +318,18 @@ class SummarizingContext:
         return ActivationReport(False, "explicit", now, now, 0) if report is None else report
 
     def standing_rules(self) -> list[StandingRule]:
-        """The rules that the human has typed, oldest first, those that a later message ends included."""
+        """Return the rules that the human has typed, oldest first, those that a later message ends included."""
         return list(self._open_session.log.rules.all())
 
     async def plan(self) -> Plan | None:
-        """The newest plan or to-do list of the log, as a tool wrote it; None where there is none, or an empty one."""
+        """Return the newest plan or to-do list of the log, as a tool wrote it; None without one, or for an empty
+        one."""
         newest = self._open_session.log.kept_texts.plan
         return newest and Plan("\n".join(item.line for item in newest.items), newest.message)
 
     def ledger(self) -> list[Fact]:
-        """What calls, results and the human's words tell of the whole log, oldest first: paths, commands, errors, URLs,
-        identifiers, decisions and standing rules. No model is asked."""
+        """Return what calls, results and the human's words tell of the whole log, oldest first: paths, commands,
+        errors, URLs, identifiers, decisions and standing rules. No model is asked."""
         session = self._open_session
         return sorted([*session.ledger.facts(), *session.log.rules.facts()], key=lambda fact: fact.start)
 
@@ -363,15 +361,14 @@ class SummarizingContext:
         return await self._activate(ActivationRequest(keep_from=float(threshold)))
 
     def should_compress(self) -> bool:
-        """As `should_compact`, in a plain function: it knows the memories that were looked up last."""
+        """Like `should_compact`, in a plain function: it knows the memories that were looked up last."""
         return self._open_session.would_compact(self.memory.chosen)
 
     async def pin(self, index_or_text: int | str) -> str:
-        """Keep a message, by its index in the log, or a text in every view; the id to unpin it with.
+        """Keep a message, by its index in the log, or a text in every view; return the id to unpin it with.
 
         Durable. Whatever is pinned enters the next view if the past that it stands in is covered. Pins go along with
-        checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`.
-        """
+        checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`."""
         return await self._writable.pin(index_or_text)
 
     async def unpin(self, id: str) -> None:
@@ -379,11 +376,12 @@ class SummarizingContext:
         await self._writable.unpin(id)
 
     def pins(self) -> list[Pin]:
-        """What is pinned by `pin`, oldest first."""
+        """Return what is pinned by `pin`, oldest first."""
         return list(self._open_session.log.pinned.pins)
 
     async def checkpoint(self, name: str | None = None) -> str:
-        """Keep the present log, without ephemeral messages, and what is shown of it; the id to come back with."""
+        """Keep the present log, without ephemeral messages, and what is shown of it; return the id to come back
+        with."""
         return (await self._writable.save_checkpoint(name)).id
 
     async def restore(self, id: str) -> str:
@@ -403,7 +401,7 @@ class SummarizingContext:
         return fork
 
     async def list_checkpoints(self) -> list[Checkpoint]:
-        """The checkpoints of this session, oldest first."""
+        """Return the checkpoints of this session, oldest first."""
         session = self._open_session
         return await session.store.checkpoints.listed(session.id)
 
@@ -413,13 +411,14 @@ class SummarizingContext:
         await session.store.checkpoints.delete(session.id, _checkpoint_id(id))
 
     def should_checkpoint(self) -> bool:
-        """Whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made yet."""
+        """Return whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made
+        yet."""
         return self._open_session.checkpoint_is_due
 
     async def search(
         self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
     ) -> list[SearchHit]:
-        """Messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
+        """Return messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
         meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or, with
         `all`, all of the store. A query is plain words; nothing in it is an operator."""
         self._session.check()
@@ -428,41 +427,41 @@ class SummarizingContext:
     async def expand(
         self, node_or_range: Place, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None
     ) -> Page:
-        """What stands behind a node of the header, or any messages of the log: a `line`, a `paragraph` or in `full`.
+        """Return what stands behind a node of the header, or any messages of the log: a `line`, a `paragraph` or in
+        `full`.
 
         A node is named as in the header, `12-47`; so are ranges, `12..47`; a pair (12, 48) leaves out its end. Of at
-        most `max_tokens`, fenced as data; `next_cursor` reads on. Raises `NodeNotFoundError` and `SettingsError`.
-        """
+        most `max_tokens`, fenced as data; `next_cursor` reads on. Raises `NodeNotFoundError` and `SettingsError`."""
         self._session.check()
         return self._expander.page(node_or_range, detail, max_tokens, cursor)
 
     async def recall(self, query: str, max_tokens: int = 2_000) -> Page:
-        """What the log holds about a query, in plain words, and the view does not show: excerpts of the best messages,
-        and exact values that are likely needed, cited by message. Raises `SettingsError`."""
+        """Return what the log holds about a query, in plain words, and the view does not show: excerpts of the best
+        messages, and exact values that are likely needed, cited by message. Raises `SettingsError`."""
         self._session.check()
         return await self._recaller.page(query, max_tokens)
 
     async def call_recall_tool(self, arguments: object) -> str:
-        """The answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments are an
-        object, or JSON; what is wrong with them is told in the answer."""
+        """Return the answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments
+        are an object, or JSON; what is wrong with them is told in the answer."""
         self._session.check()
         return await self._recall_tool.call(arguments)
 
     async def call_memory_tool(self, name: str, arguments: object) -> str:
-        """The answer to a model's call of one of the tools whose schemas `memory_tool_schemas()` gives, as for
+        """Return the answer to a model's call of one of the tools whose schemas `memory_tool_schemas()` gives, as for
         `call_recall_tool`. Raises `SettingsError` for another tool."""
         self._session.check()
         return await self._memory_tools.call(name, arguments)
 
     async def handle_command(self, text: str) -> CommandResult:
-        """Run what somebody typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What
-        is wrong with a command is told in its result."""
+        """Run what was typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What is
+        wrong with a command is told in its result."""
         self._session.check()
         return await run_command(self, text)
 
     def explain(self, *, drops: bool = True) -> list[HeaderNode]:
-        """Which past each block of the present header stands for, oldest first; and, unless `drops` is false, which
-        exact values of it the block does not hold."""
+        """Return which past each block of the present header stands for, oldest first; and, unless `drops` is false,
+        which exact values of it the block does not hold."""
         latest = self._open_session.views.latest
         nodes = [] if latest is None else latest.state.nodes
         return [node._replace(drops=self._expander.drops(node)) if drops else node for node in nodes]
@@ -483,16 +482,16 @@ class SummarizingContext:
         return None if data is None else list(decode_state(data).nodes)
 
     def dropped_values(self, node: HeaderNode) -> tuple[str, ...]:
-        """Which exact values of its past a block of any header, also of an earlier one, does not hold."""
+        """Return which exact values of its past a block of any header, also of an earlier one, does not hold."""
         self._session.check()
         return self._expander.drops(node)
 
     def summaries(self) -> list[HeaderNode]:
-        """Each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
+        """Return each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
         return self._open_session.summaries.leaves()
 
     def unseen_tokens(self) -> int:
-        """Tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
+        """Return tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
         session = self._open_session
         latest = session.views.latest
         return 0 if latest is None else session.summaries.unseen_tokens(latest.state.leaves)
