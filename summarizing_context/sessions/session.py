@@ -67,19 +67,15 @@ from summarizing_context.stores.base import (
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.blocks import is_memory_block, memories_in
-from summarizing_context.views.budget import USEFUL_ROOM
+from summarizing_context.views.budget import USEFUL_ROOM, Notify
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
-logger = logging.getLogger(__name__)
-_lines = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
+logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 _Decide = Callable[[], Change | None]
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
-
-
-Notify = Callable[[str, dict[str, Any]], None]
 
 
 def make_notify(events: Events | None, session_id: str) -> Notify:
@@ -102,12 +98,12 @@ def make_notify(events: Events | None, session_id: str) -> Notify:
                 if data["made_by"] == "model":
                     line += f", {data['input_tokens']} tokens in, {data['output_tokens']} out"
         if line:
-            _lines.info("%s: %s", session_id, line)
+            logger.info("%s: %s", session_id, line)
         if events is not None:
             try:
                 events.emit(name, data)
             except Exception as error:
-                _lines.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
+                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
     return notify
 
@@ -252,11 +248,11 @@ class Session:
         self.worker.start_tokens = self._start_tokens()
 
     async def messages(self) -> list[Message]:
-        """Every message of the log as it stands now, in order, as fresh copies; the event loop turns meanwhile."""
+        """Return every message of the log, in order, as fresh copies; the event loop turns meanwhile."""
         return [entry.message() async for entry in in_turns(self.log.in_order())]
 
     async def _decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
-        """Entries as the log holds them; the event loop turns meanwhile."""
+        """Return entries as the log holds them; the event loop turns meanwhile."""
         entries: list[Entry] = []
         async for entry in in_turns(stored):
             try:
@@ -332,11 +328,21 @@ class Session:
             keep = present.common_prefix(log)
             if keep == len(present) == len(durable) and not present.ephemeral and len(durable) == len(log):
                 return
-            pinned = present.pinned
+            pinned, store = present.pinned, self.store
             with self.foreground.call():
-                await self._store_replacement(log, durable, await self._filled(log))
+                committed, made = self._when_thawed(partial(self._replaced, log, await self._filled(log))), None
+                while made is None:
+                    keep = present.common_prefix(log)
+                    rest = await self.intake.all_stored(durable[keep:])
+                    if keep != present.common_prefix(log):  # added to meanwhile
+                        continue
+                    if keep == len(present):
+                        await store.replace(self.id, keep, rest, committed)
+                        break
+                    views = self.provider_views()  # None: a cancelled replacement of the log was still on its way
+                    made = await store.checkpoints.replace(self.id, self.place, views, keep, rest, committed=committed)
             if present.pinned != pinned:
-                await self.store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
+                await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             for one in self.views.provider_views:  # the store has forgotten all of them
                 if one.state.stop > self.log.leading_count:
                     await self._save_state(one.key, one.encode(one.state))
@@ -351,25 +357,6 @@ class Session:
         async for entry in in_turns(log):
             filled.extend(entry)
         return filled
-
-    async def _store_replacement(
-        self, log: Sequence[Entry], durable: Sequence[Entry], filled: MessageLog | None
-    ) -> None:
-        """Commit another log; where the present one holds what that does not, with a checkpoint of it."""
-        store = self.store
-        while True:
-            keep = self.log.common_prefix(log)
-            rest = await self.intake.all_stored(durable[keep:])
-            committed = self._when_thawed(partial(self._replaced, log, filled))
-            if keep != self.log.common_prefix(log):  # added to meanwhile
-                continue
-            if keep == len(self.log):
-                return await store.replace(self.id, keep, rest, committed)
-            made = await store.checkpoints.replace(
-                self.id, self.place, self.provider_views(), keep, rest, committed=committed
-            )
-            if made is not None:
-                return None  # else a cancelled replacement of the log was still on its way
 
     def _when_thawed(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return what a store calls once it has committed: it waits until no thread reads the session."""
