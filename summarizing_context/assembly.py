@@ -56,7 +56,7 @@ async def open_context(
     embedder: Embedder | Callable[[list[str]], Any] | None = None,
     ledger_rules: Sequence[LedgerRule] = (),
 ) -> AsyncIterator[SummarizingContext]:
-    """A session, opened for the length of an `async with`.
+    """Open a session for the length of an `async with`.
 
     `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
     `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` takes out what must
@@ -314,11 +314,10 @@ def _embedding_search(
 
 
 async def open_store(path: str | Path, *, read_only: bool = False, waits_for_disk: bool = True) -> SessionStore:
-    """A store, opened; the caller closes it.
+    """Return an open store; the caller closes it. `path` is a file, `:memory:`, or an address
+    `postgresql://user@host/database` (the extra `postgres`).
 
     Stores on one file share a thread and a connection, those of one event loop with equal options.
-
-    `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
     check_scheme(path)
     store: Any

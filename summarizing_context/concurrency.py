@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this task. Raises `WrongEventLoopError` where it is not one of asyncio's."""
+    """Return the event loop of this task. Raises `WrongEventLoopError` where it is not one of asyncio's."""
     try:
         if asyncio.current_task() is not None:  # trio as a guest of asyncio has its loop, and none of its tasks
             return asyncio.get_running_loop()
@@ -117,7 +117,7 @@ class Foreground:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether a thread reads the session, so that nothing of it may change."""
+        """Return whether a thread reads the session, so that nothing of it may change."""
         return self._thawed is not None
 
     @contextmanager
@@ -147,7 +147,7 @@ class Foreground:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """A call of the host, from beginning to end."""
+        """Count a call of the host, from beginning to end."""
         self._under_way += 1
         try:
             yield

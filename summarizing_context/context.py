@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
+from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.log.entries import Facts, make_entry
 from summarizing_context.log.host_history import Comparison, HostRow, compare, read_rows
@@ -137,7 +138,7 @@ class SummarizingContext:
 
     async def get_messages(self) -> list[Message]:
         """Return the whole log, as received, as fresh copies."""
-        return await self._open_session.messages()
+        return [entry.message() async for entry in in_turns(self._open_session.log.in_order())]
 
     def open_calls(self) -> list[OpenCall]:
         """Return the tool calls at the end of the log that have no result yet, oldest first. After a crash, run them
@@ -512,13 +513,13 @@ class SummarizingContext:
 
     @property
     def _open_session(self) -> Session:
-        """The session. Raises where it may not be used, here and now."""
+        """Return the session. Raise where it may not be used, here and now."""
         self._session.check()
         return self._session
 
     @property
     def _writable(self) -> Session:
-        """The session, to be changed. Raises where it may not."""
+        """Return the session, to be changed. Raise where it may not."""
         self._session.check(writes=True)
         return self._session
 

@@ -205,7 +205,7 @@ class CassetteLimitError(CassetteError):
 
 
 def briefly(value: object, most: int = 40) -> str:
-    """A value that was refused, as a message shows it."""
+    """Return a value that was refused, as a message shows it."""
     try:
         return repr(value)[:most]
     except Exception:  # an int of thousands of digits, or an object that cannot say what it is

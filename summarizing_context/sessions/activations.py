@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
-    """A stored state; None if it cannot be read, or if the log is cut otherwise than it was when the state was made:
-    into other segments by other settings, into other groups by an earlier version."""
+    """Return a stored state; None if it cannot be read, or if the log is cut otherwise than when the state was made."""
     try:
         state = decode_state(data)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -40,7 +39,7 @@ def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
 
 
 def closings_of(states: Iterable[bytes]) -> set[int]:
-    """Where views have ended segments that were open, by their stored states."""
+    """Return where views have ended segments that were open, by their stored states."""
     found: set[int] = set()
     for data in states:
         with suppress(msgspec.MsgspecError, ValueError):  # it is told where the state itself is taken up
@@ -49,7 +48,7 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
 
 
 def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> ActivationRecord:
-    """The newest activation that is not undone yet. Raises `UndoError`."""
+    """Return the newest activation that is not undone yet. Raises `UndoError`."""
     open_ones = [record for record in records if not record.is_undone and record.undoes is None]
     shaping = [record for record in open_ones if record.can_undo]
     if not shaping:
@@ -85,14 +84,14 @@ class ActivationHistory:
         self._numbers = max((record.number for record in self.records), default=0)
 
     def add(self, record: ActivationRecord) -> None:
-        """An activation is committed."""
+        """Note an activation that is committed."""
         if record.undoes is not None:
             at = next(at for at, one in enumerate(self.records) if one.number == record.undoes)
             self.records[at] = self.records[at]._replace(is_undone=True)
         self.records.append(record)
 
     def next(self, change: Change, log: MessageLog, views: Viewer, undoes: int | None = None) -> ActivationRecord:
-        """The record of a change that is about to be committed."""
+        """Return the record of a change that is about to be committed."""
         self._numbers += 1  # used once, also where the store fails
         before, state, report = change.before, change.state, change.report
         return ActivationRecord(
@@ -118,7 +117,7 @@ class ActivationHistory:
 
 
 def stored_form(record: ActivationRecord, before: bytes) -> NewActivation:
-    """A record as the store keeps it, with the state before it where the header or the cut has changed."""
+    """Return a record as the store keeps it, with the state before it where the header or the cut has changed."""
     known = ("number", "provider", "log_version", "is_undone", "can_undo")  # the store notes these itself
     figures = {name: value for name, value in record._asdict().items() if name not in known}
     kept = record.can_undo or record.undoes is not None

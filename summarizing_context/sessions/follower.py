@@ -100,7 +100,7 @@ def _listed(values: object, wrong: Exception) -> list[Any]:
 
 
 def _is_same(message: object, entry: Entry, at: int) -> bool:
-    """Whether a host's message is what the log holds, but for what `_plain` leaves out.
+    """Return whether a host's message is what the log holds, but for what `_plain` leaves out.
 
     What is written alike is not checked again. Raises `MessageError`.
     """
@@ -117,7 +117,7 @@ def _is_same(message: object, entry: Entry, at: int) -> bool:
 
 
 def _plain(message: Message) -> Message:
-    """A message without cache marks, a single block of nothing but text written as a string."""
+    """Return a message without cache marks, a single block of nothing but text written as a string."""
 
     def unmarked(value: Any) -> Any:
         is_dict = isinstance(value, dict)

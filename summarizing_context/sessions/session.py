@@ -43,7 +43,6 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
-from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.sessions.activations import (
     ActivationHistory,
@@ -247,10 +246,6 @@ class Session:
         self._checkpoint_looked_for = self.place
         self.worker.start_tokens = self._start_tokens()
 
-    async def messages(self) -> list[Message]:
-        """Return every message of the log, in order, as fresh copies; the event loop turns meanwhile."""
-        return [entry.message() async for entry in in_turns(self.log.in_order())]
-
     async def _decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
         """Return entries as the log holds them; the event loop turns meanwhile."""
         entries: list[Entry] = []
@@ -293,7 +288,7 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the provider's prompt cache is taken for cold."""
+        """Return whether the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after
         return after is not None and self.clock.now() - self.requested_at > after
 
@@ -364,18 +359,18 @@ class Session:
 
     @property
     def place(self) -> Place:
-        """Where the log stands now."""
+        """Return where the log stands now."""
         return Place(self.log.version, len(self.log))
 
     def provider_views(self) -> list[StoredProviderView]:
-        """What each provider is shown, as checkpoints keep it."""
+        """Return what each provider is shown, as checkpoints keep it."""
         return [
             StoredProviderView(one.key, one.encode(one.state), msgspec.json.encode(one.marks).decode())
             for one in self.views.provider_views
         ]
 
     def _replaced(self, log: Sequence[Entry], filled: MessageLog | None, closings: set[int] | None = None) -> None:
-        """A new log is committed: go on from it."""
+        """Go on from a new log that is committed."""
         covered_histories = self.views.covered_histories()
         old = Replaced(list(self.log.entries), self.log.common_prefix(log))
         self.log.replace(log, filled, closings)
@@ -389,7 +384,7 @@ class Session:
         self._wake_for_segments()
 
     def _go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
-        """The store is back at a checkpoint: so are the log in memory, the pins and the views."""
+        """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
         self._replaced(log, filled, closings_of(one.state for one in there.provider_views))
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
@@ -421,7 +416,7 @@ class Session:
 
     @property
     def checkpoint_is_due(self) -> bool:
-        """Whether a multiple of `checkpoint_interval_messages` was reached since the last one."""
+        """Return whether a multiple of `checkpoint_interval_messages` was reached since the last one."""
         every, (version, noted) = self.settings.checkpoint_interval_messages, self._checkpoint_looked_for
         if version != self.log.version:  # the log was replaced, perhaps by a shorter one
             noted = min(noted, self._replaced_by)
@@ -507,20 +502,20 @@ class Session:
             self.learner.wake()
 
     def _start_tokens(self) -> float:
-        """Tokens of the log beyond which its summaries are made."""
+        """Return the tokens of the log beyond which its summaries are made."""
         if self.views.covers:
             return -1.0  # every log has more
         return self.settings.start_at * self.views.high_water(int(self.settings.max_tokens))
 
     def would_compact(self, memories: Sequence[str]) -> bool:
-        """Whether the next view, for the provider of the last one, would activate."""
+        """Return whether the next view, for the provider of the last one, would activate."""
         if self.foreground.is_frozen:  # a thread decides about it
             used, high = self.views.tokens(self.key, self.budget, as_shown=True)
             return used > high
         return self.views.would_compact(self.key, self.budget, "idle" if self.is_idle else None, memories)
 
     async def view(self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None]) -> View:
-        """The next view of a provider, activated where that is due. For the arguments see `activate`."""
+        """Return the next view of a provider, activated where that is due. For the arguments see `activate`."""
         known = {one.key: one.state.interruptions for one in self.views.provider_views}
         idle: Reason | None = "idle" if self.is_idle else None
         report = await self.activate(key, budget, idle, memories, begin=begin, for_request=True)
@@ -552,9 +547,11 @@ class Session:
         begin: Callable[[], None] = lambda: None,
         for_request: bool = False,
     ) -> ActivationReport | None:
-        """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
-        `memories` of earlier sessions are shown by an activation, the most relevant first.
-        `begin` runs first of what must not be parted. After waiting for summaries or hooks it is decided again."""
+        """Plan and commit an activation; a cancellation is deferred until the commit ends.
+
+        `memories` of earlier sessions are shown by an activation, the most relevant first. `begin` runs before each
+        decision, in one step with it. After waiting for summaries or hooks it is decided again.
+        """
         change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
         decide = partial(change_of, key, budget, reason)
         takes_long = partial(self.views.takes_long, key, budget)
@@ -618,7 +615,7 @@ class Session:
         return None
 
     def used_tokens(self) -> int:
-        """Tokens of the view if nothing more is covered."""
+        """Return the tokens of the view if nothing more is covered."""
         try:
             return self.views.tokens(self.key, self.budget, as_shown=self.foreground.is_frozen)[0]
         except BudgetError as error:  # the system rows alone leave no room
@@ -680,7 +677,7 @@ class Session:
         return True
 
     async def _decided(self, decide: _Decide, takes_long: bool) -> Change | None:
-        """What is decided; in a thread if it takes long, and then nothing of the session changes meanwhile."""
+        """Decide; in a thread if it takes long, and then nothing of the session changes meanwhile."""
         if not takes_long:
             with self.foreground.call():
                 return decide()
@@ -688,7 +685,7 @@ class Session:
             return cast(Change | None, await self.in_thread(decide))
 
     def statistics(self, calls: CallStatistics, cost: float | None, search_error: str | None) -> Statistics:
-        """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""
+        """Return the figures as they stand now, with those of the calls to a model and what they cost in dollars."""
         log, repairs = self.log, self.views.repairs
         missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node.leaf(at))]
         state = self.views.latest.state if self.views.latest is not None else ActivationState()

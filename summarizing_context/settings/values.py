@@ -78,7 +78,7 @@ class Refused(Exception):
 
 
 class DefaultNumber(int):
-    """A default that knows that nobody chose it, through `replace` and copies."""
+    """A default that is told from an equal value that was set, also after `replace` and copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,7 +503,7 @@ class Settings:
 
     @property
     def max_tokens_is_set(self) -> bool:
-        """Whether somebody chose `max_tokens`: then it caps the provider's window too."""
+        """Return whether `max_tokens` was set: then it caps the provider's window too."""
         return not isinstance(self.max_tokens, DefaultNumber)
 
     @classmethod
