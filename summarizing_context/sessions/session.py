@@ -689,6 +689,7 @@ class Session:
         log, repairs = self.log, self.views.repairs
         missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node.leaf(at))]
         state = self.views.latest.state if self.views.latest is not None else ActivationState()
+        dropped, learning = (self.learner.dropped, self.learner.last_error) if self.learner else (0, None)
         return Statistics(
             messages=len(log) + len(log.ephemeral),
             history_tokens=log.history_tokens,
@@ -709,7 +710,7 @@ class Session:
             refused_input_tokens=calls.refused_input_tokens,
             refused_output_tokens=calls.refused_output_tokens,
             dropped_lines=calls.dropped_lines,
-            memories_dropped=self.learner.dropped if self.learner else 0,
+            memories_dropped=dropped,
             repairs=dict(repairs.kinds),
             pins_left_out=state.pins_left_out,
             rules_left_out=state.rules_left_out,
@@ -722,11 +723,7 @@ class Session:
             least_useful_budget=self.views.system_rows.tokens + USEFUL_ROOM,
             token_counter=self.counter.name,
             store=self.store.name,
-            last_error=calls.last_error
-            or self.worker.last_error
-            or search_error
-            or self.last_error
-            or (self.learner.last_error if self.learner else None),
+            last_error=calls.last_error or self.worker.last_error or search_error or self.last_error or learning,
             last_error_at=self.worker.last_error_at,
         )
 

@@ -18,19 +18,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    BinaryIO,
-    Literal,
-    NamedTuple,
-    Self,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -40,21 +28,18 @@ from summarizing_context.settings.addresses import StoreAddress, is_address, sho
 from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
 from summarizing_context.settings.providers import SUMMARIZERS
 
-ENV_PREFIX = "SUMMARIZING_CONTEXT_"
-
-TOML_TABLE = "summarizing_context"
+ENV_PREFIX, TOML_TABLE = "SUMMARIZING_CONTEXT_", "summarizing_context"
 
 TOKENS = ("PROXY_TOKEN", "MCP_TOKEN")  # of servers, which the command line reads from the environment; no settings
 
-PLACES = frozenset(  # of the machine: they change no summary
-    ("store", "api_key", "base_url", "embedding_api_key", "embedding_base_url")
-)
+# of the machine: they change no summary
+PLACES = frozenset(("store", "api_key", "base_url", "embedding_api_key", "embedding_base_url"))
 
 CALLS_PER_HOUR = 1_000  # about 9,000 messages of an ordinary session
 
-KEY_ALIASES = {"compaction_strategy": "strategy"}
-
 SUMMARIES_PER_SEGMENT = 4  # a summary may be at most this part of its segment
+
+KEY_ALIASES = {"compaction_strategy": "strategy"}
 
 WHOLE, GROUP = "context_management", "semantic_memory"
 
@@ -538,12 +523,12 @@ class Settings:
         **arguments: Any,
     ) -> Self:
         """Return settings from all places: argument over environment over file, TOML or `.json`, over default."""
-        sources = [_environment(cls, prefix, environ), _mapping(arguments)]
+        sources = []
         if file is not None and str(file).lower().endswith(".json"):
-            sources.insert(0, _file(file, json.load, table))
+            sources = [_file(file, json.load, table)]
         elif file is not None:
-            sources.insert(0, _file(file, tomllib.load, TOML_TABLE if table is None else table))
-        return cls(**accepted(cls, *sources))
+            sources = [_file(file, tomllib.load, TOML_TABLE if table is None else table)]
+        return cls(**accepted(cls, *sources, _environment(cls, prefix, environ), _mapping(arguments)))
 
 
 def without_default_cap(settings: Settings) -> Settings:
@@ -574,7 +559,7 @@ def _environment(cls: type, prefix: str, environ: Mapping[str, str] | None) -> S
     return given, []
 
 
-def _file(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any], table: str | None) -> Source:
+def _file(path: str | os.PathLike[str], load: Callable[[Any], Any], table: str | None) -> Source:
     try:
         with Path(path).expanduser().open("rb") as file:
             found = load(file)
