@@ -109,9 +109,6 @@ class Foreground:
 
     def __init__(self) -> None:
         self._under_way = 0
-        self._served = 0
-        self._gap = anyio.Event()
-        self._asking = anyio.Lock()
         self._thawed: anyio.Event | None = None  # set when the session may change again
         self._later: list[Callable[[], object]] = []
 
@@ -153,10 +150,6 @@ class Foreground:
             yield
         finally:
             self._under_way -= 1
-            self._served += 1
-            if not self._under_way or self._served % 128 == 0:  # also under a host that always calls
-                self._gap.set()
-                self._gap = anyio.Event()
 
     def steps(self) -> YieldNow:
         """Return what one background thread calls all along: it pauses while a call is running.
@@ -176,15 +169,6 @@ class Foreground:
             left -= characters
 
         return yield_now
-
-    async def wait_gap(self) -> None:
-        """Wait until background work may begin: no call is running, or 128 calls were served.
-
-        Each gap starts one waiting piece, in order, so every piece starts eventually.
-        """
-        async with self._asking:
-            if self._under_way:
-                await self._gap.wait()
 
 
 class Clock(Protocol):
