@@ -11,7 +11,6 @@ import secrets
 import socket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from ipaddress import ip_address
@@ -21,7 +20,7 @@ from urllib.parse import urlsplit
 import anyio
 from anyio import to_thread
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
 from summarizing_context.errors import (
     MissingExtraError,
     NodeNotFoundError,
@@ -83,7 +82,8 @@ def inspector_app(
         access: lets in who opened a link of it, and nobody else. With None, whoever reaches the application may read
             and undo; an application around this one has to know who asks.
     """
-    pages = _Pages(Reader(store, settings or Settings()), undo or partial(_undo_in, store, settings or Settings()))
+    reader = Reader(store, settings or Settings())
+    pages = _Pages(reader, undo or reader.undo)
     routes = [
         Route("/", pages.static),
         Route("/static/{name}", pages.static),
@@ -92,13 +92,6 @@ def inspector_app(
         Route("/api/{what}", pages.read),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host, access=access)])
-
-
-async def _undo_in(store: str | Path, settings: Settings, session_id: str) -> None:
-    async with open_context(
-        replace(settings, store=str(store), session_id=session_id, summarizer="extractive")
-    ) as context:
-        await context.undo_activation()
 
 
 class _Pages:
