@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from summarizing_context.retrieval.pages import Page as Page
     from summarizing_context.retrieval.tools import memory_tool_schemas as memory_tool_schemas
     from summarizing_context.retrieval.tools import recall_tool_schema as recall_tool_schema
-    from summarizing_context.sessions.activations import undo_stored as undo_stored
     from summarizing_context.sessions.follower import FollowReport as FollowReport
-    from summarizing_context.sessions.statistics import BudgetReport as BudgetReport
-    from summarizing_context.sessions.statistics import Statistics as Statistics
+    from summarizing_context.sessions.session import BudgetReport as BudgetReport
+    from summarizing_context.sessions.session import Statistics as Statistics
     from summarizing_context.settings.ledger_rules import LedgerRule as LedgerRule
     from summarizing_context.settings.values import Settings as Settings
     from summarizing_context.stores.base import Checkpoint as Checkpoint
@@ -62,9 +61,8 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "retrieval.memory": "Memory MemoryEntry",
     "retrieval.pages": "Page",
     "retrieval.tools": "memory_tool_schemas recall_tool_schema",
-    "sessions.activations": "undo_stored",
     "sessions.follower": "FollowReport",
-    "sessions.statistics": "BudgetReport Statistics",
+    "sessions.session": "BudgetReport Statistics",
     "settings.ledger_rules": "LedgerRule",
     "settings.values": "Settings",
     "stores.base": "Checkpoint SearchHit",

@@ -10,14 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-from summarizing_context.concurrency import (
-    Clock,
-    Events,
-    Foreground,
-    WorkerThread,
-    choose_clock,
-    running_loop,
-)
+from summarizing_context.concurrency import Clock, Events, Foreground, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.log.entries import Intake
@@ -28,8 +21,7 @@ from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
-from summarizing_context.sessions.announcements import make_notify
-from summarizing_context.sessions.session import Session
+from summarizing_context.sessions.session import Session, make_notify
 from summarizing_context.settings.addresses import check_scheme, is_address
 from summarizing_context.settings.ledger_rules import LedgerRule, ToolRules, check_rules
 from summarizing_context.settings.providers import PROVIDERS
@@ -64,7 +56,7 @@ async def open_context(
     embedder: Embedder | Callable[[list[str]], Any] | None = None,
     ledger_rules: Sequence[LedgerRule] = (),
 ) -> AsyncIterator[SummarizingContext]:
-    """A session, opened for the length of an `async with`.
+    """Open a session for the length of an `async with`.
 
     `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
     `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` takes out what must
@@ -84,10 +76,7 @@ async def open_context(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a program passes beside the settings; as the arguments of `open_context`.
-
-    `store` is an open store in place of the file that the settings name; the context closes it.
-    """
+    """What a program passes beside the settings, as the arguments of `open_context`; and what hosts ask for."""
 
     summarizer: Summarizer | None = None
     count_tokens: Callable[[str], int] | None = None
@@ -104,35 +93,36 @@ class Options:
     warns_of_room: bool = True  # where system rows and tools leave too little; False: the host tells it itself
 
 
+_WANTED = (  # of what a program passes, a method, and what is said without it
+    ("store", "claim", "it is an open store of yours; a path goes into Settings(store=)"),
+    ("summarizer", "summarize", "it needs a method `async def summarize(job) -> str`"),
+    ("redact", "__call__", "it is a function from text to text, or None"),
+    (
+        "embedder",
+        "embed",
+        "it is a function from a list of texts to a list of vectors, or an object with such a method `embed`; either "
+        "may be async",
+    ),
+)
+
+
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
     """Return an open context that the caller closes. A given store is closed too when this raises."""
     running_loop()
-    if options.store is not None and not callable(getattr(options.store, "claim", None)):
-        raise SettingsError(
-            f"store is {type(options.store).__name__}; it is an open store of yours; a path goes into Settings(store=)"
-        )
     async with AsyncExitStack() as opened:  # closes the store where anything fails
-        if options.store is not None:
+        if options.store is not None and callable(getattr(options.store, "close", None)):
             opened.push_async_callback(options.store.close)
 
         # what was given
+        for name, method, wanted in _WANTED:
+            value = getattr(options, name)
+            if value is not None and not callable(getattr(value, method, value if name == "embedder" else None)):
+                raise SettingsError(f"{name} is {type(value).__name__}; {wanted}")
         if not isinstance(settings, Settings):
             raise SettingsError(
                 f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping"
             )
-        if options.summarizer is not None and not callable(getattr(options.summarizer, "summarize", None)):
-            name = type(options.summarizer).__name__
-            raise SettingsError(f"summarizer is {name}; it needs a method `async def summarize(job) -> str`")
         ledger_rules = (*check_rules(options.ledger_rules), *settings.ledger_rules)
-        if options.embedder is not None and not callable(getattr(options.embedder, "embed", options.embedder)):
-            raise SettingsError(
-                f"embedder is {type(options.embedder).__name__}; it is a function from a list of texts to a list of "
-                "vectors, or an object with such a method `embed`; either may be async"
-            )
-        if options.redact is not None and not callable(options.redact):
-            raise SettingsError(
-                f"redact is {type(options.redact).__name__}; it is a function from text to text, or None"
-            )
         clock = choose_clock(options.clock)
         counter = await choose_counter(
             settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
@@ -324,11 +314,10 @@ def _embedding_search(
 
 
 async def open_store(path: str | Path, *, read_only: bool = False, waits_for_disk: bool = True) -> SessionStore:
-    """A store, opened; the caller closes it.
+    """Return an open store; the caller closes it. `path` is a file, `:memory:`, or an address
+    `postgresql://user@host/database` (the extra `postgres`).
 
     Stores on one file share a thread and a connection, those of one event loop with equal options.
-
-    `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
     check_scheme(path)
     store: Any

@@ -12,18 +12,13 @@ import msgspec
 
 from summarizing_context.errors import SettingsError, SummarizingContextError
 from summarizing_context.messages.text import inert
-from summarizing_context.sessions.statistics import Statistics
-from summarizing_context.views.activation import ActivationRecord, ActivationReport
+from summarizing_context.sessions.session import Statistics
+from summarizing_context.views.activation import ActivationReport
 
 if TYPE_CHECKING:
     from summarizing_context.context import SummarizingContext
 
 PREFIX = "/context"
-
-_KEEP, _THRESHOLD = 10, 0.6  # messages; importance
-
-_SCOPES: Mapping[str, Literal["session", "project", "all"]]
-_SCOPES = {"--session": "session", "--project": "project", "--all": "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +41,7 @@ class Command(NamedTuple):
 
 
 async def run_command(context: SummarizingContext, text: object) -> CommandResult:
-    """Run what was typed, with or without `/context` in front. Its text is inert in a terminal, its data is as it
-    is."""
-    result = await _run(context, text)
-    return replace(result, text=inert(result.text))
-
-
-async def _run(context: SummarizingContext, text: object) -> CommandResult:
+    """Run what was typed, with or without `/context` in front. Its text is inert in a terminal, its data as it is."""
     if not isinstance(text, str):
         return _wrong(f"a command is a text such as '{PREFIX} status', not {type(text).__name__}")
     name, rest = _parted(text)
@@ -63,9 +52,10 @@ async def _run(context: SummarizingContext, text: object) -> CommandResult:
         hint = f"did you mean '{near[0]}'?" if near else f"'{PREFIX} help' lists all"
         return _wrong(f"there is no command {name!r:.40}; {hint}", nearest=near[0] if near else None)
     try:
-        return await command.run(context, rest)
+        result = await command.run(context, rest)
     except SummarizingContextError as error:
         return _wrong(str(error), usage=f"{PREFIX} {command.usage}")
+    return replace(result, text=inert(result.text))
 
 
 async def _status(context: SummarizingContext, rest: str) -> CommandResult:
@@ -98,13 +88,13 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
 
 
 async def _summarize(context: SummarizingContext, rest: str) -> CommandResult:
-    keep, topic = (int(rest), None) if _is_count(rest) else (_KEEP, rest or None)
+    keep, topic = (int(rest), None) if _is_count(rest) else (10, rest or None)
     return activated(await context.summarize(keep, focus=topic), context.statistics())
 
 
 async def _compress(context: SummarizingContext, rest: str) -> CommandResult:
     try:
-        threshold = float(rest or _THRESHOLD)
+        threshold = float(rest or 0.6)
     except ValueError:
         raise SettingsError(f"{rest!r:.40} is not a number; an importance is one from 0 to 1") from None
     return activated(await context.compress(threshold), context.statistics())
@@ -126,35 +116,26 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
             "that are pinned, critical, important enough, or the first request."
         )
     if figures.stand_ins and figures.summaries_pending:
-        said += f"\n{figures.stand_ins} of its summaries are stand-ins. {_when_made(figures)}"
+        failed = f" (last error: {figures.last_error})" if figures.last_error else ""
+        said += f"\n{figures.stand_ins} of its summaries are stand-ins. "
+        if figures.cap_reached:
+            wait = figures.cap_ends_in
+            when = "in a session with a higher one" if wait is None else f"when it ends, in {ceil(wait / 60)} minutes"
+            said += f"A cap on calls or tokens is reached{failed}: the model's own are made {when}."
+        else:
+            said += f"The model's own are being made{failed}; they are shown from the next activation on, or when you "
+            said += "ask again."
     return CommandResult(said, {**report._asdict(), "stand_ins": figures.stand_ins})
 
 
-def _when_made(figures: Statistics) -> str:
-    """Return when a model makes what stand-ins stand for."""
-    failed = f" (last error: {figures.last_error})" if figures.last_error else ""
-    if not figures.cap_reached:
-        shown = "they are shown from the next activation on, or when you ask again."
-        return f"The model's own are being made{failed}; {shown}"
-    wait = figures.cap_ends_in
-    when = "in a session with a higher one" if wait is None else f"when it ends, in {ceil(wait / 60)} minutes"
-    return f"A cap on calls or tokens is reached{failed}: the model's own are made {when}."
-
-
 async def _activations(context: SummarizingContext, rest: str) -> CommandResult:
-    return activations_told(context.activations())
-
-
-def activations_told(records: Sequence[ActivationRecord]) -> CommandResult:
-    """Return the activations of a session, the newest last."""
-    rows = []
+    rows, records = [], context.activations()
     for one in records:
         at, covered = one.time[:16].replace("T", " "), f"{one.covered_from} to {one.covered_to}"
-        tokens = (one.tokens_before, one.tokens_after, one.prefix_kept)
-        rows.append((one.number, at, *tokens, covered, one.why))
+        rows.append((one.number, at, one.tokens_before, one.tokens_after, one.prefix_kept, covered, one.why))
     heads = ("no.", "time (UTC)", "before", "after", "kept", "covered", "why")
-    text = _table(heads, rows) if rows else "No activations yet: the whole log is in the view."
-    return CommandResult(text, {"activations": [one._asdict() for one in records]})
+    told = {"activations": [one._asdict() for one in records]}
+    return _list(heads, rows, "No activations yet: the whole log is in the view.", told)
 
 
 async def _undo(context: SummarizingContext, rest: str) -> CommandResult:
@@ -181,8 +162,8 @@ async def _unpin(context: SummarizingContext, rest: str) -> CommandResult:
 async def _pins(context: SummarizingContext, rest: str) -> CommandResult:
     found = context.pins()
     rows = [[pin.id, "" if pin.index is None else pin.index, pin.text or ""] for pin in found]
-    text = _table(("id", "message", "text"), rows) if rows else "Nothing is pinned by a call."
-    return CommandResult(text, {"pins": [{"id": pin.id, "message": pin.index, "text": pin.text} for pin in found]})
+    told = {"pins": [{"id": pin.id, "message": pin.index, "text": pin.text} for pin in found]}
+    return _list(("id", "message", "text"), rows, "Nothing is pinned by a call.", told)
 
 
 async def _checkpoint(context: SummarizingContext, rest: str) -> CommandResult:
@@ -193,8 +174,8 @@ async def _checkpoint(context: SummarizingContext, rest: str) -> CommandResult:
 async def _checkpoints(context: SummarizingContext, rest: str) -> CommandResult:
     found = await context.list_checkpoints()
     rows = [[one.id, one.seq, one.created_at[:19].replace("T", " "), one.name] for one in found]
-    text = _table(("id", "messages", "made", "name"), rows) if rows else "No checkpoints yet."
-    return CommandResult(text, {"checkpoints": [asdict(one) for one in found]})
+    told = {"checkpoints": [asdict(one) for one in found]}
+    return _list(("id", "messages", "made", "name"), rows, "No checkpoints yet.", told)
 
 
 async def _restore(context: SummarizingContext, rest: str) -> CommandResult:
@@ -212,12 +193,13 @@ async def _fork(context: SummarizingContext, rest: str) -> CommandResult:
 
 async def _search(context: SummarizingContext, rest: str) -> CommandResult:
     first, words = _parted(rest)
-    scope = _SCOPES.get(first)
-    query = _needed(rest if scope is None else words, "words to look for")
-    hits = await context.search(query, scope=scope or "session")
+    scopes: dict[str, Literal["session", "project", "all"]]
+    scopes = {"--session": "session", "--project": "project", "--all": "all"}
+    query = _needed(words if first in scopes else rest, "words to look for")
+    hits = await context.search(query, scope=scopes.get(first, "session"))
     rows = [[hit.id or _messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
-    text = _table(("where", "kind", "words"), rows) if rows else "Nothing holds any of these words."
-    return CommandResult(text, {"query": query, "hits": [asdict(hit) for hit in hits]})
+    told = {"query": query, "hits": [asdict(hit) for hit in hits]}
+    return _list(("where", "kind", "words"), rows, "Nothing holds any of these words.", told)
 
 
 async def _expand(context: SummarizingContext, rest: str) -> CommandResult:
@@ -240,8 +222,8 @@ async def _recall(context: SummarizingContext, rest: str) -> CommandResult:
 async def _memory(context: SummarizingContext, rest: str) -> CommandResult:
     found = await context.memory.retrieve(_needed(rest, "words to look for in the project's memories"), limit=10)
     rows = [[entry.id, entry.content] for entry in found]
-    text = _table(("id", "memory"), rows) if rows else "No memory holds any of these words."
-    return CommandResult(text, msgspec.to_builtins({"query": rest, "memories": found}))
+    told = msgspec.to_builtins({"query": rest, "memories": found})
+    return _list(("id", "memory"), rows, "No memory holds any of these words.", told)
 
 
 async def _ledger(context: SummarizingContext, rest: str) -> CommandResult:
@@ -250,20 +232,20 @@ async def _ledger(context: SummarizingContext, rest: str) -> CommandResult:
     for fact in found:
         last = f"{fact.operation} (superseded)" if fact.superseded else fact.operation
         rows.append((fact.kind, last, _messages(fact.start, fact.stop), fact.value))
-    text = _table(("kind", "last", "messages", "what"), rows) if rows else "The ledger holds nothing like that."
-    return CommandResult(text, {"facts": [fact._asdict() for fact in found]})
+    told = {"facts": [fact._asdict() for fact in found]}
+    return _list(("kind", "last", "messages", "what"), rows, "The ledger holds nothing like that.", told)
 
 
 async def _budget(context: SummarizingContext, rest: str) -> CommandResult:
     budget = context.budget()
     free = budget.max_tokens - budget.used_tokens
-    rows = [("budget", budget.max_tokens), ("used", budget.used_tokens), ("free", free)]
+    rows: list[tuple[str, object]] = [("budget", budget.max_tokens), ("used", budget.used_tokens), ("free", free)]
     return CommandResult(_lines([*rows, ("percent", f"{budget.percent_used:.1%}")]), asdict(budget))
 
 
 async def _help(context: SummarizingContext, rest: str) -> CommandResult:
     rows = [[f"{PREFIX} {command.usage}", command.about] for command in COMMANDS.values()]
-    return CommandResult(_table(("command", "what it does"), rows), {"commands": list(COMMANDS)})
+    return _list(("command", "what it does"), rows, "", {"commands": list(COMMANDS)})
 
 
 _ALL = (
@@ -292,7 +274,7 @@ COMMANDS = {command.usage.partition(" ")[0]: command for command in _ALL}
 
 def _wrong(text: str, **data: Any) -> CommandResult:
     usage = f"\nUsage: {data['usage']}" if data.get("usage") else ""
-    return CommandResult(text + usage, {"error": text, **data}, ok=False)
+    return CommandResult(inert(text + usage), {"error": text, **data}, ok=False)
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -314,22 +296,26 @@ def _needed(rest: str, what: str) -> str:
     return rest
 
 
+def _list(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str, told: Mapping[str, Any]
+) -> CommandResult:
+    return CommandResult(_table(columns, rows) if rows else empty, told)
+
+
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
-    cells = [list(columns), *([_cell(value, at < len(columns) - 1) for at, value in enumerate(row)] for row in rows)]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
-    right = [bool(rows) and all(isinstance(row[at], int | float) for row in rows) for at in range(len(columns))]
-    lines = []
-    for line in cells:
-        placed = zip(line, widths, right, strict=True)
-        lines.append("  ".join(cell.rjust(wide) if figures else cell.ljust(wide) for cell, wide, figures in placed))
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(line.rstrip() for line in lines)
+    made = []
+    for at, (name, values) in enumerate(zip(columns, zip(*rows, strict=True), strict=True)):
+        cells = [name, *(_cell(value, at < len(columns) - 1) for value in values)]
+        wide, figures = max(map(len, cells)), all(isinstance(value, int | float) for value in values)
+        cells.insert(1, "-" * wide)
+        made.append([cell.rjust(wide) if figures else cell.ljust(wide) for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*made, strict=True))
 
 
 def _lines(rows: Sequence[tuple[str, object]]) -> str:
     """Return names and values, one a line."""
-    width = max((len(name) for name, _ in rows), default=0)
+    width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name.ljust(width)}  {_cell(value, False)}" for name, value in rows)
 
 

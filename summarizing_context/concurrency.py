@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
-from anyio.to_thread import current_default_thread_limiter
+import anyio.to_thread
 
 from summarizing_context.errors import ContextClosedError, SettingsError, WrongEventLoopError
 
@@ -24,7 +25,7 @@ Item = TypeVar("Item")
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this task. Raises `WrongEventLoopError` where it is not one of asyncio's."""
+    """Return the event loop of this task. Raises `WrongEventLoopError` where it is not one of asyncio's."""
     try:
         if asyncio.current_task() is not None:  # trio as a guest of asyncio has its loop, and none of its tasks
             return asyncio.get_running_loop()
@@ -76,34 +77,21 @@ class WorkerThread:
 
     def __init__(self, name: str, yield_now: YieldNow = never_yield) -> None:
         self.yield_now = yield_now
-        self._name = name
-        self._thread: ThreadPoolExecutor | None = None
-        self._pieces: set[Future[Any]] = set()
-        self._closed = False
+        self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Return the result of `work`. After a cancellation the thread still finishes a piece that has begun."""
-        if self._closed:
+        if self._pool is None:
             raise ContextClosedError("the context was closed meanwhile; open it again")
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self._name)
-        piece = self._thread.submit(work)
-        self._pieces.add(piece)
-        piece.add_done_callback(self._pieces.discard)
-        async with current_default_thread_limiter():  # counts against the thread limit of the loop
-            return await asyncio.wrap_future(piece)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def close(self) -> None:
         """Drop waiting pieces and end the thread. A long piece ends by itself. May be called twice."""
-        self._closed = True
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        thread.shutdown(wait=False, cancel_futures=True)
-        if running := [asyncio.wrap_future(piece) for piece in list(self._pieces)]:
-            await asyncio.wait(running, timeout=0.4)  # seconds
-        if not self._pieces:
-            thread.shutdown(wait=True)  # no work is left, so this does not block the loop
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            end = partial(pool.shutdown, cancel_futures=True)
+            with anyio.move_on_after(0.4):  # seconds
+                await anyio.to_thread.run_sync(end, abandon_on_cancel=True)
 
 
 _key_locks: WeakValueDictionary[tuple[int, Hashable], asyncio.Lock] = WeakValueDictionary()  # by event loop and key
@@ -121,15 +109,12 @@ class Foreground:
 
     def __init__(self) -> None:
         self._under_way = 0
-        self._served = 0
-        self._gap = anyio.Event()
-        self._asking = anyio.Lock()
         self._thawed: anyio.Event | None = None  # set when the session may change again
         self._later: list[Callable[[], object]] = []
 
     @property
     def is_frozen(self) -> bool:
-        """Whether a thread reads the session, so that nothing of it may change."""
+        """Return whether a thread reads the session, so that nothing of it may change."""
         return self._thawed is not None
 
     @contextmanager
@@ -159,16 +144,12 @@ class Foreground:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """A call of the host, from beginning to end."""
+        """Count a call of the host, from beginning to end."""
         self._under_way += 1
         try:
             yield
         finally:
             self._under_way -= 1
-            self._served += 1
-            if not self._under_way or self._served % 128 == 0:  # also under a host that always calls
-                self._gap.set()
-                self._gap = anyio.Event()
 
     def steps(self) -> YieldNow:
         """Return what one background thread calls all along: it pauses while a call is running.
@@ -188,15 +169,6 @@ class Foreground:
             left -= characters
 
         return yield_now
-
-    async def wait_gap(self) -> None:
-        """Wait until background work may begin: no call is running, or 128 calls were served.
-
-        Each gap starts one waiting piece, in order, so every piece starts eventually.
-        """
-        async with self._asking:
-            if self._under_way:
-                await self._gap.wait()
 
 
 class Clock(Protocol):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Literal
 
 import anyio
 import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
+from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.log.entries import Facts
+from summarizing_context.log.entries import Facts, make_entry
 from summarizing_context.log.host_history import Comparison, HostRow, compare, read_rows
 from summarizing_context.log.kept_texts import Plan
 from summarizing_context.log.ledger import Fact
@@ -20,17 +22,16 @@ from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.redaction import Redact
-from summarizing_context.messages.shapes import Message
+from summarizing_context.messages.shapes import Message, check_message
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.pages import Detail, Expander, Page, Place
 from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool
-from summarizing_context.sessions.checkpoints import Checkpoints, PinEditor
 from summarizing_context.sessions.follower import Follower, FollowReport
-from summarizing_context.sessions.session import Session
-from summarizing_context.sessions.statistics import BudgetReport, Statistics
+from summarizing_context.sessions.session import BudgetReport, Session, Statistics
+from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.prices import ModelPrice
@@ -40,8 +41,6 @@ from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View, decode_state
 from summarizing_context.worker.topic_notes import check_focus
-
-_LEARN_WITHIN = 1.0  # seconds, for the model to learn on leaving
 
 
 class SummarizingContext:
@@ -66,16 +65,15 @@ class SummarizingContext:
         self._price = price  # of the model that makes the summaries
         self._closing = closing  # after the worker has stopped, in order
         self._is_cut_short = False  # closing, by a cancellation
-        self._last_view: View | None = None
+        self.last_view: View | None = None
+        """The view handed out last; None before the first."""
         self._budgets = BudgetPolicy(settings, session.notify)
-        self._checkpoints = Checkpoints(session)
-        self._pins = PinEditor(session)
         self._follower = Follower(session)
-        self._memory = Memory(session, store.memories, embedding_search)
-        self._shows_memories = settings.memory_include == "auto"
+        self.memory = Memory(session, store.memories, embedding_search)
+        """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         self._redact = redact  # what of a topic no model may read
-        self._memory_tools = MemoryTools(self._memory)
-        self._search = Search(settings, store.index, embedding_search, self._memory)
+        self._memory_tools = MemoryTools(self.memory)
+        self._search = Search(settings, store.index, embedding_search, self.memory)
         self._expander = Expander(log, session.summaries, count)
         self._recaller = Recaller(log, session.views, count, self._search, session.foreground)
         self._recall_tool = RecallTool(session, self._expander, self._recaller)
@@ -87,7 +85,7 @@ class SummarizingContext:
         both cases the log is unchanged."""
         session = self._writable
         await session.append([await session.intake.one(message)])
-        await self._checkpoint_if_due()
+        await session.checkpoint_if_due()
 
     async def get_messages_for_request(
         self,
@@ -97,7 +95,7 @@ class SummarizingContext:
         system: Prompt | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> list[Message]:
-        """The messages of the next request, within the budget, as fresh copies. Never waits for a model.
+        """Return the messages of the next request, within the budget, as fresh copies. Never wait for a model.
 
         The budget in tokens is `token_budget` if given, else what `provider` tells of its window less the answer
         and a margin, else `max_tokens`. `system` is a system prompt, a text or a list of blocks, that is no part of the
@@ -131,15 +129,16 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        memories = await self._memory.choose() if self._shows_memories else ()
-        self._last_view = view = await session.view(key, budget, memories, begin=lead)
+        memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
+        self.last_view = view = await session.view(key, budget, memories, begin=lead)
         if self._budgets.note(window, budget):
-            await session.save_budget(budget)
+            warning = "the budget of a session could not be kept with it"
+            await session.keep(partial(session.store.save_budget, session.id, budget), warning)
         return view
 
     async def get_messages(self) -> list[Message]:
-        """The whole log, as received, as fresh copies."""
-        return await self._open_session.messages()
+        """Return the whole log, as received, as fresh copies."""
+        return [entry.message() async for entry in in_turns(self._open_session.log.in_order())]
 
     def open_calls(self) -> list[OpenCall]:
         """Return the tool calls at the end of the log that have no result yet, oldest first. After a crash, run them
@@ -163,26 +162,20 @@ class SummarizingContext:
         A moved `cache_control` mark is no difference, nor is one text block written as a string. `keys` are the host's
         ids, one a message: a message whose key was followed before is not looked at, so a changed one needs another.
         `system` is a prompt that leads the history."""
-        self._session.check(writes=True)
+        session = self._writable
         report = await self._follower.follow(messages, keys, system)
-        await self._checkpoint_if_due()
+        await session.checkpoint_if_due()
         return report
 
-    async def compare_transcript(self, messages: Iterable[Message]) -> Comparison:
-        """How far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of either
-        count for nothing. Raises `MessageError`."""
-        self._session.check()
+    async def compare_transcript(self, messages: Iterable[Message]) -> tuple[Comparison, list[HostRow], list[Facts]]:
+        """Return how far this log and a host's copy of it, `messages`, go together by content, and both as
+        `log.host_history` compares them. Ephemeral messages of either count for nothing. Raises `MessageError`."""
+        facts = [entry.facts for entry in self._open_session.log.entries]
         rows = await read_rows(messages)
         places = [at for at, row in enumerate(rows) if not row.ephemeral]
-        found = compare([rows[at].content for at in places], (entry.facts for entry in self._session.log.entries))
+        found = compare([rows[at].content for at in places], facts)
         stop = found.transcript_stop
-        return found._replace(transcript_stop=places[stop] if stop < len(places) else len(rows))
-
-    async def read_transcript(self, messages: Iterable[Message]) -> tuple[list[HostRow], list[Facts]]:
-        """A host's copy of this log and the log itself, as `log.host_history` compares them. Raises `MessageError`."""
-        self._session.check()
-        rows = await read_rows(messages)
-        return rows, [entry.facts for entry in self._session.log.entries]
+        return found._replace(transcript_stop=places[stop] if stop < len(places) else len(rows)), rows, facts
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""
@@ -191,39 +184,46 @@ class SummarizingContext:
     def expect_provider(self, provider: Any) -> None:
         """Tell whose window the first request will have to fit; later ones say so themselves."""
         self._session.check()
-        if self._last_view is None:
+        if self.last_view is None:
             window = read_provider(provider)
             self._session.key, self._session.budget = window.key, self._budgets.choose(None, window)
 
     async def should_compact(self) -> bool:
-        """Whether the next view, for the provider of the last one, would activate. It covers more of the past for its
-        tokens, for the number of its messages, or because the prompt cache is cold. It is written anew for other pins,
-        signed thinking of a finished turn, memories, or a log that was replaced or restored. Nothing is done. Of the
-        request itself, its prompt, tools and provider, nothing is known yet."""
-        return self._open_session.would_compact(await self._memory.choose(for_now=True))
+        """Return whether the next view, for the provider of the last one, would activate. Nothing is done.
+
+        It would for its tokens, for the number of its messages, because the prompt cache is cold, or for other pins,
+        signed thinking of a finished turn, memories, or a log that was replaced or restored. Of the request itself, its
+        prompt, tools and provider, nothing is known yet."""
+        return self._open_session.would_compact(await self.memory.choose(for_now=True))
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave about the low water raw, if that frees anything. Asked again with nothing said since,
         it only shows summaries that have become ready; `summarize` covers more.
 
         With a `focus`, the name of a topic in at most 500 characters, the header also keeps a note of what the newest
-        covered past says about it. At once it holds the lines that name the topic. From the next activation on, or when
-        it is asked for again, it holds what the model made of them. It stays until another focus or a new log replaces
-        it. An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the
-        low water, all but the newest 10 messages are. Raises `SettingsError` for a focus that names nothing, or where
-        nothing is summarized."""
+        covered past says about it: at once the lines that name the topic; from the next activation on, or when asked
+        again, what the model made of them. It stays until another focus or a new log replaces it. An activation happens
+        then even if it only adds the note; where nothing is covered and nothing is beyond the low water, all but the
+        newest 10 messages are. Raise `SettingsError` for a focus that names nothing, or where nothing is summarized."""
         self._session.check()
         return await self._activate(None, focus)
 
     def activations(self) -> list[ActivationRecord]:
-        """Each activation of this session, oldest first, those of earlier processes included."""
+        """Return each activation of this session, oldest first, those of earlier processes included."""
         return list(self._open_session.history.records)
 
     async def undo_activation(self) -> ActivationReport:
         """Take back the last activation that covered messages: the next view is the one of before it, and what was said
         since. It stays until it needs another activation, as long as no one asks for one. Called again, the one before
         is taken back. Durable; an activation itself, with the reason `restored`. Raises `UndoError`."""
-        return await self._writable.undo()
+        made = await self._writable.undo()
+        return ActivationReport(
+            True, made.reason, made.tokens_before, made.tokens_after, made.tokens_before - made.tokens_after
+        )
+
+    async def undo_outlook(self) -> ActivationRecord:
+        """Return the record that `undo_activation` would make now. Nothing is done. Raises `UndoError`."""
+        return await self._open_session.undo(only_looks=True)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be, and no memory is being learnt.
@@ -231,8 +231,7 @@ class SummarizingContext:
         Return True once every summary is there that the session wants. Return False after `timeout` seconds, and at
         once where nothing can be made for now though some are missing: the breaker is open, a cap is reached, or a
         reply was refused. `statistics()` tells how many (`summaries_pending`) and why (`breaker`, `cap_reached`,
-        `last_error`).
-        """
+        `last_error`)."""
         self._session.check()
         if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
             raise SettingsError(f"timeout is {briefly(timeout)}; it is a number of seconds, or None")
@@ -247,34 +246,28 @@ class SummarizingContext:
     async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
         """Tell how many tokens the provider counted for the last view; budgets from its window follow that.
 
-        `input_tokens` are those neither read from nor written to a cache, in tokens, as are the others.
-        """
+        `input_tokens` are those neither read from nor written to a cache."""
         self._session.check()
-        counts: tuple[object, ...] = (input_tokens, cache_read, cache_write)
-        for count in counts:
-            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                told = f"observe_usage was told {briefly(count)}"
-                raise SettingsError(f"{told}; usage is counted in tokens, ints of at least 0")
-        if (view := self._last_view) is not None:
+        for count in (input_tokens, cache_read, cache_write):
+            if type(count) is not int or count < 0:
+                raise SettingsError(
+                    f"observe_usage was told {briefly(count)}; usage is counted in tokens, ints of at least 0"
+                )
+        if (view := self.last_view) is not None:
             self._budgets.observe(input_tokens + cache_read + cache_write, view.tokens + view.fixed_tokens)
 
     def statistics(self) -> Statistics:
-        """The figures of this session since it was opened."""
+        """Return the figures of this session since it was opened."""
         session, calls, price = self._open_session, self._calls(), self._price
         cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
-        return session.statistics(calls, cost, self._memory.last_error)
+        return session.statistics(calls, cost, self.memory.last_error)
 
     def __len__(self) -> int:
-        """Messages of the log."""
+        """Return the number of messages of the log."""
         return len(self._session.log) + len(self._session.log.ephemeral)
 
     def __bool__(self) -> bool:
         return True
-
-    @property
-    def last_view(self) -> View | None:
-        """The view handed out last; None before the first."""
-        return self._last_view
 
     async def close(self) -> None:
         """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
@@ -288,40 +281,56 @@ class SummarizingContext:
                 async with AsyncExitStack() as ends:  # each of them, whatever the others do
                     for close in reversed(self._closing):
                         ends.push_async_callback(close)
-                    ends.push_async_callback(self._leave)
-                    ends.push_async_callback(self._memory.close)
+                    if (learner := self._session.learner) is not None:
+                        ends.push_async_callback(learner.close)
+                    ends.push_async_callback(self.memory.close)
                     await self._session.worker.stop()
+                    if learner is not None:  # learn what the session teaches, within a second
+                        with anyio.move_on_after(2):
+                            await learner.leave(1.0)
         except BaseException:
             self._is_cut_short = True
             raise
 
     def budget(self) -> BudgetReport:
-        """How much of the last request's budget the view takes as it stands; `max_tokens` before the first.
+        """Return how much of the last request's budget the view takes as it stands; `max_tokens` before the first.
 
-        In a reopened session that is the budget of the provider that was named last.
-        """
-        return self._open_session.budget_report()
+        In a reopened session that is the budget of the provider that was named last."""
+        session = self._open_session
+        used = min(session.used_tokens(), session.budget)
+        return BudgetReport(session.budget, used, used / session.budget)
 
     def has_space(self, message: Message) -> bool:
-        """Whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
-        return self._open_session.has_space(message)
+        """Return whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
+        session = self._open_session
+        entry = make_entry(check_message(message), session.counter.count, session.counter.name)
+        return session.used_tokens() + entry.cost(session.settings.image_tokens) <= session.budget
 
     async def make_space(self, tokens: int) -> ActivationReport:
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
-        return await self._open_session.make_space(tokens, await self._memory.choose())
+        session = self._open_session
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
+            raise SettingsError(
+                f"make_space was asked for {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
+            )
+        memories, now, report = await self.memory.choose(), session.used_tokens(), None
+        if now + tokens > session.budget:
+            report = await session.activate(session.key, session.budget, "explicit", memories)
+        return ActivationReport(False, "explicit", now, now, 0) if report is None else report
 
     def standing_rules(self) -> list[StandingRule]:
-        """The rules that the human has typed, oldest first, those that a later message ends included."""
+        """Return the rules that the human has typed, oldest first, those that a later message ends included."""
         return list(self._open_session.log.rules.all())
 
     async def plan(self) -> Plan | None:
-        """The newest plan or to-do list of the log, as a tool wrote it; None where there is none, or an empty one."""
+        """Return the newest plan or to-do list of the log, as a tool wrote it; None without one, or for an empty
+        one."""
         newest = self._open_session.log.kept_texts.plan
         return newest and Plan("\n".join(item.line for item in newest.items), newest.message)
 
     def ledger(self) -> list[Fact]:
-        """What calls, results and the human's words tell of the whole log, oldest first: paths, commands, errors, URLs,
-        identifiers, decisions and standing rules. No model is asked."""
+        """Return what calls, results and the human's words tell of the whole log, oldest first: paths, commands,
+        errors, URLs, identifiers, decisions and standing rules. No model is asked."""
         session = self._open_session
         return sorted([*session.ledger.facts(), *session.log.rules.facts()], key=lambda fact: fact.start)
 
@@ -353,72 +362,64 @@ class SummarizingContext:
         return await self._activate(ActivationRequest(keep_from=float(threshold)))
 
     def should_compress(self) -> bool:
-        """As `should_compact`, in a plain function: it knows the memories that were looked up last."""
-        return self._open_session.would_compact(self._memory.chosen)
+        """Like `should_compact`, in a plain function: it knows the memories that were looked up last."""
+        return self._open_session.would_compact(self.memory.chosen)
 
     async def pin(self, index_or_text: int | str) -> str:
-        """Keep a message, by its index in the log, or a text in every view; the id to unpin it with.
+        """Keep a message, by its index in the log, or a text in every view; return the id to unpin it with.
 
         Durable. Whatever is pinned enters the next view if the past that it stands in is covered. Pins go along with
-        checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`.
-        """
-        self._session.check(writes=True)
-        return await self._pins.pin(index_or_text)
+        checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`."""
+        return await self._writable.pin(index_or_text)
 
     async def unpin(self, id: str) -> None:
         """Give up what `pin` pinned. Raises `PinNotFoundError`."""
-        self._session.check(writes=True)
-        await self._pins.unpin(id)
+        await self._writable.unpin(id)
 
     def pins(self) -> list[Pin]:
-        """What is pinned by `pin`, oldest first."""
+        """Return what is pinned by `pin`, oldest first."""
         return list(self._open_session.log.pinned.pins)
 
     async def checkpoint(self, name: str | None = None) -> str:
-        """Keep the present log, without ephemeral messages, and what is shown of it; the id to come back with."""
-        self._session.check(writes=True)
-        return (await self._checkpoints.save(name)).id
+        """Keep the present log, without ephemeral messages, and what is shown of it; return the id to come back
+        with."""
+        return (await self._writable.save_checkpoint(name)).id
 
     async def restore(self, id: str) -> str:
         """Go back to a checkpoint, named by its id or its name: the next view is the view of then.
 
         Nothing is lost: the present becomes a checkpoint, whose id is returned. Raises `CheckpointNotFoundError`.
         """
-        self._session.check(writes=True)
-        return (await self._checkpoints.restore(id)).id
+        return (await self._writable.restore(_checkpoint_id(id))).id
 
     async def fork(self, id: str, session_id: str) -> str:
         """Begin another session, in the same store, that goes on from a checkpoint; open it by its `session_id`.
 
         Raises `CheckpointNotFoundError`, and `SessionExistsError` where the id is taken.
         """
-        self._session.check(writes=True)
-        return await self._checkpoints.fork(id, session_id)
+        session, at, fork = self._writable, _checkpoint_id(id), Settings(session_id=session_id).session_id
+        await session.store.checkpoints.fork(session.id, at, fork)
+        return fork
 
     async def list_checkpoints(self) -> list[Checkpoint]:
-        """The checkpoints of this session, oldest first."""
-        self._session.check()
-        return await self._checkpoints.listed()
+        """Return the checkpoints of this session, oldest first."""
+        session = self._open_session
+        return await session.store.checkpoints.listed(session.id)
 
     async def delete_checkpoint(self, id: str) -> None:
         """Forget a checkpoint. What only it needed leaves the file with the store's next `purge`."""
-        self._session.check(writes=True)
-        await self._checkpoints.delete(id)
+        session = self._writable
+        await session.store.checkpoints.delete(session.id, _checkpoint_id(id))
 
     def should_checkpoint(self) -> bool:
-        """Whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made yet."""
-        self._session.check()
-        return self._checkpoints.is_due
-
-    @property
-    def memory(self) -> Memory:
-        """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
-        return self._memory
+        """Return whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made
+        yet."""
+        return self._open_session.checkpoint_is_due
 
     async def search(
         self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
     ) -> list[SearchHit]:
-        """Messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
+        """Return messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
         meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or, with
         `all`, all of the store. A query is plain words; nothing in it is an operator."""
         self._session.check()
@@ -427,41 +428,41 @@ class SummarizingContext:
     async def expand(
         self, node_or_range: Place, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None
     ) -> Page:
-        """What stands behind a node of the header, or any messages of the log: a `line`, a `paragraph` or in `full`.
+        """Return what stands behind a node of the header, or any messages of the log: a `line`, a `paragraph` or in
+        `full`.
 
         A node is named as in the header, `12-47`; so are ranges, `12..47`; a pair (12, 48) leaves out its end. Of at
-        most `max_tokens`, fenced as data; `next_cursor` reads on. Raises `NodeNotFoundError` and `SettingsError`.
-        """
+        most `max_tokens`, fenced as data; `next_cursor` reads on. Raises `NodeNotFoundError` and `SettingsError`."""
         self._session.check()
         return self._expander.page(node_or_range, detail, max_tokens, cursor)
 
     async def recall(self, query: str, max_tokens: int = 2_000) -> Page:
-        """What the log holds about a query, in plain words, and the view does not show: excerpts of the best messages,
-        and exact values that are likely needed, cited by message. Raises `SettingsError`."""
+        """Return what the log holds about a query, in plain words, and the view does not show: excerpts of the best
+        messages, and exact values that are likely needed, cited by message. Raises `SettingsError`."""
         self._session.check()
         return await self._recaller.page(query, max_tokens)
 
     async def call_recall_tool(self, arguments: object) -> str:
-        """The answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments are an
-        object, or JSON; what is wrong with them is told in the answer."""
+        """Return the answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments
+        are an object, or JSON; what is wrong with them is told in the answer."""
         self._session.check()
         return await self._recall_tool.call(arguments)
 
     async def call_memory_tool(self, name: str, arguments: object) -> str:
-        """The answer to a model's call of one of the tools whose schemas `memory_tool_schemas()` gives, as for
+        """Return the answer to a model's call of one of the tools whose schemas `memory_tool_schemas()` gives, as for
         `call_recall_tool`. Raises `SettingsError` for another tool."""
         self._session.check()
         return await self._memory_tools.call(name, arguments)
 
     async def handle_command(self, text: str) -> CommandResult:
-        """Run what somebody typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What
-        is wrong with a command is told in its result."""
+        """Run what was typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What is
+        wrong with a command is told in its result."""
         self._session.check()
         return await run_command(self, text)
 
     def explain(self, *, drops: bool = True) -> list[HeaderNode]:
-        """Which past each block of the present header stands for, oldest first; and, unless `drops` is false, which
-        exact values of it the block does not hold."""
+        """Return which past each block of the present header stands for, oldest first; and, unless `drops` is false,
+        which exact values of it the block does not hold."""
         latest = self._open_session.views.latest
         nodes = [] if latest is None else latest.state.nodes
         return [node._replace(drops=self._expander.drops(node)) if drops else node for node in nodes]
@@ -482,16 +483,16 @@ class SummarizingContext:
         return None if data is None else list(decode_state(data).nodes)
 
     def dropped_values(self, node: HeaderNode) -> tuple[str, ...]:
-        """Which exact values of its past a block of any header, also of an earlier one, does not hold."""
+        """Return which exact values of its past a block of any header, also of an earlier one, does not hold."""
         self._session.check()
         return self._expander.drops(node)
 
     def summaries(self) -> list[HeaderNode]:
-        """Each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
+        """Return each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
         return self._open_session.summaries.leaves()
 
     def unseen_tokens(self) -> int:
-        """Tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
+        """Return tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
         session = self._open_session
         latest = session.views.latest
         return 0 if latest is None else session.summaries.unseen_tokens(latest.state.leaves)
@@ -501,7 +502,7 @@ class SummarizingContext:
         topic = None if focus is None else await anyio.to_thread.run_sync(check_focus, focus, self._redact)
         if topic is not None and session.settings.strategy == "truncate":
             raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
-        memories = await self._memory.choose()
+        memories = await self.memory.choose()
         report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, request=request)
         session.wake()
         if report is None:
@@ -510,25 +511,20 @@ class SummarizingContext:
             return ActivationReport(False, "explicit", now, now, 0, raw)
         return report
 
-    async def _checkpoint_if_due(self) -> None:
-        if self._session.settings.checkpoint_interval_messages is not None:
-            await self._checkpoints.save_if_due()
-
-    async def _leave(self) -> None:
-        """Learn what the session teaches, where the settings ask for it. Never fails; takes two seconds at most."""
-        if (learner := self._session.learner) is not None:
-            with anyio.move_on_after(_LEARN_WITHIN + 1):
-                await learner.leave(_LEARN_WITHIN)
-            await learner.close()
-
     @property
     def _open_session(self) -> Session:
-        """The session. Raises where it may not be used, here and now."""
+        """Return the session. Raise where it may not be used, here and now."""
         self._session.check()
         return self._session
 
     @property
     def _writable(self) -> Session:
-        """The session, to be changed. Raises where it may not."""
+        """Return the session, to be changed. Raise where it may not."""
         self._session.check(writes=True)
         return self._session
+
+
+def _checkpoint_id(id: object) -> str:
+    if not isinstance(id, str):
+        raise SettingsError(f"a checkpoint's id is a string, as list_checkpoints() tells it; not {type(id).__name__}")
+    return id

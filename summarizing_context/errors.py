@@ -1,47 +1,17 @@
-"""Every exception of the package.
-
-SummarizingContextError
-├── SettingsError (ValueError)          a setting is wrong; `problems` lists all of them
-├── MessageError (ValueError)           a message was refused at the door; the log is unchanged
-├── BudgetError                         no view fits; names the rows that need too much
-├── ContextClosedError                  the context was used after its `async with` ended
-├── WrongEventLoopError                 called from another event loop than its own, or from none of asyncio's
-├── SessionInUseError                   another writer holds the session; `pid` names it
-├── StoreError                          the log or the summaries could not be read or written
-│   ├── StoreLockedError                another process kept the file locked for too long
-│   ├── StoreCorruptError               the file is damaged, or is not ours
-│   │   └── DamagedMessageError         a stored message is damaged; names session and message
-│   ├── StoreVersionError               the file was written by a newer version
-│   ├── StoreFullError                  no space is left for the file
-│   ├── StoreReadOnlyError              the file, or this context, may only be read
-│   ├── StoreUnreachableError           the database server cannot be reached
-│   ├── SessionLostError                this host lost its lease of a session; it can write no more
-│   └── SessionExistsError (ValueError) a fork was to get the id of a session that is there
-├── SummarizerError                     a summary could not be made; the log is safe, it is tried again
-│   ├── SummarizerNotReady              no call goes through now: breaker, cap or host; nothing has failed
-│   ├── SummarizerTimeout               no reply within the time limit
-│   ├── SummarizerRefused               a reply came that cannot serve as a summary
-│   └── SummarizerRateLimited           the provider asks for fewer calls
-├── CheckpointNotFoundError (LookupError)  the session has no such checkpoint
-├── MemoryNotFoundError (LookupError)   the project has no such memory
-├── NodeNotFoundError (LookupError)     the session has no such node or messages, or a cursor is of another log
-├── PinNotFoundError (LookupError)      the session has no such pin
-├── UndoError                           no activation can be undone, or not any longer
-├── MissingExtraError (ImportError)     a part of the package that is installed on demand is missing
-├── PromptError                         a prompt file is missing or malformed
-├── CassetteError (ValueError)          recorded replies of a model cannot be read; names file and line
-│   ├── CassetteMissError               a request has no recorded reply
-│   └── CassetteLimitError              recording stopped at a cap; what was recorded is kept
-└── TranscriptError (ValueError)        a transcript file cannot be read; names file and line
-"""
+"""Every exception of the package; the page *Errors* of the reference draws them as a tree."""
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Sequence
+from typing import Any
 
 
 class SummarizingContextError(Exception):
     """Base of all errors that this package raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class SettingsError(SummarizingContextError, ValueError):
@@ -70,20 +40,14 @@ class BudgetError(SummarizingContextError):
         rows: Sequence[tuple[int, int]] = (),
         what: str = "leading system rows",
     ) -> None:
-        self.required_tokens = required_tokens
-        self.budget_tokens = budget_tokens
-        self.rows = tuple(rows)
-        self.what = what
+        self.required_tokens, self.budget_tokens = required_tokens, budget_tokens
+        self.rows, self.what = tuple(rows), what
         listed = ", ".join(f"message {index}: {tokens} tokens" for index, tokens in self.rows[:5])
         listed += ", …" if len(self.rows) > 5 else ""
         super().__init__(
-            f"a view needs at least {required_tokens} tokens but the budget is {budget_tokens}"
-            + (f" ({what}: {listed})" if listed else f" ({what})")
-            + "; raise the budget or shorten these rows"
+            f"a view needs at least {required_tokens} tokens but the budget is {budget_tokens} "
+            f"({f'{what}: {listed}' if listed else what}); raise the budget or shorten these rows"
         )
-
-    def __reduce__(self) -> tuple[type[BudgetError], tuple[int, int, tuple[tuple[int, int], ...], str]]:
-        return type(self), (self.required_tokens, self.budget_tokens, self.rows, self.what)
 
 
 class ContextClosedError(SummarizingContextError):
@@ -99,17 +63,12 @@ class SessionInUseError(SummarizingContextError):
     machine where the store serves several."""
 
     def __init__(self, session_id: str, pid: int | None, host: str | None = None) -> None:
-        self.session_id = session_id
-        self.pid = pid
-        self.host = host
+        self.session_id, self.pid, self.host = session_id, pid, host
         holder = (f"process {pid}" if pid is not None else "another process") + (f" on {host}" if host else "")
         super().__init__(
             f"session {session_id!r} is open for writing in {holder}; close it there, "
             "use another session_id, or open it with read_only=True"
         )
-
-    def __reduce__(self) -> tuple[type[SessionInUseError], tuple[str, int | None, str | None]]:
-        return type(self), (self.session_id, self.pid, self.host)
 
 
 class StoreError(SummarizingContextError):
@@ -134,9 +93,6 @@ class DamagedMessageError(StoreCorruptError):
             "Put a copy of the store in its place, or write the messages that are whole into a file with "
             "`summarizing-context sessions export`, and `sessions import` that into another store"
         )
-
-    def __reduce__(self) -> tuple[type[DamagedMessageError], tuple[str, int, str]]:
-        return type(self), (self.session_id, self.seq, self.store)
 
 
 class StoreVersionError(StoreError):
@@ -169,9 +125,6 @@ class SessionExistsError(StoreError, ValueError):
             "or open that session to go on with it"
         )
 
-    def __reduce__(self) -> tuple[type[SessionExistsError], tuple[str]]:
-        return type(self), (self.session_id,)
-
 
 class CheckpointNotFoundError(SummarizingContextError, LookupError):
     """The session has no checkpoint of this id or name."""
@@ -199,9 +152,6 @@ class MissingExtraError(SummarizingContextError, ImportError):
     def __init__(self, extra: str, why: str) -> None:
         self.extra, self.why = extra, why
         super().__init__(f"{why}; install it with: pip install 'summarizing-context[{extra}]'")
-
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        return type(self), (self.extra, self.why)
 
 
 class SummarizerError(SummarizingContextError):
@@ -255,7 +205,7 @@ class CassetteLimitError(CassetteError):
 
 
 def briefly(value: object, most: int = 40) -> str:
-    """A value that was refused, as a message shows it."""
+    """Return a value that was refused, as a message shows it."""
     try:
         return repr(value)[:most]
     except Exception:  # an int of thousands of digits, or an object that cannot say what it is

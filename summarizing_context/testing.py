@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import anyio
 
+from summarizing_context import open_store
 from summarizing_context.stores.base import SessionStore
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 
@@ -24,7 +25,7 @@ Message = dict[str, Any]
 Answer = str | SummaryReply | Exception
 
 _TEXT = "read the parser and fix its tests then run them again and note what the log says about the cache"
-_WORDS = tuple(_TEXT.split(" "))
+_WORDS = _TEXT.split()
 
 
 class ScriptedSummarizer:
@@ -78,11 +79,7 @@ def range_name(range_hash: str) -> str:
 
 async def memory_store() -> SessionStore:
     """Return an open store that is kept in memory by SQLite; `open_context(settings, store=...)` closes it."""
-    from summarizing_context.stores.sqlite.store import SqliteStore
-
-    store = SqliteStore(":memory:")
-    await store.open()
-    return store
+    return await open_store(":memory:")
 
 
 class Conversation:
@@ -101,10 +98,8 @@ class Conversation:
         """Return a text of that size that begins with a number of its own."""
         self._number += 1
         size = 4 * (self._tokens if tokens is None else tokens)
-        words = f"{self._number}: " + " ".join(
-            _WORDS[at % len(_WORDS)] for at in range(self._number, self._number + size)
-        )
-        return words[:size]
+        words = (_WORDS[at % len(_WORDS)] for at in range(self._number, self._number + size))
+        return f"{self._number}: {' '.join(words)}"[:size]
 
     def user(self, text: str | None = None) -> Message:
         """Return a message of the human."""
@@ -123,18 +118,16 @@ class Conversation:
             blocks: list[Message] = [{"type": "text", "text": text}] if text else []
             blocks += [{"type": "tool_use", "id": id, "name": name, "input": arguments} for id, name in called]
             return {"role": "assistant", "content": blocks}
-        functions = [(id, {"name": name, "arguments": json.dumps(arguments)}) for id, name in called]
-        calls = [{"id": id, "type": "function", "function": function} for id, function in functions]
+        given = json.dumps(arguments)
+        calls = [{"id": id, "type": "function", "function": {"name": name, "arguments": given}} for id, name in called]
         return {"role": "assistant", "content": text, "tool_calls": calls}
 
     def results(self, call: Message, text: str | None = None) -> list[Message]:
         """Return the messages that answer all calls of a message."""
         if self._shape == "anthropic":
             ids = [block["id"] for block in call["content"] if block["type"] == "tool_use"]
-            texts = [self.text() if text is None else text for _ in ids]
-            blocks = [
-                {"type": "tool_result", "tool_use_id": id, "content": said} for id, said in zip(ids, texts, strict=True)
-            ]
+            said = [(id, self.text() if text is None else text) for id in ids]
+            blocks = [{"type": "tool_result", "tool_use_id": id, "content": content} for id, content in said]
             return [{"role": "user", "content": blocks}]
         return [
             {"role": "tool", "tool_call_id": one["id"], "content": self.text() if text is None else text}

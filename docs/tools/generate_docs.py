@@ -15,7 +15,7 @@ import typer.main
 
 from summarizing_context import Settings
 from summarizing_context.cli.app import build_app
-from summarizing_context.settings.rules import declared
+from summarizing_context.settings.values import declared
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "summarizing-context"

@@ -1,4 +1,1 @@
-"""One session: its log and its store kept in step, and what it tells of itself.
-
-`session` adds messages and makes views; `checkpoints` go back; `statistics` and `announcements` tell.
-"""
+"""One session: its log and its store kept in step, its views, checkpoints and pins, and what it tells of itself."""

@@ -13,24 +13,19 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.errors import StoreError, UndoError
-from summarizing_context.log.entries import Bounds, Entry, decode_entry
+from summarizing_context.errors import UndoError
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
-from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
-from summarizing_context.stores.base import NewActivation, SessionStore, StoredActivation
+from summarizing_context.stores.base import NewActivation, StoredActivation
 from summarizing_context.views.activation import ActivationRecord
-from summarizing_context.views.budget import Room, Shares
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.view import ActivationState, Change, decode_state, encode_state, gone_back
+from summarizing_context.views.view import ActivationState, Change, decode_state
 
 logger = logging.getLogger(__name__)
 
 
 def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
-    """A stored state; None if it cannot be read, or if the log is cut otherwise than it was when the state was made:
-    into other segments by other settings, into other groups by an earlier version."""
+    """Return a stored state; None if it cannot be read, or if the log is cut otherwise than when the state was made."""
     try:
         state = decode_state(data)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -44,7 +39,7 @@ def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
 
 
 def closings_of(states: Iterable[bytes]) -> set[int]:
-    """Where views have ended segments that were open, by their stored states."""
+    """Return where views have ended segments that were open, by their stored states."""
     found: set[int] = set()
     for data in states:
         with suppress(msgspec.MsgspecError, ValueError):  # it is told where the state itself is taken up
@@ -53,7 +48,7 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
 
 
 def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> ActivationRecord:
-    """The newest activation that is not undone yet. Raises `UndoError`."""
+    """Return the newest activation that is not undone yet. Raises `UndoError`."""
     open_ones = [record for record in records if not record.is_undone and record.undoes is None]
     shaping = [record for record in open_ones if record.can_undo]
     if not shaping:
@@ -89,19 +84,19 @@ class ActivationHistory:
         self._numbers = max((record.number for record in self.records), default=0)
 
     def add(self, record: ActivationRecord) -> None:
-        """An activation is committed."""
+        """Note an activation that is committed."""
         if record.undoes is not None:
             at = next(at for at, one in enumerate(self.records) if one.number == record.undoes)
             self.records[at] = self.records[at]._replace(is_undone=True)
         self.records.append(record)
 
     def next(self, change: Change, log: MessageLog, views: Viewer, undoes: int | None = None) -> ActivationRecord:
-        """The record of a change that is about to be committed."""
+        """Return the record of a change that is about to be committed."""
         self._numbers += 1  # used once, also where the store fails
         before, state, report = change.before, change.state, change.report
         return ActivationRecord(
             number=self._numbers,
-            time=now(),
+            time=datetime.now(UTC).isoformat(timespec="microseconds"),
             provider=change.provider_view.key,
             reason=report.reason,
             tokens_before=report.tokens_before,
@@ -122,82 +117,8 @@ class ActivationHistory:
 
 
 def stored_form(record: ActivationRecord, before: bytes) -> NewActivation:
-    """A record as the store keeps it, with the state before it where the header or the cut has changed."""
+    """Return a record as the store keeps it, with the state before it where the header or the cut has changed."""
     known = ("number", "provider", "log_version", "is_undone", "can_undo")  # the store notes these itself
     figures = {name: value for name, value in record._asdict().items() if name not in known}
     kept = record.can_undo or record.undoes is not None
     return NewActivation(record.number, msgspec.json.encode(figures).decode(), before if kept else None, record.undoes)
-
-
-async def undo_stored(store: SessionStore, session_id: str, *, only_looks: bool = False) -> ActivationRecord:
-    """Undo the last activation of a session that is open nowhere: whoever opens it goes on from the view of before.
-    Return its record; where it `only_looks`, the record that an undo would make now. Raises `SessionInUseError` and
-    `UndoError`."""
-    if not only_looks:
-        await store.claim(session_id)
-    stored = await store.load(session_id)
-    if stored is None:
-        raise StoreError(f"{store.name} holds no session {session_id!r} any longer")
-    history = ActivationHistory()
-    history.load(await store.list_activations(session_id))
-    undone = last_to_undo(history.records, stored.log_version)
-    data = await store.state_before(session_id, undone.number)
-    present = dict(stored.activations).get(undone.provider)
-    if data is None or present is None:
-        raise UndoError("the view of before is not kept any longer; restore a checkpoint instead")
-
-    # the view of before, with what was said under its beginning since, as the log itself tells it
-    state = decode_state(present)
-    entries = [decode_entry(one.message, one.facts, estimate_text, state.counter) for one in stored.entries]
-    last_human = max((at for at, entry in enumerate(entries) if entry.facts.human), default=0)
-    back = gone_back(decode_state(data), state, Bounds(len(entries), last_human))
-
-    # whether it fits
-    noted = next(one.budget for one in reversed(history.records) if one.provider == undone.provider)
-    system = max(0, noted - state.room)  # tokens of the system rows, which no state holds
-    last = next((info.budget for info in await store.sessions() if info.session_id == session_id), None)
-    asked = last or system + state.room
-    before, after = (system + _least_tokens(one, entries, asked - system) for one in (state, back))
-    if after > asked:
-        raise UndoError(
-            f"the view of before, with what was said since, takes about {after:,} tokens, and does not fit the budget "
-            f"of {asked:,}; give a larger one, or restore a checkpoint"
-        )
-    record = ActivationRecord(
-        number=history.records[-1].number + 1,
-        time=now(),
-        provider=undone.provider,
-        reason="restored",
-        tokens_before=before,
-        tokens_after=after,
-        covered_from=state.stop,
-        covered_to=back.stop,
-        messages=len(stored.entries),
-        blocks=len(back.nodes),
-        stand_ins=stand_ins(back.nodes),
-        prefix_kept=0,
-        budget=asked,
-        log_version=stored.log_version,
-        undoes=undone.number,
-    )
-    if not only_looks:
-        made = stored_form(record, encode_state(state))
-        await store.save_activation(session_id, record.provider, encode_state(back), made)
-    return record
-
-
-def _least_tokens(state: ActivationState, entries: Sequence[Entry], tokens: int) -> int:
-    """About what a view takes at least beside its system rows: a long message is shown shrunk, thinking may go."""
-    most, found = Room(tokens, Shares(), state.squeeze).message_cap(0), state.head_tokens
-    for entry in entries[state.stop :]:
-        said, parts = entry.facts.text_tokens, read_message(entry.message()).parts
-        if any(part.kind == "thinking" for part in parts):
-            without = MESSAGE_TOKENS + sum(estimate_texts(part.texts) for part in parts if part.kind != "thinking")
-            said = min(said, without)
-        found += min(said, most)
-    return found
-
-
-def now() -> str:
-    """The time as records note it: ISO 8601, UTC."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")

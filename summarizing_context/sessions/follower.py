@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import anyio
@@ -12,13 +13,7 @@ import msgspec
 from summarizing_context.concurrency import finish_despite_cancellation, in_turns
 from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.log.entries import Entry
-from summarizing_context.messages.shapes import (
-    Message,
-    canonical_json,
-    check_message,
-    decode_message,
-    encode_message,
-)
+from summarizing_context.messages.shapes import Message, canonical_json, check_message, decode_message, encode_message
 from summarizing_context.sessions.session import Session
 
 
@@ -49,56 +44,51 @@ class Follower:
             leading = check_message({"role": "system", "content": prompt})
             history = [leading, *history]
             named = None if named is None else [canonical_json(leading), *named]
-        async with self._turn:
-            return await self._follow(history, named)
-
-    async def _follow(self, history: list[Any], keys: list[Any] | None) -> FollowReport:
-        """Both lists are the host's own: they are read again after each wait, and never written to."""
         session, log = self._session, self._session.log
-        while True:
-            name = log.name
+        async with self._turn:
+            name = None
+            while name != log.name:  # again where another call has changed the log meanwhile
+                name = log.name
 
-            # how many messages from the first on the host has left as they are, by their keys, else by their content
-            if keys is not None:
-                followed = list(keys)
-                if len(followed) != len(history):
+                # how many messages from the first on the host has left as they are: by keys, else by content
+                followed = None if named is None else list(named)
+                if followed is not None and len(followed) != len(history):
                     raise SettingsError(
                         f"keys has {len(followed)} of them for {len(history)} messages; give one for each"
                     )
-                for at, key in enumerate(followed):
+                for at, key in enumerate(followed or ()):
                     if type(key) is not str:
                         raise SettingsError(f"keys[{at}] is {briefly(key)}; a key is a string")
-            if keys is not None and self._name == name:
-                both = enumerate(zip(followed, self._keys, strict=False))
-                kept = next((at for at, (key, known) in both if key != known), min(len(followed), len(self._keys)))
-                rest = history[kept:]
-            else:
-                whole, kept = list(history), 0
-                async for message, entry in in_turns(zip(whole, log.in_order(), strict=False), 1_000):
-                    if not _is_same(message, entry, kept):
-                        break
-                    kept += 1
-                rest = whole[kept:]
+                kept = 0
+                if followed is not None and self._name == name:
+                    both = zip(followed, self._keys, strict=False)
+                    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
+                    rest = history[kept:]
+                else:
+                    whole = list(history)
+                    async for message, entry in in_turns(zip(whole, log.in_order(), strict=False), 1_000):
+                        if not _is_same(message, entry, kept):
+                            break
+                        kept += 1
+                    rest = whole[kept:]
 
-            # what is new
-            new = []
-            async for message in in_turns(rest):
-                try:
-                    new.append(await session.intake.one(message))
-                except MessageError as error:
-                    raise MessageError(f"message {kept + len(new)}: {error}") from error
-            if log.name == name:
-                break  # else the log was changed by another call meanwhile
+                # what is new
+                new = []
+                async for message in in_turns(rest):
+                    try:
+                        new.append(await session.intake.one(message))
+                    except MessageError as error:
+                        raise MessageError(f"message {kept + len(new)}: {error}") from error
 
-        self._name = None
-        lost = len(log) + len(log.ephemeral) > kept
-        if lost:
-            await finish_despite_cancellation(session.replace([*log.in_order()[:kept], *new]))
-        elif new:
-            await finish_despite_cancellation(session.append(new))
-        if keys is not None and len(log) + len(log.ephemeral) == kept + len(new):
-            self._keys, self._name = followed, log.name
-        return FollowReport(len(new), kept, kept if lost else None)
+            self._name = None
+            lost = len(log) + len(log.ephemeral) > kept
+            if lost:
+                await finish_despite_cancellation(session.replace([*log.in_order()[:kept], *new]))
+            elif new:
+                await finish_despite_cancellation(session.append(new))
+            if followed is not None and len(log) + len(log.ephemeral) == kept + len(new):
+                self._keys, self._name = followed, log.name
+            return FollowReport(len(new), kept, kept if lost else None)
 
 
 def _listed(values: object, wrong: Exception) -> list[Any]:
@@ -110,7 +100,7 @@ def _listed(values: object, wrong: Exception) -> list[Any]:
 
 
 def _is_same(message: object, entry: Entry, at: int) -> bool:
-    """Whether a host's message is what the log holds, but for what `_plain` leaves out.
+    """Return whether a host's message is what the log holds, but for what `_plain` leaves out.
 
     What is written alike is not checked again. Raises `MessageError`.
     """
@@ -127,7 +117,7 @@ def _is_same(message: object, entry: Entry, at: int) -> bool:
 
 
 def _plain(message: Message) -> Message:
-    """A message without cache marks, a single block of nothing but text written as a string."""
+    """Return a message without cache marks, a single block of nothing but text written as a string."""
 
     def unmarked(value: Any) -> Any:
         is_dict = isinstance(value, dict)

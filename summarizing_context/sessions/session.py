@@ -1,26 +1,35 @@
-"""The session behind a context: its log and the store kept in step, activations committed, a stored log loaded."""
+"""The session behind a context: its log and the store kept in step, activations committed, checkpoints and pins,
+a stored log loaded; and what it tells an observer."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Protocol, cast
+from typing import Any, cast
 
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import Clock, Foreground, finish_despite_cancellation, in_turns, running_loop
+from summarizing_context.concurrency import (
+    Clock,
+    Events,
+    Foreground,
+    finish_despite_cancellation,
+    in_turns,
+    running_loop,
+)
 from summarizing_context.errors import (
     BudgetError,
     ContextClosedError,
     DamagedMessageError,
+    PinNotFoundError,
     SettingsError,
     StoreCorruptError,
     StoreError,
@@ -29,12 +38,11 @@ from summarizing_context.errors import (
     WrongEventLoopError,
     briefly,
 )
-from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, make_entry
+from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, stored_rules
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.pins import decode_pins, encode_pins
+from summarizing_context.log.pins import PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
-from summarizing_context.messages.shapes import Message, check_message
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.sessions.activations import (
     ActivationHistory,
@@ -43,10 +51,10 @@ from summarizing_context.sessions.activations import (
     stored_form,
     usable_state,
 )
-from summarizing_context.sessions.announcements import Announce, Notify
-from summarizing_context.sessions.statistics import BudgetReport, Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
+    CHECKPOINT_ID,
+    Checkpoint,
     NewActivation,
     Place,
     SessionStore,
@@ -58,43 +66,101 @@ from summarizing_context.stores.base import (
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.blocks import is_memory_block, memories_in
-from summarizing_context.views.budget import USEFUL_ROOM
+from summarizing_context.views.budget import USEFUL_ROOM, Notify
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 _Decide = Callable[[], Change | None]
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
 
 
-class MemoryLearner(Protocol):
-    """What a session asks of the background task that extracts memories."""
+def make_notify(events: Events | None, session_id: str) -> Notify:
+    """Return what logs an event and hands it to the observer. A fault of the observer costs only the event."""
 
-    dropped: int  # memories that a model proposed and the log did not bear out
-    last_error: str | None
+    def notify(name: str, data: dict[str, Any]) -> None:
+        line = ""
+        if name == "activation":
+            line = (
+                f"activation ({data['reason']}) in {data['duration']:.3f} s: {data['tokens_before']} tokens to "
+                f"{data['tokens_after']}, {data['messages']} messages, {data['header_blocks']} summaries, "
+                f"{data['stand_ins']} stand-ins"
+            )
+        elif name in ("summary_ready", "summary_failed"):
+            line = f"summary {data['range_hash'][:8]} of rank {data['rank']}"
+            if name == "summary_failed":
+                line += f" failed after {data['duration']:.3f} s: {data['error']}"
+            else:
+                line += f" by {data['model'] or data['made_by']} in {data['duration']:.3f} s"
+                if data["made_by"] == "model":
+                    line += f", {data['input_tokens']} tokens in, {data['output_tokens']} out"
+        if line:
+            logger.info("%s: %s", session_id, line)
+        if events is not None:
+            try:
+                events.emit(name, data)
+            except Exception as error:
+                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
-    def wake(self) -> None:
-        """Go on reading, if there is anything to read."""
+    return notify
 
-    def read_to_end(self) -> None:
-        """Read the log up to its present end."""
 
-    def opened(self, stop: int, updated_at: str) -> None:
-        """The log held so many entries when it was opened, the last of that time."""
+@dataclass(frozen=True, slots=True)
+class BudgetReport:
+    """Tokens of the budget that the last request had, and how many of them the view takes as it stands.
 
-    def forget(self) -> None:
-        """The log was replaced: nothing of it has been read."""
+    A log that has outgrown the budget takes all of it, until the next view compacts.
+    """
 
-    async def settle(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is left to read; False after `timeout` seconds."""
+    max_tokens: int
+    used_tokens: int
+    percent_used: float  # from 0 to 1
 
-    async def leave(self, within: float) -> None:
-        """The session ends: read the rest, within so many seconds."""
 
-    async def close(self) -> None:
-        """End what is under way."""
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Counts, and tokens where the name says so; since the session was opened, unless a line says `present`.
+
+    Tokens of a model are those of calls that got a reply, also one that was refused: as the provider reported them,
+    else estimated. A call that failed counts as a call, also for the caps on calls, and costs no tokens.
+    """
+
+    messages: int  # in the present log
+    history_tokens: int  # of the present log
+    segments: int  # closed ones of the present log
+    summaries_ready: int  # present segments with a summary of their own
+    summaries_pending: int  # at present: still to be made
+    summaries_failed: int  # times that one was given up, to be tried again later; by earlier processes too
+    activations: int
+    activations_by_reason: Mapping[str, int]
+    model_calls: int  # attempts sent to a summarizer that is not extractive, those that failed too
+    model_input_tokens: int
+    model_cached_tokens: int  # of the input, what the provider read from its prompt cache
+    model_output_tokens: int
+    estimated_cost: float | None  # US dollars for these tokens; None where the model's price is not known
+    stand_ins: int  # in the present header
+    stand_ins_total: int  # that views have shown
+    refused_replies: int  # that came and could not serve; most are asked for once more
+    refused_input_tokens: int  # of the model's input, what calls for refused replies took
+    refused_output_tokens: int  # of its output, what refused replies took
+    dropped_lines: int  # and clauses, out of summaries, for they held literals that their source does not hold
+    memories_dropped: int  # that a model proposed, for the message that they name does not say so
+    repairs: Mapping[str, int]  # by kind
+    pins_left_out: int  # pinned, critical and system messages that the present view has no room to show whole
+    rules_left_out: int  # standing rules and pinned texts for which it has no room
+    elided_tokens: int  # left out of shrunk messages
+    max_passes: int  # summarizations that the oldest fact of the present header went through
+    breaker: str  # at present: closed, open, half_open
+    cap_reached: bool  # at present: no model is called
+    cap_ends_in: float | None  # seconds until an hourly cap lets a call through; None for one of the session, or none
+    lag_tokens: int  # in present segments without a summary of their own
+    least_useful_budget: int  # what system rows and tools of the last request take, and 4,000 tokens
+    token_counter: str  # its name
+    store: str  # path of the file, or :memory:
+    last_error: str | None  # of a call, else of the background work, else of an activation; without message text
+    last_error_at: str | None = None  # when making summaries failed last, also in an earlier process; ISO 8601, UTC
 
 
 @dataclass(kw_only=True, eq=False)
@@ -107,15 +173,15 @@ class Session:
     ledger: SessionLedger
     views: Viewer
     worker: Worker
-    learner: MemoryLearner | None  # where memories are learnt
+    learner: Any  # the `MemoryExtractor` where memories are learnt, else None
     store: SessionStore
     intake: Intake
     counter: TokenCounter
     in_thread: Callable[[Callable[[], object]], Awaitable[object]]  # runs what takes long
     foreground: Foreground
     clock: Clock
-    notify: Notify  # an observer
-    announce: Announce | None  # returns when the hooks have acted; None where there are none
+    notify: Notify
+    announce: Callable[[dict[str, Any]], Awaitable[None]] | None  # returns when hooks have acted
     read_only: bool
     warns_of_room: bool = True  # once, that a budget leaves too little of it
 
@@ -130,7 +196,8 @@ class Session:
         self.activations: Counter[str] = Counter()
         self.history = ActivationHistory()
         self.last_error: str | None = None
-        self.replaced_by = 0  # messages of the log that was put in the place of another last
+        self._replaced_by = 0  # messages of the log that was put in the place of another last
+        self._checkpoint_looked_for = Place(0, 0)  # when it was last looked whether one is due
         self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
         self.worker.before_call = self._keep_closings
         self._segments_seen = 0
@@ -149,13 +216,13 @@ class Session:
             )
         self.log.closings = closings_of(data for _, data in stored.activations)
         self._kept_closings = set(self.log.closings)
-        entries, unread = await self.decoded(stored.entries), list[tuple[int, StoredRules]]()
+        entries, unread = await self._decoded(stored.entries), list[tuple[int, StoredRules]]()
         for at, rules in load_rules(entries, stored.rules, self.log.verdicts):
             unread += ((at, row) for row in rules)
             await asyncio.sleep(0)
         async for entry in in_turns(entries):
             self.log.extend(entry)
-        await self.keep_rules(unread)
+        await self._keep_rules(unread)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
         self.log.version = stored.log_version
@@ -163,9 +230,8 @@ class Session:
         self.views.reopened = bool(stored.entries)
         self.log.loaded = len(self.log)
         for key, data in stored.activations:
-            if (
-                state := usable_state(self.log, data)
-            ) is not None and state.serial:  # else it was kept for its closings
+            state = usable_state(self.log, data)
+            if state is not None and state.serial:  # else it was kept for its closings
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
@@ -177,14 +243,11 @@ class Session:
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
             self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
         self.requested_at = self.clock.now()
+        self._checkpoint_looked_for = self.place
         self.worker.start_tokens = self._start_tokens()
 
-    async def messages(self) -> list[Message]:
-        """Every message of the log as it stands now, in order, as fresh copies; the event loop turns meanwhile."""
-        return [entry.message() async for entry in in_turns(self.log.in_order())]
-
-    async def decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
-        """Entries as the log holds them; the event loop turns meanwhile."""
+    async def _decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
+        """Return entries as the log holds them; the event loop turns meanwhile."""
         entries: list[Entry] = []
         async for entry in in_turns(stored):
             try:
@@ -193,21 +256,15 @@ class Session:
                 raise DamagedMessageError(self.id, len(entries), self.store.name) from error
         return entries
 
-    async def keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
+    async def _keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
         """Keep what was read of messages, so that it need not be read again."""
         if rows:
             warning = "standing rules could not be kept; they are read again when it is opened"
-            await self._keep(partial(self.store.save_rules, self.id, rows), warning)
-
-    async def save_budget(self, budget: int) -> None:
-        """Keep the budget of a request with the session, for those who look at the session later."""
-        warning = "the budget of a session could not be kept with it"
-        await self._keep(partial(self.store.save_budget, self.id, budget), warning)
+            await self.keep(partial(self.store.save_rules, self.id, rows), warning)
 
     async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
-        """Keep a state. A view is due in any case: where the store fails, it is shown from memory."""
         warning = "an activation could not be kept; after a restart it is made again"
-        await self._keep(partial(self.store.save_activation, self.id, key, state, made), warning)
+        await self.keep(partial(self.store.save_activation, self.id, key, state, made), warning)
 
     async def _keep_closings(self) -> None:
         """Keep where a view has ended a segment ahead of its activation, before a summary is paid for."""
@@ -217,7 +274,8 @@ class Session:
                     self._kept_closings = set(self.log.closings)
                     await self._save_state(latest.key, encode_state(latest.state.on(self.log)))
 
-    async def _keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
+    async def keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
+        """Write what a call can do without: where the store fails, it is warned of."""
         if self.read_only:
             return
         try:
@@ -230,7 +288,7 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the provider's prompt cache is taken for cold."""
+        """Return whether the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after
         return after is not None and self.clock.now() - self.requested_at > after
 
@@ -251,7 +309,7 @@ class Session:
         """Add entries at the end of the log, all of them or none."""
         if stored := [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]:
             with self.foreground.call():
-                await self.store.append(self.id, stored, self.changing_log(partial(self._extend, entries)))
+                await self.store.append(self.id, stored, self._when_thawed(partial(self._extend, entries)))
         else:
             self.foreground.change(partial(self._extend, entries))
         await self.foreground.thawed()
@@ -265,17 +323,27 @@ class Session:
             keep = present.common_prefix(log)
             if keep == len(present) == len(durable) and not present.ephemeral and len(durable) == len(log):
                 return
-            pinned = present.pinned
+            pinned, store = present.pinned, self.store
             with self.foreground.call():
-                await self._store_replacement(log, durable, await self.filled(log))
+                committed, made = self._when_thawed(partial(self._replaced, log, await self._filled(log))), None
+                while made is None:
+                    keep = present.common_prefix(log)
+                    rest = await self.intake.all_stored(durable[keep:])
+                    if keep != present.common_prefix(log):  # added to meanwhile
+                        continue
+                    if keep == len(present):
+                        await store.replace(self.id, keep, rest, committed)
+                        break
+                    views = self.provider_views()  # None: a cancelled replacement of the log was still on its way
+                    made = await store.checkpoints.replace(self.id, self.place, views, keep, rest, committed=committed)
             if present.pinned != pinned:
-                await self.store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
+                await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             for one in self.views.provider_views:  # the store has forgotten all of them
                 if one.state.stop > self.log.leading_count:
                     await self._save_state(one.key, one.encode(one.state))
             await self.worker.recall(everything=True)
 
-    async def filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog | None:
+    async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog | None:
         """Return a log of these entries beside the present one, worked out while the event loop turns; None where few
         of them are new: those are worked out when they are committed."""
         if len(log) - self.log.common_prefix(log) <= max(1_000, len(log) // 8):
@@ -285,47 +353,28 @@ class Session:
             filled.extend(entry)
         return filled
 
-    async def _store_replacement(
-        self, log: Sequence[Entry], durable: Sequence[Entry], filled: MessageLog | None
-    ) -> None:
-        """Commit another log; where the present one holds what that does not, with a checkpoint of it."""
-        store = self.store
-        while True:
-            keep = self.log.common_prefix(log)
-            rest = await self.intake.all_stored(durable[keep:])
-            committed = self.changing_log(partial(self.replaced, log, filled))
-            if keep != self.log.common_prefix(log):  # added to meanwhile
-                continue
-            if keep == len(self.log):
-                return await store.replace(self.id, keep, rest, committed)
-            made = await store.checkpoints.replace(
-                self.id, self.place, self.provider_views(), keep, rest, committed=committed
-            )
-            if made is not None:
-                return None  # else a cancelled replacement of the log was still on its way
-
-    def changing_log(self, work: Callable[[], None]) -> Callable[[], None]:
+    def _when_thawed(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return what a store calls once it has committed: it waits until no thread reads the session."""
         return partial(self.foreground.change, work)
 
     @property
     def place(self) -> Place:
-        """Where the log stands now."""
+        """Return where the log stands now."""
         return Place(self.log.version, len(self.log))
 
     def provider_views(self) -> list[StoredProviderView]:
-        """What each provider is shown, as checkpoints keep it."""
+        """Return what each provider is shown, as checkpoints keep it."""
         return [
             StoredProviderView(one.key, one.encode(one.state), msgspec.json.encode(one.marks).decode())
             for one in self.views.provider_views
         ]
 
-    def replaced(self, log: Sequence[Entry], filled: MessageLog | None, closings: set[int] | None = None) -> None:
-        """A new log is committed: go on from it."""
+    def _replaced(self, log: Sequence[Entry], filled: MessageLog | None, closings: set[int] | None = None) -> None:
+        """Go on from a new log that is committed."""
         covered_histories = self.views.covered_histories()
         old = Replaced(list(self.log.entries), self.log.common_prefix(log))
         self.log.replace(log, filled, closings)
-        self.replaced_by = len(self.log)
+        self._replaced_by = len(self.log)
         self.ledger.keep(self.log.kept)
         self.summaries.reset()
         if self.learner is not None:
@@ -334,9 +383,9 @@ class Session:
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
-    def go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
-        """The store is back at a checkpoint: so are the log in memory, the pins and the views."""
-        self.replaced(log, filled, closings_of(one.state for one in there.provider_views))
+    def _go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
+        """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
+        self._replaced(log, filled, closings_of(one.state for one in there.provider_views))
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
@@ -345,7 +394,104 @@ class Session:
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
         self.worker.start_tokens = self._start_tokens()
+        self._checkpoint_looked_for = self.place
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
+
+    async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
+        """Keep the present state."""
+        if name is not None:
+            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 200:
+                raise SettingsError(
+                    f"a checkpoint's name is 1-200 printable characters, or None; not {briefly(name, 60)}"
+                )
+            if CHECKPOINT_ID.fullmatch(name):
+                raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
+        async with self.changing:
+            made = None
+            while made is None:  # a cancelled replacement of the log was still on its way
+                made = await self.store.checkpoints.save(self.id, name, self.place, self.provider_views())
+            if self.learner is not None:
+                self.learner.read_to_end()
+            return made
+
+    @property
+    def checkpoint_is_due(self) -> bool:
+        """Return whether a multiple of `checkpoint_interval_messages` was reached since the last one."""
+        every, (version, noted) = self.settings.checkpoint_interval_messages, self._checkpoint_looked_for
+        if version != self.log.version:  # the log was replaced, perhaps by a shorter one
+            noted = min(noted, self._replaced_by)
+        return every is not None and len(self.log) // every > noted // every
+
+    async def checkpoint_if_due(self) -> None:
+        """Make the automatic checkpoint. A message is in the log in any case: where the store fails, it is told."""
+        if not self.checkpoint_is_due or self.changing.locked():
+            return  # the next message will see to it
+        self._checkpoint_looked_for = self.place
+        try:
+            await self.save_checkpoint()
+        except StoreError as error:
+            self.last_error = str(error)
+            logger.warning("an automatic checkpoint could not be kept", exc_info=error)
+
+    async def restore(self, id: str) -> Checkpoint:
+        """Go back to a checkpoint, and return the one of the present that is made before."""
+        async with self.changing:
+            there = await self.store.checkpoints.load(self.id, id)
+            entries = await self._decoded(there.entries)
+            filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
+            back, made = self._when_thawed(partial(self._go_back, entries, filled, there)), None
+            of_then, kept = there.checkpoint.id, self.store.checkpoints
+            while made is None:
+                made = await kept.restore(self.id, of_then, self.place, self.provider_views(), back)
+            await self.worker.recall(everything=True)
+            rows = []
+            async for at, entry in in_turns(list(enumerate(self.log.entries))):
+                rows += [(at, row) for row in stored_rules(entry, self.log.verdicts)]
+            await self._keep_rules(rows)
+        return made
+
+    async def pin(self, what: int | str) -> str:
+        """Pin a message or a text, and return the id of the pin."""
+        log = self.log
+        if isinstance(what, str):
+            if not what.strip() or len(what) > 2_000:
+                raise SettingsError("a pinned text has 1-2,000 characters; pin the message it stands in by its index")
+            try:
+                what.encode()
+            except UnicodeEncodeError:
+                raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
+        elif isinstance(what, bool) or not isinstance(what, int):
+            raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
+        async with self.changing:
+            if isinstance(what, str):
+                changed, id = log.pinned.with_text(what)
+            elif 0 <= what < len(log):
+                changed, id = log.pinned.with_message(what, log.entries[what].facts.content)
+            else:
+                raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
+            await self._keep_pins(changed)
+        return id
+
+    async def unpin(self, id: str) -> None:
+        """Give up a pin."""
+        if not isinstance(id, str):
+            raise SettingsError(f"a pin's id is a string, as pin() and pins() tell it; not {type(id).__name__}")
+        async with self.changing:
+            changed = self.log.pinned.without(id)
+            if changed is None:
+                has = ", ".join(pin.id for pin in self.log.pinned.pins) or "none"
+                raise PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
+            await self._keep_pins(changed)
+
+    async def _keep_pins(self, changed: PinList) -> None:
+        """Commit pins first, then show them: with the next view, whose prefix ends before the first that changes."""
+
+        def committed() -> None:
+            self.log.pinned = changed
+            self.views.refresh_pins()
+
+        if changed != self.log.pinned:
+            await self.store.save_pins(self.id, encode_pins(changed), self._when_thawed(committed))
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
@@ -356,20 +502,20 @@ class Session:
             self.learner.wake()
 
     def _start_tokens(self) -> float:
-        """Tokens of the log beyond which its summaries are made."""
+        """Return the tokens of the log beyond which its summaries are made."""
         if self.views.covers:
             return -1.0  # every log has more
         return self.settings.start_at * self.views.high_water(int(self.settings.max_tokens))
 
     def would_compact(self, memories: Sequence[str]) -> bool:
-        """Whether the next view, for the provider of the last one, would activate."""
+        """Return whether the next view, for the provider of the last one, would activate."""
         if self.foreground.is_frozen:  # a thread decides about it
             used, high = self.views.tokens(self.key, self.budget, as_shown=True)
             return used > high
         return self.views.would_compact(self.key, self.budget, "idle" if self.is_idle else None, memories)
 
     async def view(self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None]) -> View:
-        """The next view of a provider, activated where that is due. For the arguments see `activate`."""
+        """Return the next view of a provider, activated where that is due. For the arguments see `activate`."""
         known = {one.key: one.state.interruptions for one in self.views.provider_views}
         idle: Reason | None = "idle" if self.is_idle else None
         report = await self.activate(key, budget, idle, memories, begin=begin, for_request=True)
@@ -401,9 +547,11 @@ class Session:
         begin: Callable[[], None] = lambda: None,
         for_request: bool = False,
     ) -> ActivationReport | None:
-        """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
-        `memories` of earlier sessions are shown by an activation, the most relevant first.
-        `begin` runs first of what must not be parted. After waiting for summaries or hooks it is decided again."""
+        """Plan and commit an activation; a cancellation is deferred until the commit ends.
+
+        `memories` of earlier sessions are shown by an activation, the most relevant first. `begin` runs before each
+        decision, in one step with it. After waiting for summaries or hooks it is decided again.
+        """
         change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
         decide = partial(change_of, key, budget, reason)
         takes_long = partial(self.views.takes_long, key, budget)
@@ -422,7 +570,11 @@ class Session:
                     change = await self._decided(decide, takes_long())
                     if change is None:
                         return None
-                    waits = self._await_summaries(change, until)
+                    waits = anyio.current_time() < until and stand_ins(change.state.nodes) > 0
+                    if waits:  # for summaries in the place of the stand-ins, where any is being made
+                        self.views.request(change.state.stop, change.state.nodes, change.state.focus)
+                        self.wake()
+                        waits = not self.worker.is_idle
                     if not waits and is_announced:
                         return await finish_despite_cancellation(self._make(change, decide, began))
                 finally:
@@ -462,66 +614,50 @@ class Session:
             change = await self._decided(decide, True)
         return None
 
-    def budget_report(self) -> BudgetReport:
-        """How much of the budget the view takes as it stands."""
-        used = min(self._used_tokens(), self.budget)
-        return BudgetReport(self.budget, used, used / self.budget)
-
-    def has_space(self, message: object) -> bool:
-        """Whether the whole message fits beside what the view takes."""
-        entry = make_entry(check_message(message), self.counter.count, self.counter.name)
-        return self._used_tokens() + entry.cost(self.settings.image_tokens) <= self.budget
-
-    async def make_space(self, tokens: int, memories: Sequence[str]) -> ActivationReport:
-        """Activate unless so many tokens are free."""
-        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= self.budget:
-            raise SettingsError(
-                f"make_space was asked for {briefly(tokens)}; it is a number of tokens from 0 to {self.budget}"
-            )
-        now, report = self._used_tokens(), None
-        if now + tokens > self.budget:
-            report = await self.activate(self.key, self.budget, "explicit", memories)
-        return report if report is not None else ActivationReport(False, "explicit", now, now, 0)
-
-    def _used_tokens(self) -> int:
-        """Tokens of the view if nothing more is covered."""
+    def used_tokens(self) -> int:
+        """Return the tokens of the view if nothing more is covered."""
         try:
             return self.views.tokens(self.key, self.budget, as_shown=self.foreground.is_frozen)[0]
         except BudgetError as error:  # the system rows alone leave no room
             return error.required_tokens
 
-    async def undo(self) -> ActivationReport:
-        """Take back the last activation. Raises `UndoError`, and `StoreError`, and then nothing is changed."""
+    async def undo(self, *, only_looks: bool = False) -> ActivationRecord:
+        """Take back the last activation and return the record of that; where it `only_looks`, change nothing.
+
+        Raises `UndoError`, and `StoreError`, and then nothing is changed."""
+        views = self.views
         async with self.changing:
             began = self.clock.now()
-            shown = None if self.views.latest is None else self.views.latest.key
+            shown = None if views.latest is None else views.latest.key
             own = [one for one in self.history.records if one.provider == shown]  # of the view that was shown last
             undone = last_to_undo(own or self.history.records, self.log.version)
             data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else usable_state(self.log, data)
             if there is None:
                 raise UndoError("the view of before is not kept any longer, or its log is cut otherwise by now")
-            key, latest = undone.provider, self.views.latest
+            key, latest = undone.provider, views.latest
             if latest is not None and (latest.key, latest.provider) == (key, self.key):
                 budget = self.budget
             else:
-                state = next((one.state for one in self.views.provider_views if one.key == key), there)
-                budget = state.room + self.views.system_rows.tokens
-            change = await self._decided(partial(self.views.undo, key, there, budget), True)
+                state = next((one.state for one in views.provider_views if one.key == key), there)
+                budget = state.room + views.system_rows.tokens
+            change = await self._decided(partial(views.undo, key, there, budget), True)
             if change is None:
                 raise UndoError("the view of before, with what was said since, does not fit; give a larger budget")
-            made = self.history.next(change, self.log, self.views, undone.number)
-            return await finish_despite_cancellation(self._undone(change, made, began))
+            made = self.history.next(change, self.log, views, undone.number)
 
-    async def _undone(self, change: Change, made: ActivationRecord, began: float) -> ActivationReport:
-        shown = change.provider_view
-        form = stored_form(made, shown.encode(change.before))
-        await self.store.save_activation(self.id, shown.key, shown.encode(change.state), form)
-        if not self._show(change, made, began):
-            raise UndoError("the log was replaced meanwhile; look at activations() again")
-        if self.log.pinned.pins:
-            self.views.refresh_pins()  # what was pinned since
-        return change.report
+            async def commit() -> None:
+                view = change.provider_view
+                form = stored_form(made, view.encode(change.before))
+                await self.store.save_activation(self.id, view.key, view.encode(change.state), form)
+                if not self._show(change, made, began):
+                    raise UndoError("the log was replaced meanwhile; look at activations() again")
+                if self.log.pinned.pins:
+                    views.refresh_pins()  # what was pinned since
+
+            if not only_looks:
+                await finish_despite_cancellation(commit())
+            return made
 
     def _show(self, change: Change, made: ActivationRecord, began: float) -> bool:
         """An activation is committed: the next view shows it. False if the log was replaced in between."""
@@ -541,7 +677,7 @@ class Session:
         return True
 
     async def _decided(self, decide: _Decide, takes_long: bool) -> Change | None:
-        """What is decided; in a thread if it takes long, and then nothing of the session changes meanwhile."""
+        """Decide; in a thread if it takes long, and then nothing of the session changes meanwhile."""
         if not takes_long:
             with self.foreground.call():
                 return decide()
@@ -549,10 +685,11 @@ class Session:
             return cast(Change | None, await self.in_thread(decide))
 
     def statistics(self, calls: CallStatistics, cost: float | None, search_error: str | None) -> Statistics:
-        """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""
+        """Return the figures as they stand now, with those of the calls to a model and what they cost in dollars."""
         log, repairs = self.log, self.views.repairs
         missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node.leaf(at))]
         state = self.views.latest.state if self.views.latest is not None else ActivationState()
+        dropped, learning = (self.learner.dropped, self.learner.last_error) if self.learner else (0, None)
         return Statistics(
             messages=len(log) + len(log.ephemeral),
             history_tokens=log.history_tokens,
@@ -573,7 +710,7 @@ class Session:
             refused_input_tokens=calls.refused_input_tokens,
             refused_output_tokens=calls.refused_output_tokens,
             dropped_lines=calls.dropped_lines,
-            memories_dropped=self.learner.dropped if self.learner else 0,
+            memories_dropped=dropped,
             repairs=dict(repairs.kinds),
             pins_left_out=state.pins_left_out,
             rules_left_out=state.rules_left_out,
@@ -586,11 +723,7 @@ class Session:
             least_useful_budget=self.views.system_rows.tokens + USEFUL_ROOM,
             token_counter=self.counter.name,
             store=self.store.name,
-            last_error=calls.last_error
-            or self.worker.last_error
-            or search_error
-            or self.last_error
-            or (self.learner.last_error if self.learner else None),
+            last_error=calls.last_error or self.worker.last_error or search_error or self.last_error or learning,
             last_error_at=self.worker.last_error_at,
         )
 
@@ -603,11 +736,3 @@ class Session:
         if len(self.log.segments) != self._segments_seen and not self.closed:
             self._segments_seen = len(self.log.segments)
             self.wake()
-
-    def _await_summaries(self, change: Change, until: float) -> bool:
-        """Whether to wait for summaries in the place of the stand-ins that a change shows: they are being made."""
-        if anyio.current_time() >= until or not stand_ins(change.state.nodes):
-            return False
-        self.views.request(change.state.stop, change.state.nodes, change.state.focus)
-        self.wake()
-        return not self.worker.is_idle

@@ -31,29 +31,29 @@ def is_address(store: object) -> bool:
     return isinstance(store, str) and store.lstrip().lower().startswith(("postgresql://", "postgres://"))
 
 
-def unknown_scheme(store: object) -> str | None:
-    """Return the scheme of an address that is none of a store, empty where it has none; None for a store's address, and
-    for a path."""
+def unknown_address(store: object) -> tuple[str, str] | None:
+    """Return the scheme of an address that is none of a store, empty where it has none, and what is wrong with it.
+
+    None for a store's address, and for a path.
+    """
     if not isinstance(store, str | Path) or is_address(store):
         return None
     found = _LIKE_AN_ADDRESS.match(str(store))
-    return None if found is None else (found[1] or found[2] or "").lower()
-
-
-def why_refused(scheme: str) -> str:
-    """Return what is wrong with an address of an unknown scheme."""
+    if found is None:
+        return None
+    scheme = (found[1] or found[2] or "").lower()
     if scheme in ("postgresql", "postgres"):
-        return f"an address is a string that begins with {scheme}://; a Path keeps only one of the slashes"
+        return scheme, f"an address is a string that begins with {scheme}://; a Path keeps only one of the slashes"
     if not scheme:
-        return "a password was given in another form than an address"
-    return "of addresses only postgresql:// and postgres:// are known"
+        return scheme, "a password was given in another form than an address"
+    return scheme, "of addresses only postgresql:// and postgres:// are known"
 
 
 def check_scheme(store: object) -> None:
     """Raise `SettingsError` for an address that is none of a store, rather than take it for a path."""
-    if (scheme := unknown_scheme(store)) is not None:
+    if unknown := unknown_address(store):
         raise SettingsError(
-            f"store: {scheme[:60] or '…'!r} is refused ({why_refused(scheme)}); allowed: a path to a file, or an "
+            f"store: {unknown[0][:60] or '…'!r} is refused ({unknown[1]}); allowed: a path to a file, or an "
             "address that begins with postgresql:// or postgres://"
         )
 
@@ -61,8 +61,8 @@ def check_scheme(store: object) -> None:
 def shown_store(store: object) -> str:
     """Return the name of a store for people, without a password; nothing behind the scheme where it is not clear what
     the password is."""
-    if (scheme := unknown_scheme(store)) is not None:
-        return f"{scheme}://…" if scheme else "…"
+    if unknown := unknown_address(store):
+        return f"{unknown[0]}://…" if unknown[0] else "…"
     if not isinstance(store, str) or not is_address(store):
         return str(store)
     scheme, mark, rest = str(StoreAddress(store)).partition("://")

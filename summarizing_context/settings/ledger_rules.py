@@ -108,7 +108,6 @@ class ToolRules:
             for tool in tools
         }
         self.rules_for = lru_cache(4_096)(self._rules_for)  # a model may make up any name
-        self.plan_keys = lru_cache(4_096)(self._plan_keys)
 
     def _rules_for(self, tool: str, word: str = "") -> list[LedgerRule]:
         """Return rules in the order in which they apply to a call of `tool`; `word` is its one-word `command`.
@@ -124,9 +123,9 @@ class ToolRules:
                 ranked.append((place >= self._own, at, place))
         return [self._rules[place][0] for *_, place in sorted(ranked)]
 
-    def _plan_keys(self, tool: str) -> tuple[str, ...]:
+    def plan_keys(self, tool: str) -> tuple[str, ...]:
         """Return the arguments of this tool that may hold a plan, the best first; none for one that makes no plans."""
-        rules = (rule for rule in self._rules_for(tool) if rule.kind == "plan")
+        rules = (rule for rule in self.rules_for(tool) if rule.kind == "plan")
         return tuple(dict.fromkeys(key for rule in rules for key in rule.key.split("|")))
 
     def may_plan(self, data: bytes) -> bool:

@@ -199,7 +199,6 @@ class Worker:
 
     async def _run_side_task(self, work: _SideTask) -> None:
         try:
-            await self._foreground.wait_gap()
             await work.run()
         finally:
             self._running_side_tasks.discard(work)
@@ -287,7 +286,6 @@ class Worker:
     async def _make(self, want: Want) -> None:
         began = self._clock.now()
         try:
-            await self._foreground.wait_gap()
             if not self._is_wanted(want):
                 return
             async with paid_once(self._store, self._recipe, self._jobs.key(want), self):

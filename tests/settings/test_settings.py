@@ -67,6 +67,7 @@ def test_the_defaults_are_the_documented_ones():
         ({"segment_target": 9_000, "summary_max_tokens": 500}, "must be below segment_max = 8000 (the default)"),
         ({"summary_max_tokens": 1_001}, "at most 1,000, a quarter of segment_target = 4000 (the default)"),
         ({"keep_recent": 30, "max_messages": 20}, "keep_recent = 30 must be at most max_messages = 20"),
+        ({"summarize_threshold": 30, "max_messages": 20}, "summarize_threshold = 30 must be at most max_messages = 20"),
         ({"hihg_water": 0.5}, "unknown setting hihg_water = 0.5; did you mean high_water?"),
         ({"quux": 5}, "the configuration page lists all settings"),
     ],

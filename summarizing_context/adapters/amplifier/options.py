@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings import rules
+from summarizing_context.settings import values as rules
 from summarizing_context.settings.values import Settings, ToolTable
 
 MEMORY = ":memory:"

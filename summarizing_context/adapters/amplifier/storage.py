@@ -131,11 +131,11 @@ async def take_transcript(
     if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
         messages = list(map(as_logged, messages))  # read more than once
     try:
-        found = await context.compare_transcript(messages)
+        found, transcript, facts = await context.compare_transcript(messages)
     except MessageError:
         written = as_json(messages)
         messages = list(map(as_logged, written)) if isinstance(written, list) else written
-        found = await context.compare_transcript(messages)
+        found, transcript, facts = await context.compare_transcript(messages)
     rows: list[Message] = list(messages)
     if found.found == "same" and rows:
         return
@@ -146,7 +146,6 @@ async def take_transcript(
     if not resuming:
         # the rows, after what of the log they begin with, and with the rows of the log that they leave out; where they
         # lead with system rows of their own, those of the log's beginning go
-        transcript, facts = await context.read_transcript(rows)
         start, begun = found.log_stop, found.transcript_stop
         kept = log[:start]
         if not begun and (not rows or may_be_missing(rows[0])):
@@ -161,12 +160,11 @@ async def take_transcript(
     if prompt and not (log and may_be_missing(log[0])):
         await context.set_messages([*prompt, *log])
     rows = rows[len(prompt) :]
-    found = await context.compare_transcript(rows)
+    found, transcript, facts = await context.compare_transcript(rows)
     new: list[int] = []
     if found.found == "longer_transcript":
         new = list(range(found.transcript_stop, len(rows)))
     elif found.found == "different":
-        transcript, facts = await context.read_transcript(rows)
         if {row.content for row in transcript}.isdisjoint(row.content for row in facts):
             await context.checkpoint("before another conversation was appended")
             logger.warning("the host's transcript has no message in common with the log; it is appended")

@@ -24,7 +24,7 @@ from summarizing_context.adapters.bound_thinking import BINDING_BETA, bound_thin
 from summarizing_context.adapters.langchain.messages import History, plain
 from summarizing_context.adapters.open_sessions import Sessions, Window, session_id_from
 from summarizing_context.errors import ContextClosedError, SettingsError, briefly
-from summarizing_context.sessions.statistics import Statistics
+from summarizing_context.sessions.session import Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import anyio
 from anyio import to_thread
 
-from summarizing_context import Settings, open_store, undo_stored
+from summarizing_context import Settings
 from summarizing_context.errors import (
     MissingExtraError,
     NodeNotFoundError,
@@ -82,7 +82,8 @@ def inspector_app(
         access: lets in who opened a link of it, and nobody else. With None, whoever reaches the application may read
             and undo; an application around this one has to know who asks.
     """
-    pages = _Pages(Reader(store, settings or Settings()), undo or partial(_undo_in, store))
+    reader = Reader(store, settings or Settings())
+    pages = _Pages(reader, undo or reader.undo)
     routes = [
         Route("/", pages.static),
         Route("/static/{name}", pages.static),
@@ -91,14 +92,6 @@ def inspector_app(
         Route("/api/{what}", pages.read),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host, access=access)])
-
-
-async def _undo_in(store: str | Path, session_id: str) -> None:
-    opened = await open_store(store)
-    try:
-        await undo_stored(opened, session_id)
-    finally:
-        await opened.close()
 
 
 class _Pages:

@@ -23,7 +23,6 @@ from summarizing_context import (
     message_text_parts,
     open_context,
     open_store,
-    undo_stored,
 )
 from summarizing_context.evaluation.view_parts import view_parts
 from summarizing_context.messages.reading import read_message
@@ -180,8 +179,13 @@ class Reader:
 
     async def undo_outlook(self, session_id: str) -> Json:
         """Return what an undo of the last activation would come to. Raises `UndoError`."""
-        async with self._reading() as store:
-            return (await undo_stored(store, session_id, only_looks=True))._asdict()
+        async with self._opened(session_id, undoes=True) as context:
+            return (await context.undo_outlook())._asdict()
+
+    async def undo(self, session_id: str) -> None:
+        """Undo the last activation of a session that is open nowhere. Raises `SessionInUseError` and `UndoError`."""
+        async with self._opened(session_id, undoes=True, read_only=False) as context:
+            await context.undo_activation()
 
     async def search(self, session_id: str, query: str) -> Json:
         """Return messages and summaries of the session that hold the words, the best first."""
@@ -204,11 +208,15 @@ class Reader:
             await store.close()
 
     @asynccontextmanager
-    async def _opened(self, session_id: str, *, looks: bool = True) -> AsyncIterator[SummarizingContext]:
-        await self.check_known(session_id)
+    async def _opened(
+        self, session_id: str, *, looks: bool = True, undoes: bool = False, read_only: bool = True
+    ) -> AsyncIterator[SummarizingContext]:
+        info = await self.check_known(session_id)
         settings = replace(self._settings, store=str(self.store), session_id=session_id)
-        async with open_context(settings, read_only=True) as context:
-            if looks:
+        if undoes:  # within the budget of its last request, and no model is called
+            settings = replace(settings, summarizer="extractive", max_tokens=info["budget"] or settings.max_tokens)
+        async with open_context(settings, read_only=read_only) as context:
+            if looks and not undoes:
                 await context.get_messages_for_request(token_budget=_NO_LIMIT)
             yield context
 
