@@ -256,8 +256,8 @@ class CheckpointStore(Protocol):
     async def restore(
         self, session_id: str, id: str, place: Place, views: ProviderViews, committed: Committed
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present, unless there is an equal one, and return it; then make the log, the pins
-        and the activation states those of `id`."""
+        """Make a checkpoint of the present and return it; then make the log, the pins and the activation states those
+        of `id`."""
 
     async def replace(
         self,

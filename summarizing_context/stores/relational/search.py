@@ -7,7 +7,7 @@ Messages are numbered by branch and position, summaries by their id below zero.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -21,33 +21,25 @@ from summarizing_context.stores.relational.log import readable
 if TYPE_CHECKING:
     from summarizing_context.stores.relational.store import RelationalStore
 
-_MOST_RANKED = 2_500  # rows whose relevance one query works out
-
-_ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
-
 
 class _Shown:
     """What the sessions of a scope hold: rows of it may be found, others belong to logs that were replaced."""
 
     def __init__(self, connection: Connection, scope: Scope) -> None:
         found = connection.run("sessions_in_scope", session_id=scope.only_session, project=scope.project)
-        heads = found.fetchall()
-        heads.sort(key=lambda head: head[0] == scope.nearest)  # what several share is told of the last one first
+        # What several share is told of the last one first.
+        heads = sorted(found.fetchall(), key=lambda head: head[0] == scope.nearest)
         self._sessions = {head[0]: at for at, head in enumerate(heads)}
-        self._branches: dict[int, list[tuple[int, int, str]]] = {}  # places from start to stop, of a session
+        self.branches: dict[int, list[tuple[int, int, str]]] = {}  # places from start to stop, of a session
         for session_id, branch, stop in heads:
             for number, start, end in connection.run("ranges", branch=branch, stop=stop).fetchall():
-                self._branches.setdefault(number, []).append((start, end, session_id))
-        self.runs = sorted(  # first and last row of each
-            ((branch << 32) + min(runs)[0], (branch << 32) + max(end for _, end, _ in runs) - 1)
-            for branch, runs in self._branches.items()
-        )
+                self.branches.setdefault(number, []).append((start, end, session_id))
 
     def match(self, connection: Connection, row: int, score: float) -> Match | None:
         """Return a row of the index with its text; None where no session of the scope holds it."""
         if row > 0:
             branch, at = divmod(row, 1 << 32)
-            runs = reversed(self._branches.get(branch, ()))
+            runs = reversed(self.branches.get(branch, ()))
             places = [(session_id, at, at + 1) for start, end, session_id in runs if start <= at < end]
         else:
             found = connection.run("summary_places", id=-row).fetchall()
@@ -71,50 +63,11 @@ class RelationalSearchIndex:
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         def work(connection: Connection) -> list[Match]:
             shown = _Shown(connection, scope)
-            found: dict[int, Match] = {}
-            for row, score in _ranked(connection, terms, scope, shown.runs):
-                if row not in found and (match := shown.match(connection, row, score)) is not None:
-                    found[row] = match
-                    if len(found) >= limit:
-                        break
-            return list(found.values())
+            asked = " OR ".join(f'"{term}"' for term in terms)  # letters, digits and spaces: see `query_terms`
+            found = (shown.match(connection, *row) for row in connection.run("best_matches", match=asked))
+            return list(islice((match for match in found if match is not None), limit))
 
         return await self._store.read(work) if terms else []
-
-
-def _ranked(
-    connection: Connection, terms: Sequence[str], scope: Scope, runs: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, float]]:
-    """Yield rows that hold any of the terms with their relevance, the best first: those with a term that is rare enough
-    to rank all its rows, then those that hold the two rarest of the others alone."""
-
-    def asked(words: Sequence[str], joint: str, run: tuple[int, int]) -> dict[str, Any]:
-        match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
-        return {"match": match, "first": run[0], "last": run[1], "most": _MOST_RANKED}
-
-    counts = {term: connection.run("count_matches", **asked([term], "", _ALL_ROWS)).fetchone()[0] for term in terms}
-    ordered = sorted((term for term in terms if counts[term]), key=counts.__getitem__)
-    rare: list[str] = []
-    while len(rare) < len(ordered) and sum(counts[term] for term in ordered[: len(rare) + 1]) < _MOST_RANKED:
-        rare.append(ordered[len(rare)])
-    if rare:
-        yield from connection.run("best_matches", **asked(rare, " OR ", _ALL_ROWS))
-    common = ordered[len(rare) :][:2]
-    if not common:
-        return
-    if len(runs) <= 8 and sum(last - first for first, last in runs) <= _MOST_RANKED:
-        for run in reversed(runs):
-            yield from connection.run("best_matches", **asked(common, " OR ", run))
-        return
-    # The newest that hold both, then either; of the scope's own rows, for others may hold the words far more often.
-    is_part = scope.only_session is not None or scope.project is not None  # of all that there is
-    for joint in (" AND ", " OR ") if len(common) > 1 else (" OR ",):
-        newest = chain.from_iterable(
-            connection.run("newest_matches", **asked(common, joint, run))
-            for run in (reversed(runs) if is_part else [_ALL_ROWS])
-        )
-        for (row,) in islice(newest, _MOST_RANKED):
-            yield row, 1e-6  # what BM25 gives to common words
 
 
 class RelationalVectors:
@@ -130,8 +83,13 @@ class RelationalVectors:
 
     async def rows(self, scope: Scope) -> list[int]:
         def work(connection: Connection) -> list[int]:
-            runs = _Shown(connection, scope).runs
-            return [row for first, last in reversed(runs) for row in range(last, first - 1, -1)]
+            held = {
+                (branch << 32) + at
+                for branch, runs in _Shown(connection, scope).branches.items()
+                for start, stop, _ in runs
+                for at in range(start, stop)
+            }
+            return sorted(held, reverse=True)
 
         return await self._store.read(work)
 

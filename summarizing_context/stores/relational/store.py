@@ -27,7 +27,6 @@ from summarizing_context.stores.base import (
     SummaryKey,
 )
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
 from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work
 from summarizing_context.stores.relational.memories import RelationalMemories
 from summarizing_context.stores.relational.search import RelationalSearchIndex, RelationalVectors
@@ -53,7 +52,7 @@ class RelationalStore(Generic[E]):
         self._engine: E | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
-        self.checkpoints = RelationalCheckpoints(self)
+        self.checkpoints = log.RelationalCheckpoints(self)
         self.index = RelationalSearchIndex(self)
         self.memories = RelationalMemories(self)
         self.vectors = RelationalVectors(self)
