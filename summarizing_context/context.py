@@ -22,11 +22,9 @@ from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.redaction import Redact
 from summarizing_context.messages.shapes import Message
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
-from summarizing_context.retrieval.memory import Memory
-from summarizing_context.retrieval.pages import Detail, Expander, Page, Place
-from summarizing_context.retrieval.recall import Recaller
-from summarizing_context.retrieval.search import Search
-from summarizing_context.retrieval.tools import MemoryTools, RecallTool
+from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
+from summarizing_context.retrieval.search import Memory, Search
+from summarizing_context.retrieval.tools import answer_memory_call, answer_recall
 from summarizing_context.sessions.checkpoints import Checkpoints, PinEditor
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import Session
@@ -74,11 +72,8 @@ class SummarizingContext:
         self._memory = Memory(session, store.memories, embedding_search)
         self._shows_memories = settings.memory_include == "auto"
         self._redact = redact  # what of a topic no model may read
-        self._memory_tools = MemoryTools(self._memory)
         self._search = Search(settings, store.index, embedding_search, self._memory)
-        self._expander = Expander(log, session.summaries, count)
-        self._recaller = Recaller(log, session.views, count, self._search, session.foreground)
-        self._recall_tool = RecallTool(session, self._expander, self._recaller)
+        self._pages = Pages(log, session.summaries, session.views, count, self._search, session.foreground)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -433,25 +428,25 @@ class SummarizingContext:
         most `max_tokens`, fenced as data; `next_cursor` reads on. Raises `NodeNotFoundError` and `SettingsError`.
         """
         self._session.check()
-        return self._expander.page(node_or_range, detail, max_tokens, cursor)
+        return self._pages.expand(node_or_range, detail, max_tokens, cursor)
 
     async def recall(self, query: str, max_tokens: int = 2_000) -> Page:
         """What the log holds about a query, in plain words, and the view does not show: excerpts of the best messages,
         and exact values that are likely needed, cited by message. Raises `SettingsError`."""
         self._session.check()
-        return await self._recaller.page(query, max_tokens)
+        return await self._pages.recall(query, max_tokens)
 
     async def call_recall_tool(self, arguments: object) -> str:
         """The answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments are an
         object, or JSON; what is wrong with them is told in the answer."""
         self._session.check()
-        return await self._recall_tool.call(arguments)
+        return await answer_recall(self._pages, self._session.budget, arguments)
 
     async def call_memory_tool(self, name: str, arguments: object) -> str:
         """The answer to a model's call of one of the tools whose schemas `memory_tool_schemas()` gives, as for
         `call_recall_tool`. Raises `SettingsError` for another tool."""
         self._session.check()
-        return await self._memory_tools.call(name, arguments)
+        return await answer_memory_call(self._memory, name, arguments)
 
     async def handle_command(self, text: str) -> CommandResult:
         """Run what somebody typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What
@@ -464,7 +459,7 @@ class SummarizingContext:
         exact values of it the block does not hold."""
         latest = self._open_session.views.latest
         nodes = [] if latest is None else latest.state.nodes
-        return [node._replace(drops=self._expander.drops(node)) if drops else node for node in nodes]
+        return [node._replace(drops=self._pages.drops(node)) if drops else node for node in nodes]
 
     async def header_since(self, number: int) -> list[HeaderNode] | None:
         """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
@@ -484,7 +479,7 @@ class SummarizingContext:
     def dropped_values(self, node: HeaderNode) -> tuple[str, ...]:
         """Which exact values of its past a block of any header, also of an earlier one, does not hold."""
         self._session.check()
-        return self._expander.drops(node)
+        return self._pages.drops(node)
 
     def summaries(self) -> list[HeaderNode]:
         """Each segment's own summary as it stands now, oldest first, whether or not a view shows it."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -23,9 +24,9 @@ from summarizing_context.log.segments import Segment, Sources
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.search_terms import stems
+from summarizing_context.messages.text import cleaned, split_prose
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import cut_results
-from summarizing_context.retrieval.definitions import bare_subject, definitions, normal_subject
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
@@ -285,9 +286,8 @@ class MemoryExtractor:
         ]
         for index in within:
             if log[index].facts.human:
-                defined = definitions(log[index].read(index).reading.typed)
-                items = (Item("fact", one.subject, _flat(one.sentence), index, HUMAN, one.relation) for one in defined)
-                found += (item for item in items if item.text not in said)
+                defined = _definitions(log[index].read(index).reading.typed, index)
+                found += (item for item in defined if item.text not in said)
         read = {item.text: item for item in sorted(found, key=lambda item: item.message)}
         newest = [item._replace(text=item.text[:_LONGEST]) for item in list(read.values())[-_MOST:]]
         if (redact := self._redact) is None:
@@ -295,18 +295,16 @@ class MemoryExtractor:
 
         # What is learnt leaves its session, so it is redacted. It may hold a part of what is only known as a secret as
         # a whole, unless it stands in what is left of its message.
-        sources = {item.message: log[item.message] for item in newest}
+        sources = [(item, log[item.message]) for item in newest]
 
         def clean() -> tuple[list[Item], list[str]]:
-            left: dict[int, str] = {}
-            for message, entry in sources.items():
-                source = entry.read(message)
-                left[message] = _flat("\n".join(redact_reading(source.message, source.reading, redact).texts))
             kept: list[Item] = []
-            for item in newest:
+            for item, entry in sources:
+                source = entry.read(item.message)
+                left = _flat("\n".join(redact_reading(source.message, source.reading, redact).texts))
                 text, about = _flat(redact(item.text)), redact(item.about)
-                if text in left[item.message]:
-                    is_left = bare_subject(about).casefold() in left[item.message].casefold()
+                if text in left:
+                    is_left = about.removeprefix("owner of ").casefold() in left.casefold()
                     kept.append(item._replace(text=text, about=about if is_left else ""))
             return kept, list(map(redact, gone))
 
@@ -338,3 +336,66 @@ def _memory(item: Item, session_id: str, said_at: str) -> NewMemory:
         metadata |= {name: text for name, text in (("subject", topic.order), ("choice", topic.choice)) if text}
     is_clear = not item.about or stems(item.about) <= stems(item.text)
     return NewMemory(item.text if is_clear else f"{item.about}: {item.text}", metadata, said_at)
+
+
+# Definitions in what a human says, such as "our staging server is at 10.0.0.7" or "Ana owns the parser": a subject of a
+# few words, a verb of being or of owning, and right beside it an exact value or a name.
+
+_VALUE = r"""(?:[`"'(]*)(?:[A-Z][\w.&+-]*|[\w.~/-]*[./:@_][\w./:@_-]*\w|\w*\d[\w.:%-]*)(?!\w)"""
+_SECRET = re.compile(r"(?i)passw|secret|token|\bkey\b|\bpin\b")
+_OPENING = r"(?:(?i:please |note |remember |fyi|that |and |also )[,:]? ?)*"
+
+_SUBJECT = (
+    r"(?i:the |our |my )?(?P<subject>"
+    r"(?!(?i:it|this|that|there|he|she|they|you|i|we|what|which|who|here|so|if|when|let)\b)"
+    r"[\w/+#-]+(?: [\w/+#'’-]+){0,5}?)"
+)
+
+_DEFINITION = re.compile(
+    rf"{_OPENING}{_SUBJECT}"
+    r"(?P<relation>(?: (?i:is|are|runs?|lives?|sits?|listens?|belongs?))(?: (?i:at|on|in|to|called|named))?) "
+    rf"(?P<value>{_VALUE})"
+)
+
+_NAME = (
+    r"(?!(?i:if|when|once|until|unless|since|because|while|after|before|as|though|although|whether|maybe|perhaps|"
+    r"nobody|none|neither|someone|somebody|anyone|anybody|everyone|everybody|who|what|which|this|that|it|he|she)\b)"
+    r"[A-Z][\w.'’-]*(?: [A-Z][\w.'’-]*){0,3}(?!\w)"
+)
+
+_KNOWN = r"(?!(?i:an?|some|them|these|those|his|her|their)\b)"
+
+_OWNED = (  # what each tells of its subject: who that belongs to
+    re.compile(rf"{_OPENING}{_NAME} owns {_KNOWN}{_SUBJECT}(?=[.,;!]|$)"),
+    re.compile(rf"{_OPENING}{_SUBJECT} (?:is|are) owned by {_NAME}"),
+)
+
+_ENDS_IN_NUMBERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])")
+
+
+def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
+    """Yield the definitions in what a person said in one message; none of a document that was pasted."""
+    sentences: list[str] = []
+    for said in (said for text in texts for said in split_prose(text)[0]):
+        start = 0
+        for end in _ENDS_IN_NUMBERS.finditer(said):  # an address or a version, and what is said behind it
+            sentences.append(_flat(cleaned(said[start : end.end(1)])))
+            start = end.end()
+        sentences.append(_flat(cleaned(said[start:])))
+    for sentence in sentences if len(sentences) < 25 else ():
+        if len(sentence) > 300 or sentence.rstrip("\"')* ").endswith("?"):
+            continue
+        subject = relation = ""  # the relation is what it tells of the subject, such as "is at" or "run on"
+        if owned := next(filter(None, (form.match(sentence) for form in _OWNED)), None):
+            subject = f"owner of {owned['subject']}"
+        elif defined := _DEFINITION.match(sentence):
+            verb, *rest = defined["relation"].lower().split()
+            verb = "is" if verb == "are" else re.sub(r"(?<!i)s$", "", verb)  # without its ending
+            subject, relation = defined["subject"], " ".join([verb, *rest])
+        if subject and not _SECRET.search(subject):
+            yield Item("fact", subject, sentence, message, HUMAN, relation)
+
+
+def normal_subject(about: str) -> str:
+    """Return what something is about, so that equal subjects read alike; empty where nothing telling is left."""
+    return " ".join(sorted(stems(about)))

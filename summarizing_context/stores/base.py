@@ -397,9 +397,6 @@ class MemoryStore(Protocol):
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
         """Return those in scope, oldest first."""
 
-    async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
-        """Return those in scope that hold any of the terms, the most relevant first."""
-
 
 class VectorStore(Protocol):
     """Vectors of length 1, as 32-bit floats, by the recipe of their embedding."""

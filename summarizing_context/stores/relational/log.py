@@ -330,10 +330,11 @@ def _keep(connection: Connection, session_id: str, name: str | None, head: Head,
     """Keep a head with what was shown."""
     (pins,) = connection.run("pins", session_id=session_id).fetchone()
     listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
-    place = {"branch": owner(connection, head), "stop": head.stop, "now": now()}
     shown = {"views": zlib.compress(json.dumps(listed).encode(), 9), "pins": pins}
-    (number,) = connection.run("add_checkpoint", session_id=session_id, name=name, **place, **shown).fetchone()
-    return _checkpoint(number, name, head.stop, place["now"])
+    place, created_at = {"branch": owner(connection, head), "stop": head.stop}, now()
+    values = {"session_id": session_id, "name": name, "now": created_at, **place, **shown}
+    (number,) = connection.run("add_checkpoint", **values).fetchone()
+    return _checkpoint(number, name, head.stop, created_at)
 
 
 def _checkpoint(number: int, name: str | None, stop: int, created_at: str) -> Checkpoint:

@@ -1,4 +1,4 @@
-"""Memories of a relational store: texts that sessions of a project keep for later ones, found by their words.
+"""Memories of a relational store: texts that sessions of a project keep for later ones.
 
 Those of a project are shared: any host may write them, one at a time. Those of a session without a project are its
 own, as its log is.
@@ -48,7 +48,7 @@ class RelationalMemories:
             for content in gone:
                 row = connection.run("same_memory", **scope._asdict(), content=content).fetchone()
                 if row is not None and _find(connection, scope, f"m{row[0]}").metadata.get("source") == "session":
-                    _remove(connection, row[0], content)
+                    _remove(connection, row[0])
             return [_keep(connection, scope, memory, renew=False) for memory in memories]
 
         return await self._write("store", scope, work)
@@ -65,21 +65,13 @@ class RelationalMemories:
 
     async def forget(self, scope: MemoryScope, id: str) -> None:
         def work(connection: Connection) -> None:
-            old = _find(connection, scope, id)
-            _remove(connection, int(old.id[1:]), old.content)
+            _remove(connection, int(_find(connection, scope, id).id[1:]))
 
         await self._write("forget", scope, work)
 
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
-        return await self._listed("memories", scope, {})
-
-    async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
-        match = {"match": " OR ".join(f'"{term}"' for term in terms), "most": limit}
-        return await self._listed("match_memories", scope, match) if terms else []
-
-    async def _listed(self, query: str, scope: MemoryScope | None, more: Mapping[str, Any]) -> list[StoredMemory]:
-        values = {**(scope or MemoryScope(None, ""))._asdict(), "everything": scope is None, **more}
-        return await self._store.read(lambda connection: list(starmap(_memory, connection.run(query, **values))))
+        values = {**(scope or MemoryScope(None, ""))._asdict(), "everything": scope is None}
+        return await self._store.read(lambda connection: list(starmap(_memory, connection.run("memories", **values))))
 
     async def _write(self, what: str, scope: MemoryScope, work: Work[Result]) -> Result:
         """Run `work` while nobody else writes memories of the scope."""
@@ -96,24 +88,21 @@ class RelationalMemories:
 
 def remove_of_session(connection: Connection, session_id: str) -> None:
     """Remove the memories of a session that is about to go; those of its project stay."""
-    for number, content in connection.run("own_memories", session_id=session_id).fetchall():
-        _remove(connection, number, content)
+    for (number,) in connection.run("own_memories", session_id=session_id).fetchall():
+        _remove(connection, number)
     for name in ("disown_memories", "remove_own_marks", "disown_marks"):
         connection.run(name, session_id=session_id)
 
 
-def _remove(connection: Connection, number: int, content: str) -> None:
-    """Remove a memory with its words and vectors."""
-    connection.run("unindex_memory", id=number, content=content)
+def _remove(connection: Connection, number: int) -> None:
+    """Remove a memory with its vectors."""
     connection.run("remove_memory", id=number)
     connection.run("remove_vector", owner="memory", number=number)
 
 
 def _change(connection: Connection, old: StoredMemory, content: str, metadata: Mapping[str, Any]) -> None:
     number = int(old.id[1:])
-    connection.run("unindex_memory", id=number, content=old.content)
     connection.run("update_memory", id=number, content=content, metadata=json.dumps(metadata), now=log.now())
-    connection.run("index_memory", id=number, content=content)
     connection.run("remove_vector", owner="memory", number=number)
 
 
@@ -151,11 +140,10 @@ def _keep(connection: Connection, scope: MemoryScope, memory: NewMemory, renew: 
         if is_newer:
             return KeptMemory(newest.id, "known")
         for other in others:
-            _remove(connection, int(other.id[1:]), other.content)
+            _remove(connection, int(other.id[1:]))
         _change(connection, newest, content, {**metadata, "replaces": " ".join(one.content for one in same)})
         return KeptMemory(newest.id, "replaced")
     (number,) = connection.run("add_memory", **values).fetchone()
-    connection.run("index_memory", id=number, content=content)
     return KeptMemory(f"m{number}", "stored")
 
 

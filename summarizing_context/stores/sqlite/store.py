@@ -197,10 +197,9 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         """Remove what no session needs; of logs, `everything` or what deleted sessions left. Return the file's size."""
         while await self.submit(partial(_remove_slice, everything=everything)):
             pass
-        for index in ("search", "memory_words"):  # words of what was removed are in none of the merged parts
-            pages = -_MERGED  # the first merges all parts of the index, the others go on with it
-            while await self.submit(partial(_merge, index=index, pages=pages)):
-                pages = _MERGED
+        pages = -_MERGED  # the first merges all parts of the index, the others go on with it
+        while await self.submit(partial(_merge, pages=pages)):  # words of what was removed are in none of merged parts
+            pages = _MERGED
 
         def give_back(connection: Database) -> int:
             self._give_back_space(connection, anew=everything or _size(connection) <= _WRITTEN_ANEW)
@@ -334,10 +333,10 @@ def _remove_slice(connection: Database, *, everything: bool) -> bool:
     return connection.run("remove_summaries", ids=ids).rowcount > 0
 
 
-def _merge(connection: Database, index: str, pages: int) -> bool:
-    """Merge so many pages of an index; return whether more is to do."""
+def _merge(connection: Database, pages: int) -> bool:
+    """Merge so many pages of the index; return whether more is to do."""
     before = connection.total_changes
-    connection.run(f"merge_{index}", pages=pages)
+    connection.run("merge_search", pages=pages)
     return connection.total_changes - before > 1
 
 

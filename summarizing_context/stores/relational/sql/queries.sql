@@ -199,7 +199,7 @@ delete from store.memory_marks where session_id = :session_id and project is nul
 update store.memory_marks set session_id = null where session_id = :session_id;
 
 -- own_memories: of a session without a project
-select id, content from store.memories where session_id = :session_id and project is null;
+select id from store.memories where session_id = :session_id and project is null;
 
 -- disown_memories: the session that stored them is about to go
 update store.memories set session_id = null where session_id = :session_id;

@@ -59,22 +59,6 @@ select 1 from checkpoints where id = :id;
 -- guard_memories: nobody else keeps memories until the transaction ends; in SQLite it is the only one that writes
 select 1;
 
--- index_memory: its words
-insert into memory_words (rowid, content) values (:id, spaced(:content));
-
--- unindex_memory: its words, as they were indexed
-insert into memory_words (memory_words, rowid, content) values ('delete', :id, spaced(:content));
-
--- merge_memory_words: so many pages of their index; fewer than none: of all its parts
-insert into memory_words (memory_words, rank) values ('merge', :pages);
-
--- match_memories: those in scope, or in the store, that hold any of the words, by relevance
-select id, memories.content, metadata, created_at, updated_at from memory_words
-join memories on memories.id = memory_words.rowid
-where memory_words match :match
-and (:everything or (project is :project and (project is not null or session_id = :session_id)))
-order by bm25(memory_words) limit :most;
-
 -- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed
 delete from vectors where recipe glob 'unnamed *' or recipe glob 'chroma * unnamed *';
 
