@@ -61,11 +61,9 @@ _READ_ONLY: Fault = (
     "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True",
 )
 _LOCKED: Fault = (StoreLockedError, "another process kept the file locked; end it or try again")
-_FULL: Fault = (StoreFullError, "no space is left for the file; nothing was written: free some and call again")
-_MAY_NOT_GROW: Fault = (
+_FULL: Fault = (
     StoreFullError,
-    "the file could not be written: a quota or a limit on its size is reached, or the disk fails; nothing was written: "
-    "free some space, or raise the limit, and call again",
+    "no space is left for the file, or a limit on its size is reached; nothing was written: free some and call again",
 )
 _CANNOT_OPEN: Fault = (
     StoreError,
@@ -73,27 +71,16 @@ _CANNOT_OPEN: Fault = (
 )
 
 _BY_SQLITE = {  # by code; extended codes are looked up first
-    sqlite3.SQLITE_IOERR_WRITE: _MAY_NOT_GROW,
-    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no space for what is shared with other processes
-    sqlite3.SQLITE_BUSY: _LOCKED,
-    sqlite3.SQLITE_LOCKED: _LOCKED,
-    sqlite3.SQLITE_PROTOCOL: _LOCKED,
-    sqlite3.SQLITE_CORRUPT: _CORRUPT,
-    sqlite3.SQLITE_FORMAT: _CORRUPT,
+    **dict.fromkeys((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE), _FULL),
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL), _LOCKED),
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT), _CORRUPT),
+    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH), _READ_ONLY),
     sqlite3.SQLITE_NOTADB: _NOT_OURS,
-    sqlite3.SQLITE_FULL: _FULL,
-    sqlite3.SQLITE_READONLY: _READ_ONLY,
-    sqlite3.SQLITE_PERM: _READ_ONLY,
-    sqlite3.SQLITE_AUTH: _READ_ONLY,
     sqlite3.SQLITE_CANTOPEN: _CANNOT_OPEN,
 }
 _BY_ERRNO = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _MAY_NOT_GROW,
-    errno.EFBIG: _MAY_NOT_GROW,
-    errno.EACCES: _READ_ONLY,
-    errno.EPERM: _READ_ONLY,
-    errno.EROFS: _READ_ONLY,
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _READ_ONLY),
 }
 
 
