@@ -19,6 +19,7 @@ from summarizing_context.stores.base import (
     CHECKPOINT_ID,
     Checkpoint,
     Committed,
+    Entries,
     Place,
     Places,
     ProviderViews,
@@ -60,13 +61,13 @@ def create_session(connection: Connection, session_id: str, project: str | None,
     connection.run("create_session", session_id=session_id, project=project, now=now(), **place)
 
 
-def append(connection: Connection, session_id: str, entries: Sequence[StoredEntry]) -> None:
+def append(connection: Connection, session_id: str, entries: Entries) -> None:
     """Add entries at the end of the log, on a branch of its own where the next place is taken."""
     head = head_of(connection, session_id)
     _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
 
 
-def replace(connection: Connection, session_id: str, keep: int, entries: Sequence[StoredEntry]) -> None:
+def replace(connection: Connection, session_id: str, keep: int, entries: Entries) -> None:
     """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
     head = head_of(connection, session_id)
     if not 0 <= keep <= head.stop:
@@ -77,9 +78,7 @@ def replace(connection: Connection, session_id: str, keep: int, entries: Sequenc
     put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
 
 
-def put_in_place(
-    connection: Connection, session_id: str, head: Head, shared: int, entries: Sequence[StoredEntry] = ()
-) -> None:
+def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: Entries = ()) -> None:
     """Let the log be that of a head with entries behind it; it has `shared` entries in common with the one before. What
     stood behind these stays until `purge`."""
     connection.run("forget_rules", session_id=session_id, keep=shared)
@@ -89,7 +88,7 @@ def put_in_place(
     connection.run("age_uses", session_id=session_id)
 
 
-def _write(connection: Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
+def _write(connection: Connection, session_id: str, head: Head, entries: Entries) -> None:
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store was given something that it cannot keep; it takes bytes")
@@ -214,8 +213,7 @@ class RelationalCheckpoints:
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
         def work(connection: Connection) -> StoredCheckpoint:
             checkpoint, head, views, pins = _find(connection, session_id, id)
-            entries = read_entries(connection, head, self._store.name)
-            return StoredCheckpoint(checkpoint, entries, views, pins)
+            return StoredCheckpoint(checkpoint, read_entries(connection, head, self._store.name), views, pins)
 
         return await self._store.read(work)
 
@@ -224,8 +222,7 @@ class RelationalCheckpoints:
     ) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
             there, head, views_then, pins = _find(connection, session_id, id)
-            name, present = f"before restoring {there.id}", head_of(connection, session_id)
-            kept = _keep(connection, session_id, name, present, views)
+            kept = _keep(connection, session_id, f"before restoring {there.id}", head_of(connection, session_id), views)
             put_in_place(connection, session_id, head, shared_entries(connection, session_id, head))
             _show_again(connection, session_id, views_then, pins)
             return kept
@@ -233,21 +230,13 @@ class RelationalCheckpoints:
         return await self._unless_overtaken(session_id, place, work, committed)
 
     async def replace(
-        self,
-        session_id: str,
-        place: Place,
-        views: ProviderViews,
-        keep: int,
-        entries: Sequence[StoredEntry],
-        *,
-        committed: Committed,
+        self, session_id: str, place: Place, views: ProviderViews, keep: int, entries: Entries, committed: Committed
     ) -> Checkpoint | None:
         new = tuple(entries)
         name = f"before the log was {'replaced' if keep or new else 'cleared'}"
 
         def work(connection: Connection) -> Checkpoint:
-            present = head_of(connection, session_id)
-            kept = _keep(connection, session_id, name, present, views)
+            kept = _keep(connection, session_id, name, head_of(connection, session_id), views)
             replace(connection, session_id, keep, new)
             return kept
 
@@ -273,10 +262,10 @@ class RelationalCheckpoints:
         await self._store.submit(work)
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
-        def work(connection: Connection) -> list[Checkpoint]:
-            return [_checkpoint(*row) for row in connection.run("checkpoints", session_id=session_id)]
-
-        return await self._store.read(work)
+        found = await self._store.read(
+            lambda connection: connection.run("checkpoints", session_id=session_id).fetchall()
+        )
+        return list(starmap(_checkpoint, found))
 
     async def delete(self, session_id: str, id: str) -> None:
         def work(connection: Connection) -> None:
@@ -290,8 +279,7 @@ class RelationalCheckpoints:
         """Run `work`, or return None with nothing done where the log was replaced since `place`."""
 
         def unless_overtaken(connection: Connection) -> Checkpoint:
-            row = connection.run("log_version", session_id=session_id).fetchone()
-            if row != (place.log_version,):
+            if connection.run("log_version", session_id=session_id).fetchone() != (place.log_version,):
                 raise _Overtaken(f"the log of session {session_id!r} was replaced meanwhile; try again")
             return work(connection)
 

@@ -14,12 +14,11 @@ from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.stores.base import (
     NOWHERE,
     Committed,
-    KeptSummary,
+    Entries,
     NewActivation,
     Places,
     SessionInfo,
     StoredActivation,
-    StoredEntry,
     StoredFailure,
     StoredRules,
     StoredSession,
@@ -117,11 +116,11 @@ class RelationalStore(Generic[E]):
 
         return await self.read(work)
 
-    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Committed) -> Awaitable[None]:
+    def append(self, session_id: str, entries: Entries, committed: Committed) -> Awaitable[None]:
         kept = tuple(entries)
         return self.write(session_id, lambda connection: self._append(connection, session_id, kept), committed)
 
-    async def replace(self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Committed) -> None:
+    async def replace(self, session_id: str, keep: int, entries: Entries, committed: Committed) -> None:
         kept = tuple(entries)
         await self.write(session_id, lambda connection: log.replace(connection, session_id, keep, kept), committed)
 
@@ -190,15 +189,12 @@ class RelationalStore(Generic[E]):
 
         return await self.submit(work)
 
-    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
-        def work(connection: Connection) -> dict[SummaryKey, KeptSummary]:
-            found: dict[SummaryKey, KeptSummary] = {}
-            for *key, start, stop, text, rank, paid, got in connection.run("summaries_of", session_id=session_id):
-                place = None if start is None else (start, stop)
-                found[SummaryKey(*key)] = KeptSummary(log.read_summary(text, rank, paid, got), place)
-            return found
-
-        return await self.read(work)
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, tuple[StoredSummary, tuple[int, int] | None]]:
+        found = await self.read(lambda connection: connection.run("summaries_of", session_id=session_id).fetchall())
+        return {
+            SummaryKey(*key): (log.read_summary(*parts), None if start is None else (start, stop))
+            for *key, start, stop, parts in ((*row[:4], row[4:]) for row in found)
+        }
 
     async def sessions(self) -> list[SessionInfo]:
         return await self.read(self._list_sessions)
@@ -263,7 +259,7 @@ class RelationalStore(Generic[E]):
         """Raise where another writer has taken the session."""
         raise NotImplementedError
 
-    def _append(self, connection: Any, session_id: str, entries: Sequence[StoredEntry]) -> None:
+    def _append(self, connection: Any, session_id: str, entries: Entries) -> None:
         log.append(connection, session_id, entries)
 
     def _read(self, connection: Any, work: Work[Result]) -> Result:
