@@ -123,15 +123,6 @@ def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
     return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]
 
 
-class Cursor(NamedTuple):
-    """Where a page ended: nothing before it is shown again."""
-
-    detail: str
-    message: int
-    part: int  # of what is shown of the message
-    offset: int  # characters of that part
-
-
 class Pages:
     """Pages of one session's past."""
 
@@ -153,31 +144,34 @@ class Pages:
         within = _read_place(place, len(self._log))
         if detail not in get_args(Detail):
             raise SettingsError(f"detail is {briefly(detail)}; it is one of {', '.join(get_args(Detail))}")
-        kind, first = str(detail), Cursor(str(detail), within.start, 0, 0)
-        if isinstance(cursor, str):
-            found = _CURSOR.fullmatch(cursor.strip())
+        kind, first = str(detail), (within.start, 0, 0)
+        if cursor is not None:
+            found = _CURSOR.fullmatch(cursor.strip()) if isinstance(cursor, str) else None
             if found is None or found[1] != kind or int(found[2]) not in within:
                 bounds = f"the messages {within.start} to {within.stop - 1} in detail {kind!r}"
+                named = briefly(cursor, 60)
                 raise NodeNotFoundError(
-                    f"cursor {briefly(cursor, 60)} is the next_cursor of no page of {bounds}; leave it out to begin"
+                    f"cursor {named} is the next_cursor of no page of {bounds}; leave it out to begin"
                 )
-            first = Cursor(kind, *map(int, found.groups()[1:]))
-        elif cursor is not None:
-            raise SettingsError(f"cursor is {type(cursor).__name__}; it is the next_cursor of a page, or None")
+            first = int(found[2]), int(found[3]), int(found[4])
         most, room = page_room(max_tokens, within.stop - 1, kind, self._count)
         while True:  # a counter may count more for the whole than for its parts: less room, until there is none
-            blocks, start, stop, rest = self._filled(first, within.stop, room)
+            blocks, start, stop, rest = self._filled(kind, first, within.stop, room)
             text = fenced_page(blocks, f"{start}-{stop - 1}", kind)
             if (over := self._count(text) - most) <= 0:
                 break
             room -= over
-        return Page(text, start, stop, rest and ":".join(map(str, rest)))
+        return Page(text, start, stop, rest)
 
-    def _filled(self, first: Cursor, stop: int, room: int) -> tuple[list[str], int, int, Cursor | None]:
-        """Return as many blocks as `room` tokens hold, the messages that they show, and where the next page begins."""
+    def _filled(
+        self, detail: str, first: tuple[int, int, int], stop: int, room: int
+    ) -> tuple[list[str], int, int, str | None]:
+        """Return as many blocks as `room` tokens hold, the messages that they show, and where the next page begins.
+        `first` is a message, a part of what is shown of it, and the characters of that part that were shown before."""
         blocks: list[str] = []
-        left, begin, end, offset = room, -1, -1, first.offset
-        for part in self._from(first, stop):
+        message, number, offset = first
+        left, begin, end = room, -1, -1
+        for part in self._from(detail, message, number, stop):
             text = part.text[offset:]
             shown = block_of(part, text, continued=offset > 0)
             cost = 1 + (self._count(shown) if len(shown) <= _LONGEST * room else room + 1)
@@ -192,33 +186,31 @@ class Pages:
                 begin, end = (part.start if begin < 0 else begin), part.stop
             offset += len(text)
             if offset < len(part.text) or (cost > left and not text):
-                return blocks, begin, end, Cursor(first.detail, part.start, part.number, offset)
-            left -= cost
-            offset = 0
+                return blocks, begin, end, f"{detail}:{part.start}:{part.number}:{offset}"
+            left, offset = left - cost, 0
         return blocks, begin, end, None
 
-    def _from(self, first: Cursor, stop: int) -> Iterator[PagePart]:
+    def _from(self, detail: str, index: int, number: int, stop: int) -> Iterator[PagePart]:
         """Yield all there is to be shown from a place on: segments that stand whole before `stop` by their summaries,
         all else message by message."""
-        index, segments, short = first.message, self._log.segments, first.detail == "line"
+        segments, short = self._log.segments, detail == "line"
+        if detail == "full":
+            yield from self._parts(index)[number:]
+            for later in range(index + 1, stop):
+                yield from self._parts(later)
+            return
         while index < stop:
-            if first.detail == "full":
-                yield from self._parts(index)[first.part if index == first.message else 0 :]
-                index += 1
-                continue
             leaf = bisect_left(segments, index, key=lambda segment: segment.start)
             if leaf < len(segments) and segments[leaf].start == index and segments[leaf].stop <= stop:
                 end = segments[leaf].stop
                 leaves = range(leaf, bisect_left(segments, end, key=lambda segment: segment.start))
-                summaries = self._summaries
-                texts = {leaf: summaries.known_text(leaf) for leaf in leaves}
+                texts = {leaf: self._summaries.known_text(leaf) for leaf in leaves}
                 text = "\n".join(texts.values())
+                drops = (one for leaf in texts for one in self._summaries.drops(Node.leaf(leaf), texts[leaf]))
                 if short:
                     text = " ".join(brief_of(text, BRIEF_TOKENS).split())
-                else:
-                    drops = (value for leaf in leaves for value in summaries.drops(Node.leaf(leaf), texts[leaf]))
-                    if dropped := ", ".join(dict.fromkeys(drops)):
-                        text += f"\nNot in this summary: {dropped}"
+                elif dropped := ", ".join(dict.fromkeys(drops)):
+                    text += f"\nNot in this summary: {dropped}"
                 yield PagePart(index, end, 0, "", text)
                 index = end
             else:

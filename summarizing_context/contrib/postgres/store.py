@@ -31,7 +31,7 @@ from summarizing_context.errors import SessionInUseError, StoreError
 from summarizing_context.stores.base import NOWHERE, Places, StoredEntry, StoredSummary, SummaryKey
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import VERSION, Engine, Result, Work, check_version
-from summarizing_context.stores.relational.memories import remove_of_session
+from summarizing_context.stores.relational.retrieval import remove_of_session
 from summarizing_context.stores.relational.store import RelationalStore
 
 logger = logging.getLogger(__name__)

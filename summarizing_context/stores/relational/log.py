@@ -262,10 +262,7 @@ class RelationalCheckpoints:
         await self._store.submit(work)
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
-        found = await self._store.read(
-            lambda connection: connection.run("checkpoints", session_id=session_id).fetchall()
-        )
-        return list(starmap(_checkpoint, found))
+        return list(starmap(_checkpoint, await self._store.rows("checkpoints", session_id=session_id)))
 
     async def delete(self, session_id: str, id: str) -> None:
         def work(connection: Connection) -> None:

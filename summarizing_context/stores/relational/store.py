@@ -27,8 +27,7 @@ from summarizing_context.stores.base import (
 )
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work
-from summarizing_context.stores.relational.memories import RelationalMemories
-from summarizing_context.stores.relational.search import RelationalSearchIndex, RelationalVectors
+from summarizing_context.stores.relational.retrieval import RelationalMemories, RelationalSearchIndex, RelationalVectors
 
 E = TypeVar("E", bound=Engine)
 
@@ -142,15 +141,11 @@ class RelationalStore(Generic[E]):
         await self.write(session_id, work)
 
     async def list_activations(self, session_id: str) -> list[StoredActivation]:
-        return await self.read(
-            lambda connection: list(starmap(StoredActivation, connection.run("history", session_id=session_id)))
-        )
+        return list(starmap(StoredActivation, await self.rows("history", session_id=session_id)))
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
-        row = await self.read(
-            lambda connection: connection.run("state_before", session_id=session_id, number=number).fetchone()
-        )
-        return None if row is None or row[0] is None else zlib.decompress(row[0])
+        rows = await self.rows("state_before", session_id=session_id, number=number)
+        return zlib.decompress(rows[0][0]) if rows and rows[0][0] is not None else None
 
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         await self._run_for("save_pins", session_id, committed, pins=pins)
@@ -190,10 +185,10 @@ class RelationalStore(Generic[E]):
         return await self.submit(work)
 
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, tuple[StoredSummary, tuple[int, int] | None]]:
-        found = await self.read(lambda connection: connection.run("summaries_of", session_id=session_id).fetchall())
         return {
-            SummaryKey(*key): (log.read_summary(*parts), None if start is None else (start, stop))
-            for *key, start, stop, parts in ((*row[:4], row[4:]) for row in found)
+            SummaryKey(*key): (log.read_summary(*parts), None if place[0] is None else (place[0], place[1]))
+            for row in await self.rows("summaries_of", session_id=session_id)
+            for key, place, parts in [(row[:2], row[2:4], row[4:])]
         }
 
     async def sessions(self) -> list[SessionInfo]:
@@ -204,6 +199,10 @@ class RelationalStore(Generic[E]):
     async def read(self, work: Work[Result]) -> Result:
         """Run `work` on one committed state."""
         return await self._opened().submit(lambda connection: self._read(connection, work), alone=True)
+
+    async def rows(self, query: str, **values: Any) -> list[Any]:
+        """Return all rows of a query."""
+        return await self.read(lambda connection: list(connection.run(query, **values)))
 
     def write(self, session_id: str, work: Work[Result], committed: Committed | None = None) -> asyncio.Future[Result]:
         """Queue `work` for a session that this store has claimed; it is durable when the future is done."""

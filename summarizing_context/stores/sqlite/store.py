@@ -19,7 +19,7 @@ from summarizing_context.errors import SessionInUseError, StoreError, StoreLocke
 from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import Engine, Result, Work
-from summarizing_context.stores.relational.memories import remove_of_session
+from summarizing_context.stores.relational.retrieval import remove_of_session
 from summarizing_context.stores.relational.store import RelationalStore
 from summarizing_context.stores.sqlite.file import (
     Database,

@@ -1,23 +1,141 @@
-"""Memories of a relational store: texts that sessions of a project keep for later ones.
+"""What a relational store finds again: messages and summaries by words, texts by vectors, and memories.
 
-Those of a project are shared: any host may write them, one at a time. Those of a session without a project are its
-own, as its log is.
+How words are indexed and weighed is the database's matter; who makes vectors, and what they mean, is `embeddings`'s.
+Messages are numbered by branch and position, summaries by their id below zero. Memories of a project are shared: any
+host may write them, one at a time. Those of a session without a project are its own, as its log is.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from itertools import starmap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from itertools import chain, islice, starmap
 from typing import TYPE_CHECKING, Any
 
-from summarizing_context.errors import MemoryNotFoundError
-from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, StoredMemory
+from summarizing_context.errors import MemoryNotFoundError, MissingExtraError
+from summarizing_context.messages.search_terms import searchable
+from summarizing_context.stores.base import KeptMemory, Match, MemoryScope, NewMemory, Owner, Scope, StoredMemory
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import Connection, Result, Work
+from summarizing_context.stores.relational.log import readable
 
 if TYPE_CHECKING:
     from summarizing_context.stores.relational.store import RelationalStore
+
+
+def _held(connection: Connection, scope: Scope) -> tuple[dict[str, int], dict[int, list[tuple[int, int, str]]]]:
+    """Return the sessions of a scope with their ranks, the nearest first; and what they hold of each branch, from place
+    to place."""
+    heads = connection.run("sessions_in_scope", session_id=scope.only_session, project=scope.project).fetchall()[::-1]
+    heads.sort(key=lambda head: head[0] != scope.nearest)
+    branches: dict[int, list[tuple[int, int, str]]] = {}
+    for session_id, branch, stop in heads:
+        for number, start, end in connection.run("ranges", branch=branch, stop=stop).fetchall():
+            branches.setdefault(number, []).append((start, end, session_id))
+    return {head[0]: rank for rank, head in enumerate(heads)}, branches
+
+
+def _matches(connection: Connection, scope: Scope, rows: Iterable[tuple[int, float]]) -> Iterator[Match]:
+    """Yield rows of the index, given with their scores, that sessions of the scope hold; others belong to logs that
+    were replaced."""
+    sessions, branches = _held(connection, scope)
+    for row, score in rows:
+        if row > 0:
+            branch, at = divmod(row, 1 << 32)
+            places = [(name, at, at + 1) for start, end, name in branches.get(branch, ()) if start <= at < end]
+            if places:
+                text = searchable(connection.run("entry", branch=branch, position=at).fetchone()[0])
+                yield Match("message", *places[0], score, text, row, tuple(places[1:]))
+        else:
+            found = connection.run("summary_places", id=-row).fetchall()
+            places = sorted((one for one in found if one[0] in sessions), key=lambda one: sessions[one[0]])
+            if places:
+                text = readable(connection.run("summary_text", id=-row).fetchone()[0])
+                yield Match("summary", *places[0], score, text, row, tuple(places[1:]))
+
+
+class RelationalSearchIndex:
+    """The `SearchIndex` of a relational store."""
+
+    def __init__(self, store: RelationalStore[Any]) -> None:
+        self._store = store
+
+    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        asked = " OR ".join(f'"{term}"' for term in terms)  # letters, digits and spaces: see `query_terms`
+
+        def work(connection: Connection) -> list[Match]:
+            return list(islice(_matches(connection, scope, connection.run("best_matches", match=asked)), limit))
+
+        return await self._store.read(work) if terms else []
+
+
+class RelationalVectors:
+    """The `VectorStore` of a relational store: the extra `vectors`."""
+
+    def __init__(self, store: RelationalStore[Any]) -> None:
+        self._store = store
+        self._passing: dict[tuple[Owner, str, int], bytes] = {}  # where nothing may be written
+
+    def check_usable(self) -> None:
+        if find_spec("numpy") is None:
+            raise MissingExtraError("vectors", "comparing embeddings needs numpy")
+
+    async def rows(self, scope: Scope) -> list[int]:
+        _, branches = await self._store.read(lambda connection: _held(connection, scope))
+        runs = ((branch << 32, *run[:2]) for branch, held in branches.items() for run in held)
+        return sorted({first + at for first, start, stop in runs for at in range(start, stop)}, reverse=True)
+
+    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
+        def work(connection: Connection) -> dict[int, bytes]:
+            found = (
+                (row, connection.run("entry", branch=row >> 32, position=row % (1 << 32)).fetchone()) for row in rows
+            )
+            return {row: entry[0] for row, entry in found if entry is not None}
+
+        return await self._store.read(work)
+
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        asked = [n for n in numbers if not 0 < size == len(self._passing.get((owner, recipe, n), b""))]
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
+        missing = {number for (number,) in await self._store.rows("missing_vectors", **values)}
+        return [number for number in asked if number in missing]
+
+    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        if not self._store.read_only:
+            await self._store.submit(lambda connection: connection.run("drop_vectors", **values))
+
+    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        if self._store.read_only:
+            self._passing |= {(owner, recipe, number): vector for number, vector in vectors.items()}
+            return
+        of = {"owner": owner, "recipe": recipe}
+        rows = [{**of, "number": number, "vector": vector} for number, vector in vectors.items()]
+        await self._store.submit(lambda connection: connection.run_many("save_vector", rows))
+
+    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        passing = [(n, self._passing.get((owner, recipe, n), b"")) for n in numbers if self._passing]
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        return await self._store.read(
+            lambda connection: cosines(chain(connection.run("vectors_of", **values), passing), query)
+        )
+
+    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
+        return await self._store.read(lambda connection: list(_matches(connection, scope, scores.items())))
+
+
+def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]:
+    """Return that of each vector with the query; those of another length are left out."""
+    import numpy
+
+    scores: dict[int, float] = {}
+    left = (row for row in rows if len(row[1]) == len(query))
+    while some := list(islice(left, 4_000)):  # at once in memory
+        table = numpy.frombuffer(b"".join(vector for _, vector in some), dtype=numpy.float32)
+        found = table.reshape(len(some), -1) @ numpy.frombuffer(query, dtype=numpy.float32)
+        scores |= {number: float(score) for (number, _), score in zip(some, found, strict=True)}
+    return scores
 
 
 class RelationalMemories:
@@ -70,8 +188,8 @@ class RelationalMemories:
         await self._write("forget", scope, work)
 
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
-        values = {**(scope or MemoryScope(None, ""))._asdict(), "everything": scope is None}
-        return await self._store.read(lambda connection: list(starmap(_memory, connection.run("memories", **values))))
+        whose = (scope or MemoryScope(None, ""))._asdict()
+        return list(starmap(_memory, await self._store.rows("memories", **whose, everything=scope is None)))
 
     async def _write(self, what: str, scope: MemoryScope, work: Work[Result]) -> Result:
         """Run `work` while nobody else writes memories of the scope."""
