@@ -40,71 +40,6 @@ _MERGED = 300  # pages of an index that it merges in one
 _held_here: WeakValueDictionary[tuple[int, str], FileLock] = WeakValueDictionary()  # by process and lock file
 
 
-class Claims:
-    """The claims of one store. Used in the engine's thread; any thread may look at `sessions`."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self.sessions: dict[str, FileLock | None] = {}  # that this store may write to
-
-    def take(self, session_id: str) -> bool:
-        """Claim a session; return False when it is claimed already, here or elsewhere."""
-        lock = self._lock(session_id)
-        if session_id in self.sessions or (lock and (os.getpid(), lock.lock_file) in _held_here):
-            return False  # also where the lock file was removed
-        if lock is not None:
-            try:  # another process may hold the lock for a moment to see whether it is held
-                lock.acquire(timeout=0.25)
-            except Timeout:
-                return False
-            _held_here[os.getpid(), lock.lock_file] = lock
-        self.sessions[session_id] = lock
-        return True
-
-    def give_up(self, session_id: str) -> None:
-        """End a claim and remove its lock file."""
-        lock = self.sessions.pop(session_id, None)
-        if lock is not None:
-            _remove(lock)
-            _held_here.pop((os.getpid(), lock.lock_file), None)
-
-    def is_open(self, session_id: str, pid: int) -> bool:
-        """Return whether a living process, this one included, has the session; `pid` is the last that noted itself."""
-        lock = self._lock(session_id)
-        if session_id in self.sessions or lock is None:
-            return session_id in self.sessions
-        if Path(lock.lock_file).exists():
-            try:
-                lock.acquire(blocking=False)
-            except (Timeout, OSError):  # held, or not for us to touch: the writer that it names is the best we know
-                return True
-            _remove(lock)  # left behind by a process that was killed
-        return self.is_held_without_its_file(session_id, pid)
-
-    def is_held_without_its_file(self, session_id: str, pid: int | None) -> bool:
-        """Return whether a process still holds the lock of a session though the lock file was removed.
-
-        Linux tells which files a process has open. Elsewhere this is False, and the next write of that process fails.
-        """
-        lock = self._lock(session_id)
-        if lock is None or pid is None:
-            return False
-        with suppress(OSError):  # no such process, or not one that may be looked at
-            for number in os.listdir(f"/proc/{pid}/fd"):
-                with suppress(OSError):  # closed meanwhile
-                    if os.readlink(f"/proc/{pid}/fd/{number}") == f"{lock.lock_file} (deleted)":
-                        return True
-        return False
-
-    def _lock(self, session_id: str) -> FileLock | None:
-        if self._path is None:
-            return None
-        digest = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        # Any thread may end the claim, and two stores of one process must exclude each other as well.
-        name = f"{self._path}.{digest}.lock"
-        return FileLock(name, mode=0o600, thread_local=False, is_singleton=False, poll_interval=0.02)
-
-
 class SqliteEngine(Engine):
     """The engine of one file, or of memory, where `path` is None: one thread and one connection for the stores of a
     process that name it. With a connection each they would wait for one another as processes do."""
@@ -165,9 +100,9 @@ class SqliteStore(RelationalStore[SqliteEngine]):
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
         self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
-        self._claims = Claims(where)
+        self._locks: dict[str, FileLock | None] = {}  # of the sessions that this store may write to
         make_engine = partial(SqliteEngine, self._file, read_only=read_only)
-        name, shared, claimed = str(where or ":memory:"), where and self._file, self._claims.sessions
+        name, shared, claimed = str(where or ":memory:"), where and self._file, self._locks
         super().__init__(name, make_engine, place=shared, read_only=read_only, claimed=claimed)
 
     async def delete_session(self, session_id: str) -> bool:
@@ -213,8 +148,8 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         except StoreError:  # as where the file was removed: the lock files count, not what is noted
             pass
         finally:
-            for session_id in list(self._claims.sessions):
-                self._claims.give_up(session_id)
+            for session_id in list(self._locks):
+                self._release(session_id)
 
     # What follows runs in the engine's thread.
 
@@ -225,7 +160,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             return work(connection)
 
     def _claim(self, connection: Database, session_id: str, project: str | None) -> None:
-        if session_id in self._claims.sessions:
+        if session_id in self._locks:
             raise SessionInUseError(session_id, os.getpid())
         with self._held(connection, session_id):
             if connection.run("session", session_id=session_id).fetchone() is None:
@@ -235,19 +170,70 @@ class SqliteStore(RelationalStore[SqliteEngine]):
     @contextmanager
     def _held(self, connection: Database, session_id: str) -> Iterator[None]:
         """A transaction on a session that no other store has claimed; from then on this one has, unless that fails."""
-        was_ours = session_id in self._claims.sessions
-        if not was_ours and not self._claims.take(session_id):
-            raise SessionInUseError(session_id, _noted_writer(connection, session_id))
+        noted, was_ours = _noted_writer(connection, session_id), session_id in self._locks
+        if not was_ours:
+            if (lock := self._lock(session_id)) is not None:
+                if (os.getpid(), lock.lock_file) in _held_here:  # also where the lock file was removed
+                    raise SessionInUseError(session_id, noted)
+                try:  # another process may hold the lock for a moment to see whether it is held
+                    lock.acquire(timeout=0.25)
+                except Timeout:
+                    raise SessionInUseError(session_id, noted) from None
+                _held_here[os.getpid(), lock.lock_file] = lock
+            self._locks[session_id] = lock
         try:
             with connection.transaction():
-                pid = _noted_writer(connection, session_id)
-                if self._claims.is_held_without_its_file(session_id, pid):
-                    raise SessionInUseError(session_id, pid)
+                noted = _noted_writer(connection, session_id)
+                if self._is_held_without_its_file(session_id, noted):
+                    raise SessionInUseError(session_id, noted)
                 yield
         except BaseException:
             if not was_ours:
-                self._claims.give_up(session_id)
+                self._release(session_id)
             raise
+
+    def _release(self, session_id: str) -> None:
+        """End a claim and remove its lock file."""
+        lock = self._locks.pop(session_id, None)
+        if lock is not None:
+            _remove(lock)
+            _held_here.pop((os.getpid(), lock.lock_file), None)
+
+    def _has_writer(self, session_id: str, pid: int) -> bool:
+        """Return whether a living process, this one included, has the session; `pid` is the last that noted itself."""
+        lock = self._lock(session_id)
+        if session_id in self._locks or lock is None:
+            return session_id in self._locks
+        if Path(lock.lock_file).exists():
+            try:
+                lock.acquire(blocking=False)
+            except (Timeout, OSError):  # held, or not for us to touch: the writer that it names is the best we know
+                return True
+            _remove(lock)  # left behind by a process that was killed
+        return self._is_held_without_its_file(session_id, pid)
+
+    def _is_held_without_its_file(self, session_id: str, pid: int | None) -> bool:
+        """Return whether a process still holds the lock of a session though the lock file was removed.
+
+        Linux tells which files a process has open. Elsewhere this is False, and the next write of that process fails.
+        """
+        lock = self._lock(session_id)
+        if lock is None or pid is None:
+            return False
+        with suppress(OSError):  # no such process, or not one that may be looked at
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):  # closed meanwhile
+                    if os.readlink(f"/proc/{pid}/fd/{number}") == f"{lock.lock_file} (deleted)":
+                        return True
+        return False
+
+    def _lock(self, session_id: str) -> FileLock | None:
+        if self._file.path is None:
+            return None
+        digest = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        # Any thread may end the claim, and two stores of one process must exclude each other as well.
+        name = f"{self._file.path}.{digest}.lock"
+        return FileLock(name, mode=0o600, thread_local=False, is_singleton=False, poll_interval=0.02)
 
     def _check_still_ours(self, connection: Database, session_id: str) -> None:
         """Raise where another process has claimed the session, as it may once its lock file was removed."""
@@ -260,17 +246,17 @@ class SqliteStore(RelationalStore[SqliteEngine]):
 
     def _forget_writer(self, connection: Database) -> None:
         """Note that the sessions of this store have no writer. A locked file is not waited for long."""
-        if self._claims.sessions:
+        if self._locks:
             connection.execute("pragma busy_timeout = 200")
             with suppress(sqlite3.Error), connection.transaction():
-                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._claims.sessions]
+                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._locks]
                 connection.run_many("forget_writer", values)
             connection.execute(f"pragma busy_timeout = {round(self._file.busy_timeout * 1_000)}")
 
     def _list_sessions(self, connection: Database) -> list[SessionInfo]:
         return [
             info
-            if info.writer_pid is None or self._claims.is_open(info.session_id, info.writer_pid)
+            if info.writer_pid is None or self._has_writer(info.session_id, info.writer_pid)
             else changed(info, writer_pid=None)
             for info in super()._list_sessions(connection)
         ]
@@ -286,7 +272,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             remove_of_session(connection, session_id)
             connection.run("forget_rules", **known, keep=0)
             connection.run("forget_activations", **known, keep=0)
-        self._claims.give_up(session_id)
+        self._release(session_id)
         return True
 
     def _give_back_space(self, connection: Database, *, anew: bool) -> None:
