@@ -88,7 +88,6 @@ class Engine:
         self._gone: Exception | None = None  # the error of all that follows
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Future[None]
-        self._closing: asyncio.Future[None] | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -98,9 +97,8 @@ class Engine:
     async def start(self) -> None:
         """Begin the thread, unless another store has, and wait until the connection is there."""
         if self._loop is None:
-            loop = running_loop()
-            self._opening = loop.run_in_executor(self.thread, self._open)
-            self._loop = loop
+            self._loop = running_loop()
+            self._opening = self._loop.run_in_executor(self.thread, self._open)
         await asyncio.shield(self._opening)
 
     def submit(
@@ -118,16 +116,12 @@ class Engine:
         return done
 
     async def stop(self) -> None:
-        """Finish what is queued and end the thread; any number of times."""
+        """Finish what is queued and end the thread."""
         self.is_stopping = True
-        if self._loop is None:
-            return
-        self.check_loop()
-        if self._closing is None:
-            self._closing = self._loop.run_in_executor(self.thread, self._close)
-        await asyncio.shield(self._closing)
-        self.thread.shutdown()
-        self._opening.exception()  # raised already to those that waited
+        if self._loop is not None:
+            await asyncio.shield(self._loop.run_in_executor(self.thread, self._close))
+            self.thread.shutdown()
+            self._opening.exception()  # raised already to those that waited
 
     def check_loop(self) -> None:
         """Raise `WrongEventLoopError` in another event loop than that in which it was started."""

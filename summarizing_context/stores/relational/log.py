@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreCorruptError, StoreError
 from summarizing_context.messages.search_terms import searchable
@@ -198,7 +198,7 @@ class _Overtaken(StoreError):
 class RelationalCheckpoints:
     """The `CheckpointStore` of a relational store."""
 
-    def __init__(self, store: RelationalStore[Any]) -> None:
+    def __init__(self, store: RelationalStore) -> None:
         self._store = store
 
     async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:

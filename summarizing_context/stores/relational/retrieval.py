@@ -58,7 +58,7 @@ def _matches(connection: Connection, scope: Scope, rows: Iterable[tuple[int, flo
 class RelationalSearchIndex:
     """The `SearchIndex` of a relational store."""
 
-    def __init__(self, store: RelationalStore[Any]) -> None:
+    def __init__(self, store: RelationalStore) -> None:
         self._store = store
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
@@ -73,7 +73,7 @@ class RelationalSearchIndex:
 class RelationalVectors:
     """The `VectorStore` of a relational store: the extra `vectors`."""
 
-    def __init__(self, store: RelationalStore[Any]) -> None:
+    def __init__(self, store: RelationalStore) -> None:
         self._store = store
         self._passing: dict[tuple[Owner, str, int], bytes] = {}  # where nothing may be written
 
@@ -141,7 +141,7 @@ def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]
 class RelationalMemories:
     """The `MemoryStore` of a relational store."""
 
-    def __init__(self, store: RelationalStore[Any]) -> None:
+    def __init__(self, store: RelationalStore) -> None:
         self._store = store
 
     async def add(self, scope: MemoryScope, memory: NewMemory, *, renew: bool = False) -> KeptMemory:

@@ -6,7 +6,7 @@ import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
 from itertools import starmap
-from typing import Any, Generic, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 from summarizing_context.concurrency import running_loop
@@ -29,25 +29,23 @@ from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work
 from summarizing_context.stores.relational.retrieval import RelationalMemories, RelationalSearchIndex, RelationalVectors
 
-E = TypeVar("E", bound=Engine)
-
-_engines: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # by place and event loop
+_engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by place and event loop
 
 
-class RelationalStore(Generic[E]):
+class RelationalStore:
     """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
     engine; `place` says what makes two stores the same, and None shares nothing. `claimed` are the sessions that this
     store may write to, as they change."""
 
     def __init__(
-        self, name: str, make_engine: Callable[[], E], *, place: Hashable, read_only: bool, claimed: Container[str]
+        self, name: str, make_engine: Callable[[], Engine], *, place: Hashable, read_only: bool, claimed: Container[str]
     ) -> None:
         self.name = name
         self.read_only = read_only
         self._make_engine = make_engine
         self._place = place
         self._claimed = claimed
-        self._engine: E | None = None
+        self._engine: Engine | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
         self.checkpoints = log.RelationalCheckpoints(self)
@@ -82,7 +80,7 @@ class RelationalStore(Generic[E]):
             self._leaving = asyncio.create_task(self._leave(self._engine))
         await asyncio.shield(self._leaving)
 
-    async def _leave(self, engine: E) -> None:
+    async def _leave(self, engine: Engine) -> None:
         """Give up the claims, and end an engine without stores: several that close at once each give up their own."""
         try:
             if self._is_open:
@@ -237,7 +235,7 @@ class RelationalStore(Generic[E]):
         if self.read_only:
             raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
 
-    def _opened(self) -> E:
+    def _opened(self) -> Engine:
         """Return the engine."""
         if self._engine is not None:
             self._engine.check_loop()
@@ -247,7 +245,7 @@ class RelationalStore(Generic[E]):
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
 
-    async def _give_up(self, engine: E) -> None:
+    async def _give_up(self, engine: Engine) -> None:
         """Give up what this store has claimed."""
         raise NotImplementedError
 

@@ -80,7 +80,7 @@ class SqliteEngine(Engine):
         return translate(error, self.name)
 
 
-class SqliteStore(RelationalStore[SqliteEngine]):
+class SqliteStore(RelationalStore):
     """A `Store` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
 
     `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would. Without `waits_for_disk` a commit is
@@ -142,7 +142,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
 
         return await self.submit_alone("purge", give_back)
 
-    async def _give_up(self, engine: SqliteEngine) -> None:
+    async def _give_up(self, engine: Engine) -> None:
         try:
             await engine.submit(self._forget_writer, alone=True)
         except StoreError:  # as where the file was removed: the lock files count, not what is noted
